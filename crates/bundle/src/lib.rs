@@ -1,0 +1,1 @@
+//! registry+v1 bundle directories, read and turned into catalog entries.

@@ -1,0 +1,1 @@
+//! The meaning of operator catalogs: checked packages, channels and upgrade graphs.

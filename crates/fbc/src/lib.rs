@@ -1,0 +1,1 @@
+//! The file format of operator catalogs: reading, positions, writing.

@@ -1,0 +1,3 @@
+//! The `opm` command.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Tasks around the code.
+
+fn main() {}
