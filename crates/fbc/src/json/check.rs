@@ -1,0 +1,324 @@
+//! Proof that bytes are one JSON value.
+
+use super::scan::{plain_end, skip_space};
+
+/// Says why bytes are not JSON, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct Error {
+    /// Where the trouble was noticed, in bytes from the start of the text.
+    pub offset: usize,
+    /// What was wrong there.
+    pub kind: ErrorKind,
+}
+
+/// What can be wrong with JSON text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ErrorKind {
+    /// The text stops inside a value; more text could make it valid.
+    #[error("unexpected end of JSON input")]
+    End,
+    /// A character that cannot stand where it stands.
+    #[error("invalid character {} {context}", quoted(*.found))]
+    Character {
+        /// The character found.
+        found: char,
+        /// What was being read.
+        context: &'static str,
+    },
+    /// Lists and objects are nested too deeply.
+    #[error("nested deeper than {limit} levels")]
+    Depth {
+        /// The limit that was reached.
+        limit: usize,
+    },
+}
+
+fn quoted(found: char) -> String {
+    match found {
+        '\'' => r"'\''".into(),
+        '"' => "'\"'".into(),
+        c => format!("'{}'", c.escape_debug()),
+    }
+}
+
+/// Checks that a JSON value starts at `at` (after white space) and returns its range.
+///
+/// The text must be UTF-8 already. What follows the value is not looked at.
+///
+/// # Errors
+/// Fails at the first byte that cannot be part of a value, and with
+/// [`ErrorKind::End`] when the text stops too early.
+pub fn check(text: &str, at: usize, max_depth: usize) -> Result<std::ops::Range<usize>, Error> {
+    let start = skip_space(text.as_bytes(), at);
+    let end = Checker { text, bytes: text.as_bytes() }.value(start, max_depth)?;
+    Ok(start..end)
+}
+
+struct Checker<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+}
+
+/// The kinds of the open containers, a bit each: set for objects.
+#[derive(Default)]
+struct Stack {
+    words: Vec<u64>,
+    depth: usize,
+}
+
+impl Stack {
+    #[inline]
+    fn push(&mut self, object: bool) {
+        let (word, bit) = (self.depth / 64, self.depth % 64);
+        if word == self.words.len() {
+            self.words.push(0);
+        }
+        self.words[word] = self.words[word] & !(1 << bit) | u64::from(object) << bit;
+        self.depth += 1;
+    }
+
+    /// Closes the innermost container and tells whether an object is open around it.
+    #[inline]
+    fn pop(&mut self) -> Option<bool> {
+        self.depth -= 1;
+        let outer = self.depth.checked_sub(1)?;
+        Some(self.words[outer / 64] >> (outer % 64) & 1 == 1)
+    }
+}
+
+impl Checker<'_> {
+    fn value(&self, mut i: usize, max_depth: usize) -> Result<usize, Error> {
+        let bytes = self.bytes;
+        let mut open = Stack::default();
+        let mut in_object;
+        'value: loop {
+            match bytes.get(i) {
+                Some(b'"') => i = self.string(i)?,
+                Some(&b @ (b'{' | b'[')) => {
+                    if open.depth == max_depth {
+                        return Err(Error { offset: i, kind: ErrorKind::Depth { limit: max_depth } });
+                    }
+                    in_object = b == b'{';
+                    open.push(in_object);
+                    i = skip_space(bytes, i + 1);
+                    let close = if in_object { b'}' } else { b']' };
+                    if bytes.get(i) == Some(&close) {
+                        i += 1;
+                        match open.pop() {
+                            None => return Ok(i),
+                            Some(outer) => in_object = outer,
+                        }
+                    } else {
+                        if in_object {
+                            i = self.key(i, "looking for beginning of object key string")?;
+                        }
+                        continue 'value;
+                    }
+                    i = match self.after_value(i, &mut open, &mut in_object)? {
+                        Next::Value(next) => next,
+                        Next::Done(end) => return Ok(end),
+                    };
+                    continue 'value;
+                }
+                Some(b't') => i = self.word(i, "true")?,
+                Some(b'f') => i = self.word(i, "false")?,
+                Some(b'n') => i = self.word(i, "null")?,
+                Some(b'-' | b'0'..=b'9') => i = self.number(i)?,
+                _ => return Err(self.unexpected(i, "looking for beginning of value")),
+            }
+            if open.depth == 0 {
+                return Ok(i);
+            }
+            let top = open.depth - 1;
+            in_object = open.words[top / 64] >> (top % 64) & 1 == 1;
+            i = match self.after_value(i, &mut open, &mut in_object)? {
+                Next::Value(next) => next,
+                Next::Done(end) => return Ok(end),
+            };
+        }
+    }
+
+    /// Goes from the end of a value to the start of the next one.
+    #[inline]
+    fn after_value(&self, mut i: usize, open: &mut Stack, in_object: &mut bool) -> Result<Next, Error> {
+        loop {
+            i = skip_space(self.bytes, i);
+            match (self.bytes.get(i), *in_object) {
+                (Some(b','), true) => {
+                    let key = skip_space(self.bytes, i + 1);
+                    return Ok(Next::Value(self.key(key, "looking for beginning of object key string")?));
+                }
+                (Some(b','), false) => return Ok(Next::Value(skip_space(self.bytes, i + 1))),
+                (Some(b'}'), true) | (Some(b']'), false) => {
+                    i += 1;
+                    match open.pop() {
+                        None => return Ok(Next::Done(i)),
+                        Some(outer) => *in_object = outer,
+                    }
+                }
+                (_, true) => return Err(self.unexpected(i, "after object key:value pair")),
+                (_, false) => return Err(self.unexpected(i, "after array element")),
+            }
+        }
+    }
+
+    /// Checks `"key" :` at `i` and returns where the value starts.
+    #[inline]
+    fn key(&self, i: usize, context: &'static str) -> Result<usize, Error> {
+        if self.bytes.get(i) != Some(&b'"') {
+            return Err(self.unexpected(i, context));
+        }
+        let colon = skip_space(self.bytes, self.string(i)?);
+        if self.bytes.get(colon) != Some(&b':') {
+            return Err(self.unexpected(colon, "after object key"));
+        }
+        Ok(skip_space(self.bytes, colon + 1))
+    }
+
+    #[inline]
+    fn string(&self, at: usize) -> Result<usize, Error> {
+        let mut i = at + 1;
+        loop {
+            i = plain_end(self.bytes, i);
+            match self.bytes.get(i) {
+                Some(b'"') => return Ok(i + 1),
+                Some(b'\\') => match self.bytes.get(i + 1) {
+                    Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => i += 2,
+                    Some(b'u') => {
+                        for k in i + 2..i + 6 {
+                            if !self.bytes.get(k).is_some_and(u8::is_ascii_hexdigit) {
+                                return Err(self.unexpected(k, "in \\u hexadecimal character escape"));
+                            }
+                        }
+                        i += 6;
+                    }
+                    _ => return Err(self.unexpected(i + 1, "in string escape code")),
+                },
+                _ => return Err(self.unexpected(i, "in string literal")),
+            }
+        }
+    }
+
+    fn number(&self, at: usize) -> Result<usize, Error> {
+        let mut i = at;
+        if self.bytes.get(i) == Some(&b'-') {
+            i += 1;
+        }
+        match self.bytes.get(i) {
+            Some(b'0') => i += 1,
+            Some(b'1'..=b'9') => i = self.digits(i),
+            _ => return Err(self.unexpected(i, "in numeric literal")),
+        }
+        if self.bytes.get(i) == Some(&b'.') {
+            i = self.some_digits(i + 1, "after decimal point in numeric literal")?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(i) {
+            i += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(i) {
+                i += 1;
+            }
+            i = self.some_digits(i, "in exponent of numeric literal")?;
+        }
+        Ok(i)
+    }
+
+    fn digits(&self, mut i: usize) -> usize {
+        while self.bytes.get(i).is_some_and(u8::is_ascii_digit) {
+            i += 1;
+        }
+        i
+    }
+
+    fn some_digits(&self, at: usize, context: &'static str) -> Result<usize, Error> {
+        let end = self.digits(at);
+        if end == at { Err(self.unexpected(at, context)) } else { Ok(end) }
+    }
+
+    fn word(&self, at: usize, word: &'static str) -> Result<usize, Error> {
+        for (k, expected) in word.bytes().enumerate() {
+            if self.bytes.get(at + k) != Some(&expected) {
+                return Err(self.unexpected(at + k, "in literal true, false or null"));
+            }
+        }
+        Ok(at + word.len())
+    }
+
+    #[cold]
+    fn unexpected(&self, offset: usize, context: &'static str) -> Error {
+        let kind = match self.text.get(offset..).and_then(|rest| rest.chars().next()) {
+            Some(found) => ErrorKind::Character { found, context },
+            None => ErrorKind::End,
+        };
+        Error { offset: offset.min(self.bytes.len()), kind }
+    }
+}
+
+enum Next {
+    Value(usize),
+    Done(usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(text: &str) -> String {
+        match check(text, 0, 8) {
+            Ok(range) => format!("{range:?}"),
+            Err(error) => format!("{}: {error}", error.offset),
+        }
+    }
+
+    #[test]
+    fn values_of_every_kind_are_measured() {
+        for value in [
+            "{}",
+            "[]",
+            "{ }",
+            "[ ]",
+            r#"{"a":1}"#,
+            r#"{"a":[1,{"b":null}],"c":"d\n\u00e9"}"#,
+            "-0.5e+10",
+            "true",
+            "false",
+            "null",
+            r#""""#,
+            "[[[[]]]]",
+            "[1 , 2]",
+            r#"[{},{"a":{}}]"#,
+            "0",
+        ] {
+            assert_eq!(outcome(&format!(" {value} ,")), format!("1..{}", value.len() + 1), "{value}");
+            assert!(serde_json::from_str::<serde_json::Value>(value).is_ok());
+        }
+    }
+
+    #[test]
+    fn faults_are_named_where_they_stand() {
+        insta::assert_snapshot!(outcome(r#"{"a":1,}"#), @"7: invalid character '}' looking for beginning of object key string");
+        insta::assert_snapshot!(outcome(r#"{"a" 1}"#), @"5: invalid character '1' after object key");
+        insta::assert_snapshot!(outcome(r#"{"a":1 "b"}"#), @"7: invalid character '\"' after object key:value pair");
+        insta::assert_snapshot!(outcome("[1 2]"), @"3: invalid character '2' after array element");
+        insta::assert_snapshot!(outcome("[1}"), @"2: invalid character '}' after array element");
+        insta::assert_snapshot!(outcome("{a: b}"), @"1: invalid character 'a' looking for beginning of object key string");
+        insta::assert_snapshot!(outcome("01x"), @"0..1");
+        insta::assert_snapshot!(outcome("1.x"), @"2: invalid character 'x' after decimal point in numeric literal");
+        insta::assert_snapshot!(outcome("\"a\nb\""), @r"2: invalid character '\n' in string literal");
+        insta::assert_snapshot!(outcome(r#""\x""#), @"2: invalid character 'x' in string escape code");
+        insta::assert_snapshot!(outcome(r#""\u12g4""#), @r"5: invalid character 'g' in \u hexadecimal character escape");
+        insta::assert_snapshot!(outcome("[[1, 2"), @"6: unexpected end of JSON input");
+        insta::assert_snapshot!(outcome("[[[[[[[[[]]]]]]]]]"), @"8: nested deeper than 8 levels");
+        insta::assert_snapshot!(outcome("trux"), @"3: invalid character 'x' in literal true, false or null");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn agrees_with_another_reader(text in r#"[\[\]{}:,"\\a-cu0-9 \-.eE\n]{0,24}"#) {
+            let ours = check(&text, 0, 100).is_ok_and(|range| text[range.end..].trim_matches([' ', '\n', '\t', '\r']).is_empty());
+            let mut other = serde_json::Deserializer::from_str(&text);
+            let theirs = <serde::de::IgnoredAny as serde::Deserialize>::deserialize(&mut other).is_ok() && other.end().is_ok();
+            proptest::prop_assert_eq!(ours, theirs, "{}", text);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! JSON as text: checked once, then walked in place.
+//!
+//! A catalog is mostly text that nobody looks into, so nothing here builds a
+//! tree. [`check`] proves that a stretch of bytes is one JSON value; a [`Raw`]
+//! is such a value, borrowed from its file, whose members and items are found
+//! by walking; [`write`] prints it again in canonical form.
+
+mod check;
+mod raw;
+mod scan;
+mod write;
+
+pub use check::{Error, ErrorKind, check};
+pub use raw::{Items, Kind, Members, Path, Raw, Step};
+pub use write::{Layout, write_as_written, write_canonical, write_canonical_nested, write_str, write_str_body};

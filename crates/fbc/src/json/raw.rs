@@ -1,0 +1,379 @@
+//! A JSON value as a slice of the text it came from.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use super::check::{Error, ErrorKind, check};
+use super::scan::{plain_end, skip_space, string_end, value_end};
+
+/// One valid JSON value as text, without white space around it.
+///
+/// Walking a `Raw` decodes nothing but what is asked for. A value is checked
+/// when it is made; every later step relies on that.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Raw<'a>(&'a str);
+
+/// The six kinds of JSON values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool,
+    /// A number.
+    Number,
+    /// A string.
+    String,
+    /// A list.
+    Array,
+    /// An object.
+    Object,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Null => "null",
+            Kind::Bool => "bool",
+            Kind::Number => "number",
+            Kind::String => "string",
+            Kind::Array => "array",
+            Kind::Object => "object",
+        })
+    }
+}
+
+/// One step from a value to a value inside it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// To the member of this name.
+    Key(Cow<'static, str>),
+    /// To the item at this index.
+    Index(usize),
+}
+
+impl From<&'static str> for Step {
+    fn from(key: &'static str) -> Self {
+        Step::Key(key.into())
+    }
+}
+
+impl From<String> for Step {
+    fn from(key: String) -> Self {
+        Step::Key(key.into())
+    }
+}
+
+impl From<usize> for Step {
+    fn from(index: usize) -> Self {
+        Step::Index(index)
+    }
+}
+
+/// The way from the top of a document to a value inside it; shown as `entries[2].name`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Path(pub Vec<Step>);
+
+impl Path {
+    /// Returns this path with one more step at its end.
+    pub fn then(&self, step: impl Into<Step>) -> Path {
+        let mut steps = self.0.clone();
+        steps.push(step.into());
+        Path(steps)
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) if i == 0 => f.write_str(key)?,
+                Step::Key(key) => write!(f, ".{key}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes a [`Path`] from keys and indices: `path!["entries", 2, "name"]`.
+#[macro_export]
+macro_rules! path {
+    ($($step:expr),* $(,)?) => { $crate::json::Path(vec![$($crate::json::Step::from($step)),*]) };
+}
+
+impl<'a> Raw<'a> {
+    /// Checks that `text` is one JSON value, with nothing but white space around it.
+    ///
+    /// # Errors
+    /// Fails where the text stops being JSON.
+    pub fn parse(text: &'a str, max_depth: usize) -> Result<Raw<'a>, Error> {
+        let range = check(text, 0, max_depth)?;
+        let rest = skip_space(text.as_bytes(), range.end);
+        match text[rest..].chars().next() {
+            None => Ok(Raw(&text[range])),
+            Some(found) => {
+                Err(Error { offset: rest, kind: ErrorKind::Character { found, context: "after top-level value" } })
+            }
+        }
+    }
+
+    /// Takes text that [`check`] has measured.
+    pub fn from_checked(text: &'a str) -> Raw<'a> {
+        Raw(text)
+    }
+
+    /// Returns the text of the value.
+    pub fn text(self) -> &'a str {
+        self.0
+    }
+
+    fn bytes(self) -> &'a [u8] {
+        self.0.as_bytes()
+    }
+
+    /// Tells what kind of value this is.
+    pub fn kind(self) -> Kind {
+        match self.bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'n') | None => Kind::Null,
+            Some(_) => Kind::Number,
+        }
+    }
+
+    /// Tells whether this is `null`.
+    pub fn is_null(self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// Returns the text of a string value, its escapes resolved.
+    ///
+    /// Halves of surrogate pairs that stand alone become U+FFFD.
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
+        (self.kind() == Kind::String).then(|| unescape(self.inner()))
+    }
+
+    /// Returns a boolean value.
+    pub fn as_bool(self) -> Option<bool> {
+        match self.0 {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// The text between the quotes of a string.
+    fn inner(self) -> &'a str {
+        self.0.get(1..self.0.len().saturating_sub(1)).unwrap_or_default()
+    }
+
+    /// Walks the members of an object in written order; empty for other kinds.
+    pub fn members(self) -> Members<'a> {
+        Members { text: self.0, at: if self.kind() == Kind::Object { 1 } else { self.0.len() } }
+    }
+
+    /// Walks the items of a list; empty for other kinds.
+    pub fn items(self) -> Items<'a> {
+        Items { text: self.0, at: if self.kind() == Kind::Array { 1 } else { self.0.len() } }
+    }
+
+    /// Returns the member called `name`.
+    ///
+    /// Names match without regard to ASCII case, as the existing tools read
+    /// them; the exact spelling is preferred, and of equals the last counts.
+    pub fn get(self, name: &str) -> Option<Raw<'a>> {
+        let mut found: Option<(bool, Raw<'a>)> = None;
+        for (key, value) in self.members() {
+            let exact = key == name;
+            if (exact || key.eq_ignore_ascii_case(name)) && (exact || !found.is_some_and(|(exact, _)| exact)) {
+                found = Some((exact, value));
+            }
+        }
+        found.map(|(_, value)| value)
+    }
+
+    /// Returns where the value at `path` stands within this text.
+    pub fn locate(self, path: &Path) -> Option<Range<usize>> {
+        let mut value = self;
+        for step in &path.0 {
+            value = match step {
+                Step::Key(key) => value.get(key)?,
+                Step::Index(index) => value.items().nth(*index)?,
+            };
+        }
+        let start = self.offset_of(value);
+        Some(start..start + value.0.len())
+    }
+
+    /// Returns where `inner`, a value found by walking this one, starts within it.
+    pub fn offset_of(self, inner: Raw<'_>) -> usize {
+        (inner.0.as_ptr() as usize).wrapping_sub(self.0.as_ptr() as usize)
+    }
+}
+
+impl fmt::Debug for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// The members of an object, in written order.
+pub struct Members<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Cow<'a, str>, Raw<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.text.as_bytes();
+        let mut at = skip_space(bytes, self.at);
+        if bytes.get(at) == Some(&b',') {
+            at = skip_space(bytes, at + 1);
+        }
+        if bytes.get(at) != Some(&b'"') {
+            self.at = bytes.len();
+            return None;
+        }
+        let key_end = string_end(bytes, at);
+        let key = Raw(self.text.get(at..key_end)?);
+        let colon = skip_space(bytes, key_end);
+        let start = skip_space(bytes, colon + 1);
+        let end = value_end(bytes, start);
+        self.at = end;
+        Some((unescape(key.inner()), Raw(self.text.get(start..end)?)))
+    }
+}
+
+/// The items of a list.
+pub struct Items<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Raw<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.text.as_bytes();
+        let mut at = skip_space(bytes, self.at);
+        if bytes.get(at) == Some(&b',') {
+            at = skip_space(bytes, at + 1);
+        }
+        match bytes.get(at) {
+            None | Some(b']') => {
+                self.at = bytes.len();
+                None
+            }
+            Some(_) => {
+                let end = value_end(bytes, at);
+                self.at = end;
+                Some(Raw(self.text.get(at..end)?))
+            }
+        }
+    }
+}
+
+/// Resolves the escapes in the inside of a JSON string.
+fn unescape(inner: &str) -> Cow<'_, str> {
+    if plain_end(inner.as_bytes(), 0) == inner.len() {
+        return Cow::Borrowed(inner);
+    }
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        let (c, length) = escape(&rest[at..]);
+        out.push(c);
+        rest = rest.get(at + length..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
+}
+
+/// Reads the escape that `text` starts with: the character it stands for, and its length.
+pub(super) fn escape(text: &str) -> (char, usize) {
+    let simple = |c| (c, 2);
+    match text.as_bytes().get(1) {
+        Some(b'b') => simple('\u{8}'),
+        Some(b'f') => simple('\u{c}'),
+        Some(b'n') => simple('\n'),
+        Some(b'r') => simple('\r'),
+        Some(b't') => simple('\t'),
+        Some(b'u') => {
+            let unit = |at: usize| text.get(at..at + 4).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+            match unit(2) {
+                Some(high @ 0xd800..=0xdbff) if text.get(6..8) == Some("\\u") => match unit(8) {
+                    Some(low @ 0xdc00..=0xdfff) => {
+                        let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+                        (char::from_u32(code).unwrap_or('\u{fffd}'), 12)
+                    }
+                    _ => ('\u{fffd}', 6),
+                },
+                Some(code) => (char::from_u32(code).unwrap_or('\u{fffd}'), 6),
+                None => ('\u{fffd}', 6),
+            }
+        }
+        Some(&b) if b.is_ascii() => simple(char::from(b)),
+        _ => ('\u{fffd}', 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Raw<'_> {
+        Raw::parse(text, 100).unwrap()
+    }
+
+    #[test]
+    fn members_and_items_are_found_in_written_order() {
+        let value = raw(r#" { "b" : [1, "two,]}", {"x":{}}] , "a":null,"b":false } "#);
+        let members: Vec<String> = value.members().map(|(k, v)| format!("{k}={v:?}")).collect();
+        assert_eq!(members, [r#"b=[1, "two,]}", {"x":{}}]"#, "a=null", "b=false"]);
+        let items: Vec<&str> = value.members().next().unwrap().1.items().map(Raw::text).collect();
+        assert_eq!(items, ["1", r#""two,]}""#, r#"{"x":{}}"#]);
+        assert_eq!(raw("[]").items().count() + raw("{}").members().count() + raw("1").items().count(), 0);
+    }
+
+    #[test]
+    fn a_name_is_found_without_regard_to_case_and_exactly_if_possible() {
+        let value = raw(r#"{"Name":1,"name":2,"NAME":3,"x":4,"x":5,"Y":6}"#);
+        let get = |name| value.get(name).map(Raw::text);
+        assert_eq!((get("name"), get("x"), get("y"), get("z")), (Some("2"), Some("5"), Some("6"), None));
+    }
+
+    #[test]
+    fn escapes_are_resolved() {
+        let text = r#""\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00\ud83dx\ude00\ud800\u0041""#;
+        assert_eq!(raw(text).as_str().unwrap(), "\"\\/\u{8}\u{c}\n\r\té😀\u{fffd}x\u{fffd}\u{fffd}A");
+        assert_eq!(raw("1").as_str(), None);
+    }
+
+    #[test]
+    fn a_path_leads_to_a_place() {
+        let value = raw(r#"{"entries": [{}, {"name": "foo"}]}"#);
+        let path = path!["entries", 1, "name"];
+        assert_eq!(value.locate(&path).map(|range| &value.text()[range]), Some("\"foo\""));
+        assert_eq!(path.to_string(), "entries[1].name");
+        assert_eq!(value.locate(&path!["entries", 2]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn strings_read_as_another_reader_reads_them(text in r#"([ -~é€😀]|\\u[0-9a-f]{4}|\\n){0,12}"#) {
+            let quoted = format!("\"{text}\"");
+            if let Ok(theirs) = serde_json::from_str::<String>(&quoted) {
+                proptest::prop_assert_eq!(raw(&quoted).as_str().unwrap(), theirs);
+            }
+        }
+    }
+}

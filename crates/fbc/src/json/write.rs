@@ -1,0 +1,367 @@
+//! Printing JSON: canonical form, and re-indented text.
+
+use std::cmp::Ordering;
+
+use super::raw::{Raw, escape};
+use super::scan::{plain_end, skip_space, string_end, value_end};
+use crate::number;
+
+/// How the parts of a value are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// No white space at all.
+    Compact,
+    /// A line for each member and item, indented by so many spaces a level.
+    Indented(usize),
+}
+
+/// Appends `value` in canonical form: keys sorted by bytes (the last of equal
+/// keys counts), numbers and strings in their normal spelling.
+pub fn write_canonical(value: Raw<'_>, layout: Layout, out: &mut Vec<u8>) {
+    write_canonical_nested(value, layout, 0, out);
+}
+
+/// Appends `value` in canonical form as a part of something already `level` levels deep.
+pub fn write_canonical_nested(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
+    let mut writer = Writer { text: value.text(), layout, canonical: true, members: Vec::new() };
+    writer.value(0, level, out);
+}
+
+/// Appends `value` with its keys, numbers and strings as they are written, `level` levels deep.
+pub fn write_as_written(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
+    let mut writer = Writer { text: value.text(), layout, canonical: false, members: Vec::new() };
+    writer.value(0, level, out);
+}
+
+struct Writer<'a> {
+    text: &'a str,
+    layout: Layout,
+    canonical: bool,
+    /// Members written so far of all open objects: where the member starts in
+    /// `out`, where its key ends, where it ends.
+    members: Vec<Member>,
+}
+
+#[derive(Clone, Copy)]
+struct Member {
+    start: usize,
+    key_end: usize,
+    end: usize,
+}
+
+impl Writer<'_> {
+    /// Writes the value at `at` and returns where it ends in the source.
+    fn value(&mut self, at: usize, level: usize, out: &mut Vec<u8>) -> usize {
+        let bytes = self.text.as_bytes();
+        match bytes.get(at) {
+            Some(b'"') => self.string(at, out),
+            Some(b'{') => self.object(at, level, out),
+            Some(b'[') => self.array(at, level, out),
+            _ => {
+                let end = value_end(bytes, at);
+                let text = self.text.get(at..end).unwrap_or_default();
+                if self.canonical && matches!(bytes.get(at), Some(b'-' | b'0'..=b'9')) {
+                    number::canonical(text, out);
+                } else {
+                    out.extend_from_slice(text.as_bytes());
+                }
+                end.max(at + 1)
+            }
+        }
+    }
+
+    fn array(&mut self, at: usize, level: usize, out: &mut Vec<u8>) -> usize {
+        let bytes = self.text.as_bytes();
+        out.push(b'[');
+        let mut at = skip_space(bytes, at + 1);
+        if bytes.get(at) == Some(&b']') {
+            out.push(b']');
+            return at + 1;
+        }
+        loop {
+            self.line(level + 1, out);
+            at = skip_space(bytes, self.value(at, level + 1, out));
+            match bytes.get(at) {
+                Some(b',') => {
+                    out.push(b',');
+                    at = skip_space(bytes, at + 1);
+                }
+                _ => break,
+            }
+        }
+        self.line(level, out);
+        out.push(b']');
+        at + 1
+    }
+
+    fn object(&mut self, at: usize, level: usize, out: &mut Vec<u8>) -> usize {
+        let bytes = self.text.as_bytes();
+        out.push(b'{');
+        let mut at = skip_space(bytes, at + 1);
+        if bytes.get(at) == Some(&b'}') {
+            out.push(b'}');
+            return at + 1;
+        }
+        let first = self.members.len();
+        let mut ascending = true;
+        loop {
+            self.line(level + 1, out);
+            let start = out.len();
+            at = self.string(at, out);
+            let key_end = out.len();
+            if self.canonical {
+                if let Some(previous) = self.members.get(first..).and_then(<[Member]>::last) {
+                    ascending &=
+                        compare_keys(&out[previous.start..previous.key_end], &out[start..key_end]) == Ordering::Less;
+                }
+            }
+            out.push(b':');
+            if let Layout::Indented(_) = self.layout {
+                out.push(b' ');
+            }
+            // `at` is behind the key: skip the colon.
+            at = skip_space(bytes, skip_space(bytes, at) + 1);
+            at = skip_space(bytes, self.value(at, level + 1, out));
+            self.members.push(Member { start, key_end, end: out.len() });
+            match bytes.get(at) {
+                Some(b',') => {
+                    out.push(b',');
+                    at = skip_space(bytes, at + 1);
+                }
+                _ => break,
+            }
+        }
+        if !ascending {
+            self.sort(first, level + 1, out);
+        }
+        self.members.truncate(first);
+        self.line(level, out);
+        out.push(b'}');
+        at + 1
+    }
+
+    /// Puts the members written since `first` in order of their keys, the last of equals only.
+    #[cold]
+    fn sort(&self, first: usize, level: usize, out: &mut Vec<u8>) {
+        let mut members = self.members[first..].to_vec();
+        let start = members[0].start;
+        members.sort_by(|a, b| compare_keys(&out[a.start..a.key_end], &out[b.start..b.key_end]));
+        let source = out.split_off(start);
+        let part = |from: usize, to: usize| &source[from - start..to - start];
+        for (i, member) in members.iter().enumerate() {
+            // The sort is stable: of equal keys the last written stands last.
+            let key = part(member.start, member.key_end);
+            if members.get(i + 1).is_some_and(|next| part(next.start, next.key_end) == key) {
+                continue;
+            }
+            if out.len() > start {
+                out.push(b',');
+                self.line(level, out);
+            }
+            out.extend_from_slice(part(member.start, member.end));
+        }
+    }
+
+    fn string(&self, at: usize, out: &mut Vec<u8>) -> usize {
+        let bytes = self.text.as_bytes();
+        let end = string_end(bytes, at);
+        let text = self.text.get(at..end).unwrap_or("\"\"");
+        if self.canonical {
+            write_respelled(text, out)
+        } else {
+            out.extend_from_slice(text.as_bytes())
+        }
+        end.max(at + 1)
+    }
+
+    #[inline]
+    fn line(&self, level: usize, out: &mut Vec<u8>) {
+        if let Layout::Indented(width) = self.layout {
+            out.push(b'\n');
+            out.resize(out.len() + level * width, b' ');
+        }
+    }
+}
+
+/// Compares two keys in their written form (with quotes) by the bytes they stand for.
+fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
+    let plain = |key: &[u8]| !key.contains(&b'\\');
+    if plain(a) && plain(b) {
+        // Without the closing quote, so that a prefix sorts first.
+        return a[..a.len() - 1].cmp(&b[..b.len() - 1]);
+    }
+    let decoded =
+        |key: &[u8]| std::str::from_utf8(key).ok().and_then(|k| Raw::from_checked(k).as_str().map(|s| s.into_owned()));
+    decoded(a).cmp(&decoded(b))
+}
+
+/// Appends a quoted string in its normal spelling.
+fn write_respelled(quoted: &str, out: &mut Vec<u8>) {
+    let mut rest = quoted;
+    loop {
+        let special = memchr::memchr2(b'\\', 0xe2, rest.as_bytes()).unwrap_or(rest.len());
+        out.extend_from_slice(&rest.as_bytes()[..special]);
+        rest = &rest[special..];
+        let length = match rest.as_bytes().first() {
+            None => return,
+            Some(b'\\') => {
+                let (c, length) = escape(rest);
+                write_char(c, out);
+                length
+            }
+            Some(_) => {
+                let c = rest.chars().next().unwrap_or('\u{fffd}');
+                write_char(c, out);
+                c.len_utf8()
+            }
+        };
+        rest = rest.get(length..).unwrap_or_default();
+    }
+}
+
+/// Appends `text` as a JSON string with its quotes.
+pub fn write_str(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    write_str_body(out, text);
+    out.push(b'"');
+}
+
+/// Appends `text` as it stands between the quotes of a JSON string.
+pub fn write_str_body(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    loop {
+        let end = plain_end(bytes, at);
+        // U+2028 and U+2029 are the only other characters that need care.
+        for part in (LineSeparators { rest: &text[at..end] }) {
+            match part {
+                Ok(plain) => out.extend_from_slice(plain.as_bytes()),
+                Err(c) => write_char(c, out),
+            }
+        }
+        match bytes.get(end) {
+            None => return,
+            Some(&b) => write_char(char::from(b), out),
+        }
+        at = end + 1;
+    }
+}
+
+/// Splits text into stretches without, and single characters of, U+2028 and U+2029.
+struct LineSeparators<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for LineSeparators<'a> {
+    type Item = Result<&'a str, char>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.rest.chars().next()?;
+        if matches!(first, '\u{2028}' | '\u{2029}') {
+            self.rest = &self.rest[first.len_utf8()..];
+            return Some(Err(first));
+        }
+        let end = memchr::memchr_iter(0xe2, self.rest.as_bytes())
+            .find(|&i| matches!(self.rest.as_bytes().get(i + 1..i + 3), Some([0x80, 0xa8 | 0xa9])))
+            .unwrap_or(self.rest.len());
+        let (plain, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        Some(Ok(plain))
+    }
+}
+
+/// Appends one character inside a JSON string, escaped where it must be.
+fn write_char(c: char, out: &mut Vec<u8>) {
+    let escaped: &[u8] = match c {
+        '"' => b"\\\"",
+        '\\' => b"\\\\",
+        '\u{8}' => b"\\b",
+        '\u{c}' => b"\\f",
+        '\n' => b"\\n",
+        '\r' => b"\\r",
+        '\t' => b"\\t",
+        '\u{2028}' => b"\\u2028",
+        '\u{2029}' => b"\\u2029",
+        c if c < ' ' => {
+            let code = c as usize;
+            const HEX: &[u8; 16] = b"0123456789abcdef";
+            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', HEX[code >> 4], HEX[code & 15]]);
+            return;
+        }
+        c => {
+            let mut buffer = [0; 4];
+            out.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
+            return;
+        }
+    };
+    out.extend_from_slice(escaped);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canonical(text: &str, layout: Layout) -> String {
+        let mut out = Vec::new();
+        write_canonical(Raw::parse(text, 100).unwrap(), layout, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn keys_are_sorted_by_bytes_and_the_last_of_equals_counts() {
+        assert_eq!(canonical(r#"{"a ":1,"a":2}"#, Layout::Compact), r#"{"a":2,"a ":1}"#);
+        assert_eq!(canonical(r#"{"aB":1,"a\n":2}"#, Layout::Compact), r#"{"a\n":2,"aB":1}"#);
+        let text =
+            r#"{ "b": 1, "a": {"z": [], "y": {}}, "B": 2, "b": [3, {"q":1,"p":2}], "aa":null, "a\u0000":true }"#;
+        assert_eq!(
+            canonical(text, Layout::Compact),
+            r#"{"B":2,"a":{"y":{},"z":[]},"a\u0000":true,"aa":null,"b":[3,{"p":2,"q":1}]}"#
+        );
+    }
+
+    #[test]
+    fn a_line_for_each_part_when_indented() {
+        insta::assert_snapshot!(canonical(r#"{"b":[1,[]],"a":{"c":"d"},"e":{}}"#, Layout::Indented(4)), @r#"
+        {
+            "a": {
+                "c": "d"
+            },
+            "b": [
+                1,
+                []
+            ],
+            "e": {}
+        }
+        "#);
+    }
+
+    #[test]
+    fn strings_take_their_normal_spelling() {
+        let text = "\"\\u003c\\/\\u000a\\u0001\\u0008\u{2028}€\\u2029\u{7f}\\ud800\\ud83d\\ude00\"";
+        assert_eq!(canonical(text, Layout::Compact), "\"</\\n\\u0001\\b\\u2028€\\u2029\u{7f}\u{fffd}😀\"");
+        let mut out = Vec::new();
+        write_str(&mut out, "a\"b\\c\nd\u{2029}€\u{1f}");
+        assert_eq!(String::from_utf8(out).unwrap(), "\"a\\\"b\\\\c\\nd\\u2029€\\u001f\"");
+    }
+
+    #[test]
+    fn text_can_be_laid_out_anew_without_respelling() {
+        let mut out = Vec::new();
+        write_as_written(Raw::parse(r#"{"b":1.0,"a":"\u003c"}"#, 9).unwrap(), Layout::Indented(2), 1, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), "{\n    \"b\": 1.0,\n    \"a\": \"\\u003c\"\n  }");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn canonical_text_is_a_fixed_point(text in r#"([\[\]{}:,]|"[a-c\\n]{0,3}"|[0-9]{1,3}|true){0,30}"#) {
+            if let Ok(raw) = Raw::parse(&text, 50) {
+                let mut once = Vec::new();
+                write_canonical(raw, Layout::Compact, &mut once);
+                let once = String::from_utf8(once).unwrap();
+                proptest::prop_assert_eq!(&canonical(&once, Layout::Compact), &once);
+                let ours: serde_json::Value = serde_json::from_str(&once).unwrap();
+                proptest::prop_assert_eq!(ours, serde_json::from_str::<serde_json::Value>(&text).unwrap());
+            }
+        }
+    }
+}
