@@ -1,4 +1,19 @@
 //! The file format of operator catalogs: reading, positions, writing.
+//!
+//! A map, in reading order: [`json`] and [`yaml`] know text; `walk` finds files and [`load`]
+//! reads them into blobs ([`blob`], decoded as far as needed by `decode`); `oldform` and
+//! `migrate` bring older blobs up to date; [`write`] prints; [`problem`] is what all of them
+//! report. [`version`], [`range`] and [`pull_spec`] are the small grammars inside fields.
 
 pub mod json;
 pub mod number;
+
+pub mod indexignore;
+pub mod pull_spec;
+pub mod quote;
+pub mod range;
+pub mod release;
+pub mod version;
+
+
+

@@ -1,0 +1,428 @@
+//! `.indexignore` files: which files below a catalog directory are not catalog content.
+//!
+//! The patterns look like those of `.gitignore` and differ from them in many corners, so this
+//! is a matcher of its own:
+//!
+//! - All `.indexignore` files form one list, in the order in which the directory is walked.
+//!   The last pattern that matches a file decides, wherever it stands; a file below an ignored
+//!   directory can be included again.
+//! - Only files are tested. A pattern without `/` is compared with every component of the
+//!   path, one with `/` from the directory of its `.indexignore` on, and both cover all that
+//!   lies below what they match.
+//! - After `**/` the next component binds to its first occurrence and stays there.
+//! - `[^a]` negates a class; `[!a]` contains `!` and `a`.
+//!
+//! File names are bytes. Matching a name costs at most the product of the lengths of pattern
+//! and name.
+
+/// The patterns of all `.indexignore` files of a catalog directory.
+#[derive(Clone, Debug, Default)]
+pub struct IndexIgnore {
+    files: Vec<IgnoreFile>,
+}
+
+#[derive(Clone, Debug)]
+struct IgnoreFile {
+    /// The components of the directory's path, from the root of the catalog.
+    directory: Vec<Box<[u8]>>,
+    patterns: Vec<Pattern>,
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    /// Whether the pattern starts with `!`.
+    includes: bool,
+    /// Whether the pattern ends with `/`.
+    directories_only: bool,
+    target: Target,
+}
+
+#[derive(Clone, Debug)]
+enum Target {
+    /// Any component of the path.
+    Component(Glob),
+    /// The path from its start.
+    Path(Vec<Step>),
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// One component.
+    Component(Glob),
+    /// Any number of components, up to one that the next step matches.
+    AnyDepth,
+    /// The rest of the path, which must not be empty. Only the last step.
+    Below,
+}
+
+/// A pattern for one component of a path.
+#[derive(Clone, Debug)]
+struct Glob(Vec<Token>);
+
+#[derive(Clone, Debug)]
+enum Token {
+    Byte(u8),
+    AnyCharacter,
+    AnyRun,
+    Class { negated: bool, ranges: Vec<(char, char)> },
+}
+
+impl IndexIgnore {
+    /// Adds the `.indexignore` file of `directory`, whose content is `text`.
+    ///
+    /// `directory` is given by its components, relative to the root of the catalog. Files are
+    /// added in the order in which the catalog is walked, because later ones have the last
+    /// word. Malformed patterns match nothing and are no error.
+    pub fn add<C: AsRef<[u8]>>(&mut self, directory: &[C], text: &[u8]) {
+        self.files.push(IgnoreFile {
+            directory: directory.iter().map(|component| component.as_ref().into()).collect(),
+            patterns: text.split(|&byte| byte == b'\n').filter_map(Pattern::parse).collect(),
+        });
+    }
+
+    /// Tells whether a file is ignored.
+    ///
+    /// `path` is given by its components, relative to the root of the catalog.
+    pub fn is_ignored<C: AsRef<[u8]>>(&self, path: &[C]) -> bool {
+        let deciding = self.files.iter().rev().find_map(|file| {
+            let below = file.strip_directory(path)?;
+            file.patterns.iter().rev().find(|pattern| pattern.matches(below))
+        });
+        deciding.is_some_and(|pattern| !pattern.includes)
+    }
+}
+
+impl IgnoreFile {
+    /// Returns what is left of `path` below the directory, if it lies there.
+    fn strip_directory<'p, C: AsRef<[u8]>>(&self, path: &'p [C]) -> Option<&'p [C]> {
+        let (start, below) = path.split_at_checked(self.directory.len())?;
+        start
+            .iter()
+            .zip(&self.directory)
+            .all(|(component, expected)| component.as_ref() == &**expected)
+            .then_some(below)
+    }
+}
+
+impl Pattern {
+    /// Parses a line. Comments, empty lines and patterns that match nothing give `None`.
+    fn parse(line: &[u8]) -> Option<Pattern> {
+        let line = trim(line);
+        if line.is_empty() || line.starts_with(b"#") {
+            return None;
+        }
+        let (includes, line) = match line.strip_prefix(b"!") {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        let (directories_only, line) = match line.strip_suffix(b"/") {
+            Some(rest) => (true, rest),
+            None => (false, line),
+        };
+        let target =
+            if line.contains(&b'/') { Target::Path(parse_path(line)?) } else { Target::Component(Glob::parse(line)?) };
+        Some(Pattern { includes, directories_only, target })
+    }
+
+    fn matches<C: AsRef<[u8]>>(&self, path: &[C]) -> bool {
+        let below = match &self.target {
+            Target::Component(glob) => after_first(glob, path),
+            Target::Path(steps) => after_steps(steps, path),
+        };
+        // A match of the whole path is a match of the file itself.
+        below.is_some_and(|below| !self.directories_only || !below.is_empty())
+    }
+}
+
+/// Parses a pattern that contains a slash. Gives `None` if it can match nothing.
+fn parse_path(line: &[u8]) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut components = line.split(|&byte| byte == b'/').peekable();
+    while let Some(component) = components.next() {
+        match component {
+            // A leading slash only anchors; a doubled one takes back the `**` before it.
+            b"" => while steps.pop_if(|step| matches!(step, Step::AnyDepth)).is_some() {},
+            b"**" if components.peek().is_none() => steps.push(Step::Below),
+            b"**" => steps.push(Step::AnyDepth),
+            _ if component.windows(2).any(|pair| pair == b"**") => return None,
+            _ => steps.push(Step::Component(Glob::parse(component)?)),
+        }
+    }
+    // Stars alone, as in `/**`, have nothing to hold on to and have never matched.
+    steps.iter().any(|step| matches!(step, Step::Component(_))).then_some(steps)
+}
+
+/// Returns what follows the first component that `glob` matches.
+fn after_first<'p, C: AsRef<[u8]>>(glob: &Glob, path: &'p [C]) -> Option<&'p [C]> {
+    let position = path.iter().position(|component| glob.matches(component.as_ref()))?;
+    Some(&path[position + 1..])
+}
+
+/// Returns what is left of `path` when `steps` match its start.
+fn after_steps<'p, C: AsRef<[u8]>>(steps: &[Step], path: &'p [C]) -> Option<&'p [C]> {
+    let mut rest = path;
+    let mut any_depth = false;
+    for step in steps {
+        match step {
+            Step::AnyDepth => any_depth = true,
+            Step::Below if rest.is_empty() => return None,
+            Step::Below => {}
+            Step::Component(glob) => {
+                let searched = if any_depth { rest } else { rest.get(..1)? };
+                let skipped = searched.len() - after_first(glob, searched)?.len();
+                rest = &rest[skipped..];
+                any_depth = false;
+            }
+        }
+    }
+    Some(rest)
+}
+
+impl Glob {
+    /// Parses a pattern for one component. Gives `None` if it is malformed.
+    fn parse(mut pattern: &[u8]) -> Option<Glob> {
+        let mut tokens = Vec::with_capacity(pattern.len());
+        while let Some((&byte, rest)) = pattern.split_first() {
+            pattern = rest;
+            tokens.push(match byte {
+                b'*' => Token::AnyRun,
+                b'?' => Token::AnyCharacter,
+                b'[' => parse_class(&mut pattern)?,
+                b'\\' => {
+                    let (&escaped, rest) = pattern.split_first()?;
+                    pattern = rest;
+                    Token::Byte(escaped)
+                }
+                _ => Token::Byte(byte),
+            });
+        }
+        Some(Glob(tokens))
+    }
+
+    /// Tells whether the whole of `name` matches.
+    ///
+    /// On a mismatch only the last star takes one more byte: an earlier star could gain
+    /// nothing, and so the cost stays bounded whatever the number of stars.
+    fn matches(&self, name: &[u8]) -> bool {
+        let (mut token_index, mut name_index) = (0, 0);
+        let mut last_star = None;
+        loop {
+            let advance = match self.0.get(token_index) {
+                None if name_index == name.len() => return true,
+                None => None,
+                Some(Token::AnyRun) => {
+                    last_star = Some((token_index + 1, name_index));
+                    Some(0)
+                }
+                Some(token) => token.match_length(&name[name_index..]),
+            };
+            if let Some(length) = advance {
+                token_index += 1;
+                name_index += length;
+                continue;
+            }
+            match last_star {
+                Some((after_star, from)) if from < name.len() => {
+                    last_star = Some((after_star, from + 1));
+                    (token_index, name_index) = (after_star, from + 1);
+                }
+                _ => return false,
+            }
+        }
+    }
+}
+
+impl Token {
+    /// Returns how many bytes at the start of `name` match; stars are not asked.
+    fn match_length(&self, name: &[u8]) -> Option<usize> {
+        match self {
+            Token::AnyRun => Some(0),
+            Token::Byte(byte) => (name.first() == Some(byte)).then_some(1),
+            Token::AnyCharacter => first_character(name).map(|(_, length)| length),
+            Token::Class { negated, ranges } => {
+                let (character, length) = first_character(name)?;
+                let listed = ranges.iter().any(|&(low, high)| low <= character && character <= high);
+                (listed != *negated).then_some(length)
+            }
+        }
+    }
+}
+
+/// Parses a class after its `[`, and advances `pattern` past the `]`.
+fn parse_class(pattern: &mut &[u8]) -> Option<Token> {
+    let negated = match pattern.strip_prefix(b"^") {
+        Some(rest) => {
+            *pattern = rest;
+            true
+        }
+        None => false,
+    };
+    let mut ranges = Vec::new();
+    loop {
+        if let Some(rest) = pattern.strip_prefix(b"]")
+            && !ranges.is_empty()
+        {
+            *pattern = rest;
+            return Some(Token::Class { negated, ranges });
+        }
+        let low = parse_class_character(pattern)?;
+        let high = match pattern.strip_prefix(b"-") {
+            Some(rest) => {
+                *pattern = rest;
+                parse_class_character(pattern)?
+            }
+            None => low,
+        };
+        ranges.push((low, high));
+    }
+}
+
+/// Parses one end of a range in a class. A bare `-` or `]` is no character there.
+fn parse_class_character(pattern: &mut &[u8]) -> Option<char> {
+    let rest = match pattern.split_first()? {
+        (b'-' | b']', _) => return None,
+        (b'\\', rest) => rest,
+        _ => pattern,
+    };
+    let (character, length) = first_character(rest)?;
+    if character == char::REPLACEMENT_CHARACTER && length == 1 {
+        return None;
+    }
+    *pattern = &rest[length..];
+    Some(character)
+}
+
+/// Returns the first character and its length; a byte that is not UTF-8 counts as one.
+fn first_character(bytes: &[u8]) -> Option<(char, usize)> {
+    let start = &bytes[..bytes.len().min(4)];
+    let chunk = start.utf8_chunks().next()?;
+    Some(match chunk.valid().chars().next() {
+        Some(character) => (character, character.len_utf8()),
+        None => (char::REPLACEMENT_CHARACTER, 1),
+    })
+}
+
+/// Removes white space at both ends, also that beyond ASCII.
+fn trim(line: &[u8]) -> &[u8] {
+    match std::str::from_utf8(line) {
+        Ok(text) => text.trim().as_bytes(),
+        Err(_) => line.trim_ascii(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ignored(patterns: &str, path: &str) -> bool {
+        let mut ignore = IndexIgnore::default();
+        ignore.add::<&str>(&[], patterns.as_bytes());
+        ignore.is_ignored(&path.split('/').collect::<Vec<_>>())
+    }
+
+    #[track_caller]
+    fn check(patterns: &str, ignored_paths: &[&str], kept_paths: &[&str]) {
+        for (paths, expected) in [(ignored_paths, true), (kept_paths, false)] {
+            for path in paths {
+                assert_eq!(ignored(patterns, path), expected, "{patterns:?} on {path:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_matching_pattern_decides() {
+        check(
+            "**/*\n!*.json\n!*.yaml\n**/objects/*.json\n**/objects/*.yaml",
+            &["d/objects/x.json", "objects/z.json", "d/e/f.txt"],
+            &["a.json", "b.yaml", "d/a.json", ".hidden/h.json", ".dot.json"],
+        );
+    }
+
+    #[test]
+    fn a_deeper_file_overrides_a_higher_one_below_its_directory_only() {
+        let mut ignore = IndexIgnore::default();
+        ignore.add::<&str>(&[], b"a.yaml");
+        ignore.add(&["dir"], b"!a.yaml\n/x/b.yaml");
+        for (path, expected) in [
+            (&["a.yaml"][..], true),
+            (&["dir", "a.yaml"], false),
+            (&["dir", "sub", "a.yaml"], false),
+            (&["other", "a.yaml"], true),
+            (&["dir"], false),
+            (&["dir", "x", "b.yaml"], true),
+            (&["x", "b.yaml"], false),
+        ] {
+            assert_eq!(ignore.is_ignored(path), expected, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn comments_and_blanks_around_patterns_do_not_count() {
+        check("# a\n\n  \t\n  b  \r\n#c", &["b"], &["a", "c", "#c", "# a"]);
+        check("\\#c\n\\!d", &["#c", "!d"], &["c", "d"]);
+    }
+
+    #[test]
+    fn a_trailing_slash_matches_directories_only() {
+        check("d/", &["d/a", "x/d/a"], &["d", "x/d"]);
+        check("/*/", &["d/a"], &["a"]);
+        check("**/d/", &["d/a", "x/d/a"], &["x/d"]);
+    }
+
+    #[test]
+    fn a_name_matches_any_component() {
+        check("d", &["d", "d/a", "x/d/a", "x/d"], &["da", "x/e"]);
+    }
+
+    #[test]
+    fn a_slash_anchors_and_what_lies_below_is_covered() {
+        check("d/objects", &["d/objects", "d/objects/x/y"], &["x/d/objects", "d"]);
+        check("/a", &["a", "a/b"], &["b/a"]);
+        check("objects/*.json", &["objects/x.json"], &["d/objects/x.json"]);
+    }
+
+    #[test]
+    fn double_stars_stand_for_directories() {
+        check("d/**/a", &["d/a", "d/x/a", "d/x/y/a"], &["a", "x/d/a", "d"]);
+        check("d/**", &["d/a", "d/x/y"], &["d", "x/d/a"]);
+        check("**", &["a", "d/a"], &[]);
+        check("*", &["a", "d/a"], &[]);
+        check("**/d/x", &["d/x", "e/d/x"], &["d/d/x"]);
+        check("d/a**", &[], &["d/a", "d/ab"]);
+        check("a**b", &["ab", "axb"], &["a"]);
+        check("/**\n**/**", &[], &["a", "d/a"]);
+    }
+
+    #[test]
+    fn classes_and_escapes_work_within_a_component() {
+        check("[a-c]x", &["ax", "cx"], &["dx", "-x"]);
+        check("[^a]x", &["bx", "éx"], &["ax", "x"]);
+        check("[!a]x", &["!x", "ax"], &["bx"]);
+        check(r"[\]\-]x", &["]x", "-x"], &["ax"]);
+        check("a?c", &["abc", "aéc"], &["ac", "abbc"]);
+        check(r"a\*", &["a*"], &["ab"]);
+    }
+
+    #[test]
+    fn a_malformed_pattern_matches_nothing() {
+        for pattern in ["[", "[a", "[]a]", "[a-]", "[-a]", "a\\", "d/[", "[^]", "[a-b-c]"] {
+            check(pattern, &[], &["[", "a", "b", "-", "d/[", "a\\", "^"]);
+        }
+    }
+
+    #[test]
+    fn names_that_are_not_text_match_byte_by_byte() {
+        let mut ignore = IndexIgnore::default();
+        ignore.add(&[b"\xff".as_slice()], b"a\xfe?\n*.txt");
+        assert!(ignore.is_ignored(&[b"\xff".as_slice(), b"a\xfe\xfd"]));
+        assert!(ignore.is_ignored(&[b"\xff".as_slice(), b"\x80.txt"]));
+        assert!(!ignore.is_ignored(&[b"\xfe".as_slice(), b"\x80.txt"]));
+    }
+
+    #[test]
+    fn many_stars_do_not_multiply_the_work() {
+        let pattern = "*a".repeat(200) + "b";
+        assert!(!ignored(&pattern, &"a".repeat(2000)));
+        assert!(ignored(&pattern, &("a".repeat(2000) + "b")));
+    }
+}

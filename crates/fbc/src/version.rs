@@ -1,0 +1,441 @@
+//! Semantic versions of bundles: reading, order, text.
+//!
+//! Messages are those of the reference tool. They name the offending part, and scripts match
+//! them.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use crate::quote::quote;
+
+/// A semantic version, `major.minor.patch[-prerelease][+build]`.
+///
+/// Equality and hashing are those of the text, build metadata included: `1.0.0+a` and
+/// `1.0.0+b` differ. Which of two versions is newer is another question, answered by
+/// [`Version::cmp_precedence`]; because the two disagree, there is no `Ord`.
+///
+/// Displaying a version and parsing it strictly are inverse.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    major: u64,
+    minor: u64,
+    patch: u64,
+    /// Valid identifiers joined by dots; empty when there are none.
+    prerelease: Box<str>,
+    /// Likewise.
+    build: Box<str>,
+}
+
+/// The reason why a text is not a version.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VersionError {
+    /// The text is empty.
+    #[error("Version string empty")]
+    Empty,
+    /// There are fewer than three dot-separated numbers.
+    #[error("No Major.Minor.Patch elements found")]
+    TooFewNumbers,
+    /// One of the three numbers contains something else than digits.
+    #[error("Invalid character(s) found in {} number {}", number.lower_case(), quote(text))]
+    NumberCharacters {
+        /// Which of the three.
+        number: Number,
+        /// What was written there.
+        text: Box<str>,
+    },
+    /// One of the three numbers starts with a superfluous zero.
+    #[error("{number} number must not contain leading zeroes {}", quote(text))]
+    NumberLeadingZero {
+        /// Which of the three.
+        number: Number,
+        /// What was written there.
+        text: Box<str>,
+    },
+    /// A number is missing between dots.
+    #[error("strconv.ParseUint: parsing \"\": invalid syntax")]
+    NumberMissing,
+    /// A number needs more than 64 bits.
+    #[error("strconv.ParseUint: parsing {}: value out of range", quote(.0))]
+    NumberTooLarge(Box<str>),
+    /// A pre-release identifier is empty.
+    #[error("Prerelease is empty")]
+    PrereleaseEmpty,
+    /// A numeric pre-release identifier starts with a superfluous zero.
+    #[error("Numeric PreRelease version must not contain leading zeroes {}", quote(.0))]
+    PrereleaseLeadingZero(Box<str>),
+    /// A pre-release identifier contains something else than ASCII letters, digits and `-`.
+    #[error("Invalid character(s) found in prerelease {}", quote(.0))]
+    PrereleaseCharacters(Box<str>),
+    /// A build metadata identifier is empty.
+    #[error("Build meta data is empty")]
+    BuildEmpty,
+    /// A build metadata identifier contains something else than ASCII letters, digits and `-`.
+    #[error("Invalid character(s) found in build meta data {}", quote(.0))]
+    BuildCharacters(Box<str>),
+    /// A version of one or two numbers, read tolerantly, goes on after them.
+    #[error("Short version cannot contain PreRelease/Build meta data")]
+    ShortWithSuffix,
+}
+
+/// One of the three numbers of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// The first number.
+    Major,
+    /// The second number.
+    Minor,
+    /// The third number.
+    Patch,
+}
+
+impl Version {
+    /// Parses a complete version, as bundles must declare it.
+    pub fn parse_strict(text: &str) -> Result<Version, VersionError> {
+        if text.is_empty() {
+            return Err(VersionError::Empty);
+        }
+        let mut parts = text.splitn(3, '.');
+        let (Some(major), Some(minor), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(VersionError::TooFewNumbers);
+        };
+        let major = parse_number(Number::Major, major)?;
+        let minor = parse_number(Number::Minor, minor)?;
+
+        let (rest, build) = cut(rest, '+');
+        let (patch, prerelease) = cut(rest, '-');
+        let patch = parse_number(Number::Patch, patch)?;
+        for identifier in prerelease.iter().flat_map(|text| text.split('.')) {
+            check_prerelease_identifier(identifier)?;
+        }
+        for identifier in build.iter().flat_map(|text| text.split('.')) {
+            if identifier.is_empty() {
+                return Err(VersionError::BuildEmpty);
+            }
+            if !is_identifier(identifier) {
+                return Err(VersionError::BuildCharacters(identifier.into()));
+            }
+        }
+        Ok(Version {
+            major,
+            minor,
+            patch,
+            prerelease: prerelease.unwrap_or_default().into(),
+            build: build.unwrap_or_default().into(),
+        })
+    }
+
+    /// Parses a version as manifests write it: `v1.2`, ` 1.2.3 ` and `01.02.03` are fine.
+    ///
+    /// White space around it, one leading `v` and leading zeros of the three numbers are
+    /// dropped; one or two numbers are filled up with zeros. The result must then be a
+    /// complete version.
+    pub fn parse_tolerant(text: &str) -> Result<Version, VersionError> {
+        let text = text.trim();
+        let text = text.strip_prefix('v').unwrap_or(text);
+
+        let mut complete = String::with_capacity(text.len() + 4);
+        let mut parts = 0;
+        for part in text.splitn(3, '.') {
+            if parts > 0 {
+                complete.push('.');
+            }
+            parts += 1;
+            // A lone character is left as it is, so that `1..3` stays an error.
+            let significant = if part.len() > 1 { part.trim_start_matches('0') } else { part };
+            if part.len() > 1 && !significant.starts_with(|c: char| c.is_ascii_digit()) {
+                complete.push('0');
+            }
+            complete.push_str(significant);
+        }
+        if parts < 3 {
+            let last = text.rsplit('.').next().unwrap_or_default();
+            if last.contains(['+', '-']) {
+                return Err(VersionError::ShortWithSuffix);
+            }
+            complete.push_str(if parts == 1 { ".0.0" } else { ".0" });
+        }
+        Version::parse_strict(&complete)
+    }
+
+    /// Returns the first number.
+    pub fn major(&self) -> u64 {
+        self.major
+    }
+
+    /// Returns the second number.
+    pub fn minor(&self) -> u64 {
+        self.minor
+    }
+
+    /// Returns the third number.
+    pub fn patch(&self) -> u64 {
+        self.patch
+    }
+
+    /// Returns the pre-release identifiers, joined by dots; empty when there are none.
+    pub fn prerelease(&self) -> &str {
+        &self.prerelease
+    }
+
+    /// Returns the build metadata, joined by dots; empty when there is none.
+    pub fn build(&self) -> &str {
+        &self.build
+    }
+
+    /// Compares by precedence: which of the two is newer. Build metadata does not count.
+    pub fn cmp_precedence(&self, other: &Version) -> Ordering {
+        let numbers = |version: &Version| (version.major, version.minor, version.patch);
+        numbers(self).cmp(&numbers(other)).then_with(|| {
+            match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => cmp_identifiers(&self.prerelease, &other.prerelease),
+            }
+        })
+    }
+
+    /// Returns the version that precedes every other.
+    pub(crate) fn least() -> Version {
+        Version::with_prerelease(0, 0, 0, "0")
+    }
+
+    /// Returns the version that follows directly, with none between.
+    ///
+    /// `None` after the very last version.
+    pub(crate) fn successor(&self) -> Option<Version> {
+        if !self.prerelease.is_empty() {
+            let prerelease = format!("{}.0", self.prerelease);
+            return Some(Version::with_prerelease(self.major, self.minor, self.patch, &prerelease));
+        }
+        let (major, minor, patch) = if let Some(patch) = self.patch.checked_add(1) {
+            (self.major, self.minor, patch)
+        } else if let Some(minor) = self.minor.checked_add(1) {
+            (self.major, minor, 0)
+        } else {
+            (self.major.checked_add(1)?, 0, 0)
+        };
+        Some(Version::with_prerelease(major, minor, patch, "0"))
+    }
+
+    fn with_prerelease(major: u64, minor: u64, patch: u64, prerelease: &str) -> Version {
+        Version { major, minor, patch, prerelease: prerelease.into(), build: "".into() }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
+        if !self.prerelease.is_empty() {
+            write!(f, "-{}", self.prerelease)?;
+        }
+        if !self.build.is_empty() {
+            write!(f, "+{}", self.build)?;
+        }
+        Ok(())
+    }
+}
+
+impl Number {
+    fn lower_case(self) -> &'static str {
+        match self {
+            Number::Major => "major",
+            Number::Minor => "minor",
+            Number::Patch => "patch",
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Number::Major => "Major",
+            Number::Minor => "Minor",
+            Number::Patch => "Patch",
+        })
+    }
+}
+
+/// Checks one identifier of a pre-release or of a release.
+pub(crate) fn check_prerelease_identifier(identifier: &str) -> Result<(), VersionError> {
+    if identifier.is_empty() {
+        return Err(VersionError::PrereleaseEmpty);
+    }
+    if is_digits(identifier) {
+        if has_leading_zero(identifier) {
+            return Err(VersionError::PrereleaseLeadingZero(identifier.into()));
+        }
+        return parse_digits(identifier).map(|_| ());
+    }
+    if is_identifier(identifier) { Ok(()) } else { Err(VersionError::PrereleaseCharacters(identifier.into())) }
+}
+
+/// Compares two non-empty lists of valid pre-release identifiers joined by dots.
+pub(crate) fn cmp_identifiers(a: &str, b: &str) -> Ordering {
+    let (mut a, mut b) = (a.split('.'), b.split('.'));
+    loop {
+        let order = match (a.next(), b.next()) {
+            (None, None) => return Ordering::Equal,
+            (None, Some(_)) => Ordering::Less,
+            (Some(_), None) => Ordering::Greater,
+            (Some(a), Some(b)) => match (is_digits(a), is_digits(b)) {
+                // Without leading zeros the longer number is the larger one.
+                (true, true) => a.len().cmp(&b.len()).then_with(|| a.cmp(b)),
+                (true, false) => Ordering::Less,
+                (false, true) => Ordering::Greater,
+                (false, false) => a.cmp(b),
+            },
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+}
+
+/// Splits `text` at the first `separator`, which may be missing.
+fn cut(text: &str, separator: char) -> (&str, Option<&str>) {
+    match text.split_once(separator) {
+        Some((before, after)) => (before, Some(after)),
+        None => (text, None),
+    }
+}
+
+fn parse_number(number: Number, text: &str) -> Result<u64, VersionError> {
+    if !is_digits(text) {
+        return Err(VersionError::NumberCharacters { number, text: text.into() });
+    }
+    if has_leading_zero(text) {
+        return Err(VersionError::NumberLeadingZero { number, text: text.into() });
+    }
+    parse_digits(text)
+}
+
+/// Parses a text made of digits only, possibly none.
+fn parse_digits(digits: &str) -> Result<u64, VersionError> {
+    if digits.is_empty() {
+        return Err(VersionError::NumberMissing);
+    }
+    digits.parse().map_err(|_| VersionError::NumberTooLarge(digits.into()))
+}
+
+/// Tells whether `text` has nothing but digits, which holds for an empty text too.
+fn is_digits(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn has_leading_zero(digits: &str) -> bool {
+    digits.len() > 1 && digits.starts_with('0')
+}
+
+fn is_identifier(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict_error(text: &str) -> String {
+        Version::parse_strict(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn strict_versions_print_as_they_were_written() {
+        for text in
+            ["1.2.3", "0.0.0", "1.2.3-rc.1+b.5", "1.2.3--", "1.2.3-0a", "1.2.3+b-1.01", "18446744073709551615.0.0"]
+        {
+            assert_eq!(Version::parse_strict(text).expect(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn strict_errors_name_the_offending_part() {
+        for (text, message) in [
+            ("", "Version string empty"),
+            ("1", "No Major.Minor.Patch elements found"),
+            ("1.2", "No Major.Minor.Patch elements found"),
+            ("v1.2.3", r#"Invalid character(s) found in major number "v1""#),
+            (" 1.2.3", r#"Invalid character(s) found in major number " 1""#),
+            ("+1.2.3", r#"Invalid character(s) found in major number "+1""#),
+            ("1.b.3", r#"Invalid character(s) found in minor number "b""#),
+            ("1.2.3 ", r#"Invalid character(s) found in patch number "3 ""#),
+            ("1.2.3.4", r#"Invalid character(s) found in patch number "3.4""#),
+            ("01.2.3", r#"Major number must not contain leading zeroes "01""#),
+            ("1.02.3", r#"Minor number must not contain leading zeroes "02""#),
+            ("1.2.03", r#"Patch number must not contain leading zeroes "03""#),
+            ("1.2.3-", "Prerelease is empty"),
+            ("1.2.3-a..b", "Prerelease is empty"),
+            ("1.2.3-+b", "Prerelease is empty"),
+            ("1.2.3-01", r#"Numeric PreRelease version must not contain leading zeroes "01""#),
+            ("1.2.3-é", r#"Invalid character(s) found in prerelease "é""#),
+            ("1.2.3-a_b", r#"Invalid character(s) found in prerelease "a_b""#),
+            ("1.2.3+", "Build meta data is empty"),
+            ("1.2.3+a+b", r#"Invalid character(s) found in build meta data "a+b""#),
+            ("18446744073709551616.0.0", r#"strconv.ParseUint: parsing "18446744073709551616": value out of range"#),
+            ("1.2.3-18446744073709551616", r#"strconv.ParseUint: parsing "18446744073709551616": value out of range"#),
+            ("1..3", r#"strconv.ParseUint: parsing "": invalid syntax"#),
+            (".1.2", r#"strconv.ParseUint: parsing "": invalid syntax"#),
+            ("1.2.", r#"strconv.ParseUint: parsing "": invalid syntax"#),
+        ] {
+            assert_eq!(strict_error(text), message, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn tolerant_parsing_completes_and_normalises() {
+        for (text, expected) in [
+            ("v1.2", "1.2.0"),
+            ("1", "1.0.0"),
+            ("01.02.03", "1.2.3"),
+            ("v01", "1.0.0"),
+            ("1.2.03-rc", "1.2.3-rc"),
+            (" v1.2.3 ", "1.2.3"),
+            ("00", "0.0.0"),
+            ("1.2.-3", "1.2.0-3"),
+        ] {
+            assert_eq!(Version::parse_tolerant(text).expect(text).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn tolerant_parsing_has_limits() {
+        for text in ["1.2-rc1", "V1.2.3", "vv1.2.3", "1.2.3.4", "", "v", "1..3"] {
+            Version::parse_tolerant(text).expect_err(text);
+        }
+        assert_eq!(
+            Version::parse_tolerant("1.2-rc1").unwrap_err().to_string(),
+            "Short version cannot contain PreRelease/Build meta data"
+        );
+    }
+
+    #[test]
+    fn precedence_follows_numbers_then_prerelease_identifiers() {
+        let ascending: Vec<_> = "0.9.10 1.0.0-1 1.0.0-2 1.0.0-10 1.0.0-A 1.0.0-a 1.0.0-alpha \
+             1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc.1 1.0.0 1.0.1 \
+             1.10.0 2.0.0"
+            .split(' ')
+            .map(|text| Version::parse_strict(text).expect(text))
+            .collect();
+        for (i, a) in ascending.iter().enumerate() {
+            for (j, b) in ascending.iter().enumerate() {
+                assert_eq!(a.cmp_precedence(b), i.cmp(&j), "{a} against {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn build_metadata_counts_for_equality_and_not_for_precedence() {
+        let [a, b] = ["1.0.0+a", "1.0.0+b"].map(|text| Version::parse_strict(text).expect(text));
+        assert_ne!(a, b);
+        assert_eq!(a.cmp_precedence(&b), Ordering::Equal);
+    }
+
+    #[test]
+    fn nothing_lies_between_a_version_and_its_successor() {
+        let successor = |text: &str| Version::parse_strict(text).unwrap().successor();
+        assert_eq!(successor("1.2.3-a+b").unwrap().to_string(), "1.2.3-a.0");
+        assert_eq!(successor("1.2.3").unwrap().to_string(), "1.2.4-0");
+        assert_eq!(successor(&format!("1.2.{}", u64::MAX)).unwrap().to_string(), "1.3.0-0");
+        assert_eq!(successor(&format!("{0}.{0}.{0}", u64::MAX)), None);
+    }
+}
