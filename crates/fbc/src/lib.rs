@@ -7,6 +7,7 @@
 
 pub mod json;
 pub mod number;
+pub mod yaml;
 
 pub mod indexignore;
 pub mod pull_spec;

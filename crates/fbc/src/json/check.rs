@@ -1,5 +1,7 @@
 //! Proof that bytes are one JSON value.
 
+use std::ops::Range;
+
 use super::scan::{plain_end, skip_space};
 
 /// Says why bytes are not JSON, and where.
@@ -42,6 +44,16 @@ fn quoted(found: char) -> String {
     }
 }
 
+/// Where a long value starts and ends: found while checking, so that walking can step over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub(super) start: u32,
+    pub(super) end: u32,
+}
+
+/// Shorter values are measured again when they are stepped over.
+pub(super) const LONG: usize = 128;
+
 /// Checks that a JSON value starts at `at` (after white space) and returns its range.
 ///
 /// The text must be UTF-8 already. What follows the value is not looked at.
@@ -49,77 +61,58 @@ fn quoted(found: char) -> String {
 /// # Errors
 /// Fails at the first byte that cannot be part of a value, and with
 /// [`ErrorKind::End`] when the text stops too early.
-pub fn check(text: &str, at: usize, max_depth: usize) -> Result<std::ops::Range<usize>, Error> {
+pub fn check(text: &str, at: usize, max_depth: usize) -> Result<Range<usize>, Error> {
+    check_indexed(text, at, max_depth, &mut Vec::new())
+}
+
+/// Checks as [`check`] does, and adds the long values inside to `spans`, in order of their start.
+///
+/// # Errors
+/// Fails as [`check`] does; what was added to `spans` then means nothing.
+pub fn check_indexed(text: &str, at: usize, max_depth: usize, spans: &mut Vec<Span>) -> Result<Range<usize>, Error> {
     let start = skip_space(text.as_bytes(), at);
-    let end = Checker { text, bytes: text.as_bytes() }.value(start, max_depth)?;
+    let end = Checker { text, bytes: text.as_bytes(), spans }.value(start, max_depth)?;
     Ok(start..end)
 }
 
 struct Checker<'a> {
     text: &'a str,
     bytes: &'a [u8],
+    spans: &'a mut Vec<Span>,
 }
 
-/// The kinds of the open containers, a bit each: set for objects.
-#[derive(Default)]
-struct Stack {
-    words: Vec<u64>,
-    depth: usize,
-}
-
-impl Stack {
-    #[inline]
-    fn push(&mut self, object: bool) {
-        let (word, bit) = (self.depth / 64, self.depth % 64);
-        if word == self.words.len() {
-            self.words.push(0);
-        }
-        self.words[word] = self.words[word] & !(1 << bit) | u64::from(object) << bit;
-        self.depth += 1;
-    }
-
-    /// Closes the innermost container and tells whether an object is open around it.
-    #[inline]
-    fn pop(&mut self) -> Option<bool> {
-        self.depth -= 1;
-        let outer = self.depth.checked_sub(1)?;
-        Some(self.words[outer / 64] >> (outer % 64) & 1 == 1)
-    }
-}
+/// The open containers: whether it is an object, and its place among the spans.
+type Stack = Vec<(bool, usize)>;
 
 impl Checker<'_> {
-    fn value(&self, mut i: usize, max_depth: usize) -> Result<usize, Error> {
+    fn value(&mut self, mut i: usize, max_depth: usize) -> Result<usize, Error> {
         let bytes = self.bytes;
-        let mut open = Stack::default();
-        let mut in_object;
-        'value: loop {
+        let mut open = Stack::new();
+        loop {
             match bytes.get(i) {
-                Some(b'"') => i = self.string(i)?,
+                Some(b'"') => {
+                    let end = self.string(i)?;
+                    if end - i >= LONG {
+                        self.spans.push(Span { start: i as u32, end: end as u32 });
+                    }
+                    i = end;
+                }
                 Some(&b @ (b'{' | b'[')) => {
-                    if open.depth == max_depth {
+                    if open.len() == max_depth {
                         return Err(Error { offset: i, kind: ErrorKind::Depth { limit: max_depth } });
                     }
-                    in_object = b == b'{';
-                    open.push(in_object);
+                    let is_object = b == b'{';
+                    open.push((is_object, self.spans.len()));
+                    self.spans.push(Span { start: i as u32, end: 0 });
                     i = skip_space(bytes, i + 1);
-                    let close = if in_object { b'}' } else { b']' };
-                    if bytes.get(i) == Some(&close) {
-                        i += 1;
-                        match open.pop() {
-                            None => return Ok(i),
-                            Some(outer) => in_object = outer,
+                    match (bytes.get(i), is_object) {
+                        (Some(b'}'), true) | (Some(b']'), false) => {}
+                        (_, true) => {
+                            i = self.key(i)?;
+                            continue;
                         }
-                    } else {
-                        if in_object {
-                            i = self.key(i, "looking for beginning of object key string")?;
-                        }
-                        continue 'value;
+                        (_, false) => continue,
                     }
-                    i = match self.after_value(i, &mut open, &mut in_object)? {
-                        Next::Value(next) => next,
-                        Next::Done(end) => return Ok(end),
-                    };
-                    continue 'value;
                 }
                 Some(b't') => i = self.word(i, "true")?,
                 Some(b'f') => i = self.word(i, "false")?,
@@ -127,47 +120,46 @@ impl Checker<'_> {
                 Some(b'-' | b'0'..=b'9') => i = self.number(i)?,
                 _ => return Err(self.unexpected(i, "looking for beginning of value")),
             }
-            if open.depth == 0 {
-                return Ok(i);
+            // Behind a value, or before the end of an empty container: on to the next value.
+            loop {
+                let Some(&(is_object, span)) = open.last() else { return Ok(i) };
+                i = skip_space(bytes, i);
+                match (bytes.get(i), is_object) {
+                    (Some(b','), true) => {
+                        i = self.key(skip_space(bytes, i + 1))?;
+                        break;
+                    }
+                    (Some(b','), false) => {
+                        i = skip_space(bytes, i + 1);
+                        break;
+                    }
+                    (Some(b'}'), true) | (Some(b']'), false) => {
+                        i += 1;
+                        open.pop();
+                        self.close(span, i);
+                    }
+                    (_, true) => return Err(self.unexpected(i, "after object key:value pair")),
+                    (_, false) => return Err(self.unexpected(i, "after array element")),
+                }
             }
-            let top = open.depth - 1;
-            in_object = open.words[top / 64] >> (top % 64) & 1 == 1;
-            i = match self.after_value(i, &mut open, &mut in_object)? {
-                Next::Value(next) => next,
-                Next::Done(end) => return Ok(end),
-            };
         }
     }
 
-    /// Goes from the end of a value to the start of the next one.
+    /// Notes where a container ends; a short one is forgotten, and holds nothing long itself.
     #[inline]
-    fn after_value(&self, mut i: usize, open: &mut Stack, in_object: &mut bool) -> Result<Next, Error> {
-        loop {
-            i = skip_space(self.bytes, i);
-            match (self.bytes.get(i), *in_object) {
-                (Some(b','), true) => {
-                    let key = skip_space(self.bytes, i + 1);
-                    return Ok(Next::Value(self.key(key, "looking for beginning of object key string")?));
-                }
-                (Some(b','), false) => return Ok(Next::Value(skip_space(self.bytes, i + 1))),
-                (Some(b'}'), true) | (Some(b']'), false) => {
-                    i += 1;
-                    match open.pop() {
-                        None => return Ok(Next::Done(i)),
-                        Some(outer) => *in_object = outer,
-                    }
-                }
-                (_, true) => return Err(self.unexpected(i, "after object key:value pair")),
-                (_, false) => return Err(self.unexpected(i, "after array element")),
-            }
+    fn close(&mut self, span: usize, end: usize) {
+        if end - self.spans[span].start as usize >= LONG {
+            self.spans[span].end = end as u32;
+        } else {
+            self.spans.truncate(span);
         }
     }
 
     /// Checks `"key" :` at `i` and returns where the value starts.
     #[inline]
-    fn key(&self, i: usize, context: &'static str) -> Result<usize, Error> {
+    fn key(&self, i: usize) -> Result<usize, Error> {
         if self.bytes.get(i) != Some(&b'"') {
-            return Err(self.unexpected(i, context));
+            return Err(self.unexpected(i, "looking for beginning of object key string"));
         }
         let colon = skip_space(self.bytes, self.string(i)?);
         if self.bytes.get(colon) != Some(&b':') {
@@ -252,11 +244,6 @@ impl Checker<'_> {
         };
         Error { offset: offset.min(self.bytes.len()), kind }
     }
-}
-
-enum Next {
-    Value(usize),
-    Done(usize),
 }
 
 #[cfg(test)]

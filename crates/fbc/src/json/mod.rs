@@ -6,10 +6,12 @@
 //! by walking; [`write`] prints it again in canonical form.
 
 mod check;
+mod cursor;
 mod raw;
 mod scan;
 mod write;
 
-pub use check::{Error, ErrorKind, check};
+pub use check::{Error, ErrorKind, Span, check, check_indexed};
+pub use cursor::Cursor;
 pub use raw::{Items, Kind, Members, Path, Raw, Step};
 pub use write::{Layout, write_as_written, write_canonical, write_canonical_nested, write_str, write_str_body};

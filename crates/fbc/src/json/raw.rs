@@ -4,15 +4,21 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use super::check::{Error, ErrorKind, check};
+use super::check::{Error, ErrorKind, LONG, Span, check};
 use super::scan::{plain_end, skip_space, string_end, value_end};
 
 /// One valid JSON value as text, without white space around it.
 ///
 /// Walking a `Raw` decodes nothing but what is asked for. A value is checked
 /// when it is made; every later step relies on that.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Raw<'a>(&'a str);
+#[derive(Clone, Copy)]
+pub struct Raw<'a> {
+    text: &'a str,
+    /// Where the text starts in what `spans` speaks of.
+    at: usize,
+    /// The long values inside, and maybe around, so that they can be stepped over.
+    spans: &'a [Span],
+}
 
 /// The six kinds of JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +118,7 @@ impl<'a> Raw<'a> {
         let range = check(text, 0, max_depth)?;
         let rest = skip_space(text.as_bytes(), range.end);
         match text[rest..].chars().next() {
-            None => Ok(Raw(&text[range])),
+            None => Ok(Raw::from_checked(&text[range])),
             Some(found) => {
                 Err(Error { offset: rest, kind: ErrorKind::Character { found, context: "after top-level value" } })
             }
@@ -121,21 +127,63 @@ impl<'a> Raw<'a> {
 
     /// Takes text that [`check`] has measured.
     pub fn from_checked(text: &'a str) -> Raw<'a> {
-        Raw(text)
+        Raw { text, at: 0, spans: &[] }
+    }
+
+    /// Takes the part of a text that [`check_indexed`](super::check_indexed) has measured.
+    pub fn from_indexed(text: &'a str, range: Range<usize>, spans: &'a [Span]) -> Raw<'a> {
+        Raw { text: &text[range.clone()], at: range.start, spans }
+    }
+
+    /// Returns the value that starts at `start` within this one.
+    #[inline]
+    fn inner_value(self, start: usize) -> Option<Raw<'a>> {
+        let end = self.value_end(start);
+        Some(Raw { text: self.text.get(start..end)?, at: self.at + start, spans: self.spans })
+    }
+
+    /// Returns where the value that starts at `start` ends.
+    #[inline]
+    fn value_end(self, start: usize) -> usize {
+        let bytes = self.text.as_bytes();
+        if !self.spans.is_empty() {
+            match bytes.get(start) {
+                Some(b'{' | b'[') => {
+                    if let Some(end) = self.span_end(start) {
+                        return end;
+                    }
+                }
+                Some(b'"') => {
+                    // A short string ends within reach; only long ones are worth a look-up.
+                    let reach = (start + LONG).min(bytes.len());
+                    let end = string_end(&bytes[..reach], start);
+                    if end < reach || bytes.len() == reach {
+                        return end;
+                    }
+                    if let Some(end) = self.span_end(start) {
+                        return end;
+                    }
+                }
+                _ => {}
+            }
+        }
+        value_end(bytes, start)
+    }
+
+    fn span_end(self, start: usize) -> Option<usize> {
+        let absolute = u32::try_from(self.at + start).ok()?;
+        let index = self.spans.binary_search_by_key(&absolute, |span| span.start).ok()?;
+        Some(self.spans[index].end as usize - self.at)
     }
 
     /// Returns the text of the value.
     pub fn text(self) -> &'a str {
-        self.0
-    }
-
-    fn bytes(self) -> &'a [u8] {
-        self.0.as_bytes()
+        self.text
     }
 
     /// Tells what kind of value this is.
     pub fn kind(self) -> Kind {
-        match self.bytes().first() {
+        match self.text.as_bytes().first() {
             Some(b'{') => Kind::Object,
             Some(b'[') => Kind::Array,
             Some(b'"') => Kind::String,
@@ -159,7 +207,7 @@ impl<'a> Raw<'a> {
 
     /// Returns a boolean value.
     pub fn as_bool(self) -> Option<bool> {
-        match self.0 {
+        match self.text {
             "true" => Some(true),
             "false" => Some(false),
             _ => None,
@@ -168,17 +216,17 @@ impl<'a> Raw<'a> {
 
     /// The text between the quotes of a string.
     fn inner(self) -> &'a str {
-        self.0.get(1..self.0.len().saturating_sub(1)).unwrap_or_default()
+        self.text.get(1..self.text.len().saturating_sub(1)).unwrap_or_default()
     }
 
     /// Walks the members of an object in written order; empty for other kinds.
     pub fn members(self) -> Members<'a> {
-        Members { text: self.0, at: if self.kind() == Kind::Object { 1 } else { self.0.len() } }
+        Members { of: self, at: if self.kind() == Kind::Object { 1 } else { self.text.len() } }
     }
 
     /// Walks the items of a list; empty for other kinds.
     pub fn items(self) -> Items<'a> {
-        Items { text: self.0, at: if self.kind() == Kind::Array { 1 } else { self.0.len() } }
+        Items { of: self, at: if self.kind() == Kind::Array { 1 } else { self.text.len() } }
     }
 
     /// Returns the member called `name`.
@@ -189,7 +237,7 @@ impl<'a> Raw<'a> {
         let mut found: Option<(bool, Raw<'a>)> = None;
         for (key, value) in self.members() {
             let exact = key == name;
-            if (exact || key.eq_ignore_ascii_case(name)) && (exact || !found.is_some_and(|(exact, _)| exact)) {
+            if exact || key.eq_ignore_ascii_case(name) && !found.is_some_and(|(exact, _)| exact) {
                 found = Some((exact, value));
             }
         }
@@ -206,24 +254,24 @@ impl<'a> Raw<'a> {
             };
         }
         let start = self.offset_of(value);
-        Some(start..start + value.0.len())
+        Some(start..start + value.text.len())
     }
 
     /// Returns where `inner`, a value found by walking this one, starts within it.
     pub fn offset_of(self, inner: Raw<'_>) -> usize {
-        (inner.0.as_ptr() as usize).wrapping_sub(self.0.as_ptr() as usize)
+        (inner.text.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize)
     }
 }
 
 impl fmt::Debug for Raw<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        f.write_str(self.text)
     }
 }
 
 /// The members of an object, in written order.
 pub struct Members<'a> {
-    text: &'a str,
+    of: Raw<'a>,
     at: usize,
 }
 
@@ -232,7 +280,7 @@ impl<'a> Iterator for Members<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.of.text.as_bytes();
         let mut at = skip_space(bytes, self.at);
         if bytes.get(at) == Some(&b',') {
             at = skip_space(bytes, at + 1);
@@ -242,18 +290,18 @@ impl<'a> Iterator for Members<'a> {
             return None;
         }
         let key_end = string_end(bytes, at);
-        let key = Raw(self.text.get(at..key_end)?);
+        let key = self.of.text.get(at + 1..key_end.saturating_sub(1))?;
         let colon = skip_space(bytes, key_end);
         let start = skip_space(bytes, colon + 1);
-        let end = value_end(bytes, start);
-        self.at = end;
-        Some((unescape(key.inner()), Raw(self.text.get(start..end)?)))
+        let value = self.of.inner_value(start)?;
+        self.at = start + value.text.len();
+        Some((unescape(key), value))
     }
 }
 
 /// The items of a list.
 pub struct Items<'a> {
-    text: &'a str,
+    of: Raw<'a>,
     at: usize,
 }
 
@@ -262,7 +310,7 @@ impl<'a> Iterator for Items<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let bytes = self.text.as_bytes();
+        let bytes = self.of.text.as_bytes();
         let mut at = skip_space(bytes, self.at);
         if bytes.get(at) == Some(&b',') {
             at = skip_space(bytes, at + 1);
@@ -273,9 +321,10 @@ impl<'a> Iterator for Items<'a> {
                 None
             }
             Some(_) => {
-                let end = value_end(bytes, at);
-                self.at = end;
-                Some(Raw(self.text.get(at..end)?))
+                let value = self.of.inner_value(at)?;
+                // An item that is no value does not end the loop by itself.
+                self.at = at + value.text.len().max(1);
+                Some(value)
             }
         }
     }

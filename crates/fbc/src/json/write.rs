@@ -109,11 +109,11 @@ impl Writer<'_> {
             let start = out.len();
             at = self.string(at, out);
             let key_end = out.len();
-            if self.canonical {
-                if let Some(previous) = self.members.get(first..).and_then(<[Member]>::last) {
-                    ascending &=
-                        compare_keys(&out[previous.start..previous.key_end], &out[start..key_end]) == Ordering::Less;
-                }
+            if self.canonical
+                && let Some(previous) = self.members.get(first..).and_then(<[Member]>::last)
+            {
+                ascending &=
+                    compare_keys(&out[previous.start..previous.key_end], &out[start..key_end]) == Ordering::Less;
             }
             out.push(b':');
             if let Layout::Indented(_) = self.layout {
@@ -311,8 +311,7 @@ mod tests {
     fn keys_are_sorted_by_bytes_and_the_last_of_equals_counts() {
         assert_eq!(canonical(r#"{"a ":1,"a":2}"#, Layout::Compact), r#"{"a":2,"a ":1}"#);
         assert_eq!(canonical(r#"{"aB":1,"a\n":2}"#, Layout::Compact), r#"{"a\n":2,"aB":1}"#);
-        let text =
-            r#"{ "b": 1, "a": {"z": [], "y": {}}, "B": 2, "b": [3, {"q":1,"p":2}], "aa":null, "a\u0000":true }"#;
+        let text = r#"{ "b": 1, "a": {"z": [], "y": {}}, "B": 2, "b": [3, {"q":1,"p":2}], "aa":null, "a\u0000":true }"#;
         assert_eq!(
             canonical(text, Layout::Compact),
             r#"{"B":2,"a":{"y":{},"z":[]},"a\u0000":true,"aa":null,"b":[3,{"p":2,"q":1}]}"#

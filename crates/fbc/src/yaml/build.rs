@@ -1,0 +1,393 @@
+//! Building canonical JSON from the parts of a document.
+//!
+//! No tree is built: values are written as they come. A mapping whose keys
+//! turn out not to be in order is put in order when it ends, by moving the
+//! text of its members. An anchored node is kept as the JSON it became, so an
+//! alias is a copy of bytes, and budgets see what an alias expands to before
+//! it does.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::events::Scalar;
+use super::read::Limits;
+use super::scalar::{self, Value};
+use crate::json::{self, Raw};
+
+/// A collection that is being written.
+struct Frame {
+    /// The name of the collection's anchor.
+    anchor: Option<Box<str>>,
+    /// Where the collection starts in the output.
+    start: usize,
+    /// How many nodes had been counted before this one.
+    nodes: usize,
+    /// How many levels the deepest part inside has.
+    height: usize,
+    kind: FrameKind,
+}
+
+enum FrameKind {
+    Sequence,
+    Mapping {
+        /// Index of the first member in `Builder::members`.
+        first: usize,
+        /// Whether the keys so far are in order and differ.
+        in_order: bool,
+        next: Next,
+    },
+}
+
+/// What a mapping waits for.
+#[derive(Clone, Copy, PartialEq)]
+enum Next {
+    Key,
+    Value,
+    /// The value of a merge key.
+    Merge,
+}
+
+/// Where a member of a mapping stands in the output: key with quotes, colon, value.
+#[derive(Clone, Copy)]
+struct Member {
+    start: usize,
+    key_end: usize,
+    end: usize,
+}
+
+/// An anchored node.
+enum Anchor {
+    /// The node has not ended yet.
+    Open,
+    Scalar {
+        json: Rc<[u8]>,
+        key: Result<Box<str>, String>,
+    },
+    Collection {
+        json: Rc<[u8]>,
+        nodes: usize,
+        height: usize,
+    },
+}
+
+/// Writes one document; every failure is told as a message.
+pub(super) struct Builder<'a> {
+    limits: &'a Limits,
+    out: &'a mut Vec<u8>,
+    start: usize,
+    nodes: usize,
+    /// Bytes kept for anchors.
+    kept: usize,
+    frames: Vec<Frame>,
+    /// The members written so far of all open mappings.
+    members: Vec<Member>,
+    anchors: HashMap<Box<str>, Anchor>,
+}
+
+impl<'a> Builder<'a> {
+    /// Starts a document that may grow to `limits`, behind what `out` already holds.
+    pub(super) fn new(limits: &'a Limits, out: &'a mut Vec<u8>) -> Builder<'a> {
+        let start = out.len();
+        Builder {
+            limits,
+            out,
+            start,
+            nodes: 0,
+            kept: 0,
+            frames: Vec::new(),
+            members: Vec::new(),
+            anchors: HashMap::new(),
+        }
+    }
+
+    /// Starts a mapping.
+    pub(super) fn open_mapping(&mut self, anchor: Option<&str>) -> Result<(), String> {
+        let first = self.members.len();
+        self.open(anchor, FrameKind::Mapping { first, in_order: true, next: Next::Key }, b'{')
+    }
+
+    /// Starts a sequence.
+    pub(super) fn open_sequence(&mut self, anchor: Option<&str>) -> Result<(), String> {
+        self.open(anchor, FrameKind::Sequence, b'[')
+    }
+
+    /// Writes a scalar, as key or as value.
+    pub(super) fn scalar(&mut self, scalar: &Scalar<'_>) -> Result<(), String> {
+        self.count(1)?;
+        if self.waits_for_key() {
+            if scalar::is_merge_key(scalar) {
+                self.set_next(Next::Merge);
+                return Ok(());
+            }
+            if scalar.plain || scalar.tag.is_some() || scalar.anchor.is_some() {
+                let value = scalar::value(scalar)?;
+                if let Some(name) = scalar.anchor {
+                    self.keep_scalar(name, &value)?;
+                }
+                return self.key(&scalar::key(value)?);
+            }
+            return self.key(scalar.text);
+        }
+        self.before_value();
+        let value_start = self.out.len();
+        if scalar.plain || scalar.tag.is_some() || scalar.anchor.is_some() {
+            let value = scalar::value(scalar)?;
+            scalar::write_json(&value, self.out)?;
+            if let Some(name) = scalar.anchor {
+                self.keep_scalar(name, &value)?;
+            }
+        } else {
+            json::write_str(self.out, scalar.text);
+        }
+        self.after_value(value_start)
+    }
+
+    fn keep_scalar(&mut self, name: &str, value: &Value<'_>) -> Result<(), String> {
+        let mut json = Vec::new();
+        // A value that JSON lacks is an error where it is used, as a key it may pass.
+        scalar::write_json(value, &mut json)
+            .or_else(|message| if self.waits_for_key() { Ok(()) } else { Err(message) })?;
+        self.keep(json.len())?;
+        let key = scalar::key(value.clone()).map(|key| key.into_owned().into_boxed_str());
+        self.anchors.insert(name.into(), Anchor::Scalar { json: json.into(), key });
+        Ok(())
+    }
+
+    /// Writes an anchored node once more.
+    pub(super) fn alias(&mut self, name: &str) -> Result<(), String> {
+        let (json, nodes, height) = match self.anchors.get(name) {
+            None => return Err(format!("unknown anchor '{name}' referenced")),
+            Some(Anchor::Open) => return Err(format!("anchor '{name}' value contains itself")),
+            Some(Anchor::Scalar { json, key }) => {
+                if self.waits_for_key() {
+                    let key = key.clone()?;
+                    self.count(1)?;
+                    return self.key(&key);
+                }
+                (Rc::clone(json), 1, 0)
+            }
+            Some(Anchor::Collection { json, nodes, height }) => {
+                if self.waits_for_key() {
+                    return Err("invalid map key: a mapping or sequence".to_owned());
+                }
+                if self.frames.len() + height > self.limits.depth {
+                    return Err(self.too_deep());
+                }
+                let size = self.out.len() - self.start + json.len();
+                if self.nodes + nodes > self.limits.nodes || size > self.limits.bytes {
+                    return Err("document contains excessive aliasing".to_owned());
+                }
+                (Rc::clone(json), *nodes, *height)
+            }
+        };
+        self.count(nodes)?;
+        if let Some(frame) = self.frames.last_mut() {
+            frame.height = frame.height.max(height);
+        }
+        self.before_value();
+        let value_start = self.out.len();
+        self.out.extend_from_slice(&json);
+        self.after_value(value_start)
+    }
+
+    fn open(&mut self, anchor: Option<&str>, kind: FrameKind, bracket: u8) -> Result<(), String> {
+        if self.waits_for_key() {
+            return Err("invalid map key: a mapping or sequence".to_owned());
+        }
+        if self.frames.len() >= self.limits.depth {
+            return Err(self.too_deep());
+        }
+        let nodes = self.nodes;
+        self.count(1)?;
+        if let Some(name) = anchor {
+            self.anchors.insert(name.into(), Anchor::Open);
+        }
+        self.before_value();
+        let start = self.out.len();
+        self.out.push(bracket);
+        self.frames.push(Frame { anchor: anchor.map(Into::into), start, nodes, height: 0, kind });
+        Ok(())
+    }
+
+    /// Ends the innermost collection.
+    pub(super) fn close(&mut self) -> Result<(), String> {
+        let Some(frame) = self.frames.pop() else { return Ok(()) };
+        match frame.kind {
+            FrameKind::Sequence => self.out.push(b']'),
+            FrameKind::Mapping { first, in_order, .. } => {
+                if !in_order {
+                    put_in_order(&self.members[first..], self.out);
+                }
+                self.members.truncate(first);
+                self.out.push(b'}');
+            }
+        }
+        let height = frame.height + 1;
+        if let Some(name) = frame.anchor {
+            let json: Rc<[u8]> = self.out[frame.start..].into();
+            self.keep(json.len())?;
+            self.anchors.insert(name, Anchor::Collection { json, nodes: self.nodes - frame.nodes, height });
+        }
+        if let Some(parent) = self.frames.last_mut() {
+            parent.height = parent.height.max(height);
+        }
+        self.after_value(frame.start)
+    }
+
+    fn waits_for_key(&self) -> bool {
+        matches!(self.frames.last(), Some(Frame { kind: FrameKind::Mapping { next: Next::Key, .. }, .. }))
+    }
+
+    fn set_next(&mut self, waits_for: Next) {
+        if let Some(Frame { kind: FrameKind::Mapping { next, .. }, .. }) = self.frames.last_mut() {
+            *next = waits_for;
+        }
+    }
+
+    /// Writes a key of the innermost mapping.
+    fn key(&mut self, key: &str) -> Result<(), String> {
+        let start = self.begin_member();
+        json::write_str(self.out, key);
+        self.end_key(start);
+        self.set_next(Next::Value);
+        Ok(())
+    }
+
+    /// Writes the comma before a member, if any, and returns where the member starts.
+    fn begin_member(&mut self) -> usize {
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
+        }
+        self.out.len()
+    }
+
+    /// Notes the member whose key starts at `start` and ends here, and writes the colon.
+    fn end_key(&mut self, start: usize) {
+        let key_end = self.out.len();
+        if let Some(Frame { kind: FrameKind::Mapping { first, in_order, .. }, .. }) = self.frames.last_mut()
+            && let Some(previous) = self.members[*first..].last()
+        {
+            let order = compare_keys(&self.out[previous.start..previous.key_end], &self.out[start..key_end]);
+            *in_order &= order == Ordering::Less;
+        }
+        self.out.push(b':');
+        self.members.push(Member { start, key_end, end: 0 });
+    }
+
+    fn before_value(&mut self) {
+        if let Some(Frame { kind: FrameKind::Sequence, start, .. }) = self.frames.last()
+            && self.out.len() > start + 1
+        {
+            self.out.push(b',');
+        }
+    }
+
+    fn after_value(&mut self, value_start: usize) -> Result<(), String> {
+        if self.out.len() - self.start > self.limits.bytes {
+            return Err(format!("document is larger than {} bytes", self.limits.bytes));
+        }
+        match self.frames.last_mut() {
+            Some(Frame { kind: FrameKind::Mapping { next: next @ Next::Value, .. }, .. }) => {
+                *next = Next::Key;
+                if let Some(member) = self.members.last_mut() {
+                    member.end = self.out.len();
+                }
+                Ok(())
+            }
+            Some(Frame { kind: FrameKind::Mapping { next: next @ Next::Merge, .. }, .. }) => {
+                *next = Next::Key;
+                self.merge(value_start)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the value of a merge key back and adds the members of its mappings.
+    ///
+    /// As in the existing tools a merge stands where it is written: it yields to
+    /// keys after it and overrides keys before it. In a list, earlier mappings
+    /// take precedence over later ones.
+    #[cold]
+    fn merge(&mut self, value_start: usize) -> Result<(), String> {
+        let json = self.out.split_off(value_start);
+        let text = String::from_utf8(json).unwrap_or_default();
+        let value = Raw::from_checked(&text);
+        let sources = match value.kind() {
+            json::Kind::Object => vec![value],
+            json::Kind::Array => value.items().collect(),
+            _ => Vec::new(),
+        };
+        if value.kind() != json::Kind::Array && sources.is_empty()
+            || sources.iter().any(|source| source.kind() != json::Kind::Object)
+        {
+            return Err("map merge requires map or sequence of maps as the value".to_owned());
+        }
+        for source in sources.into_iter().rev() {
+            for (key, value) in source.members() {
+                let start = self.begin_member();
+                json::write_str(self.out, &key);
+                self.end_key(start);
+                self.out.extend_from_slice(value.text().as_bytes());
+                if let Some(member) = self.members.last_mut() {
+                    member.end = self.out.len();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, nodes: usize) -> Result<(), String> {
+        self.nodes += nodes;
+        if self.nodes > self.limits.nodes {
+            return Err(format!("document has more than {} values", self.limits.nodes));
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, bytes: usize) -> Result<(), String> {
+        self.kept += bytes;
+        if self.kept > self.limits.bytes {
+            return Err("document contains excessive anchors".to_owned());
+        }
+        Ok(())
+    }
+
+    fn too_deep(&self) -> String {
+        format!("document is nested more than {} levels deep", self.limits.depth)
+    }
+}
+
+/// Orders the members at the end of `out` by key, keeping the last of equal keys.
+fn put_in_order(members: &[Member], out: &mut Vec<u8>) {
+    let Some(start) = members.first().map(|member| member.start) else { return };
+    let mut members = members.to_vec();
+    members.sort_by(|a, b| compare_keys(&out[a.start..a.key_end], &out[b.start..b.key_end]));
+    let source = out.split_off(start);
+    let part = |from: usize, to: usize| &source[from - start..to - start];
+    for (i, member) in members.iter().enumerate() {
+        // The sort is stable: the last written of equal keys stands last.
+        let key = part(member.start, member.key_end);
+        if members.get(i + 1).is_some_and(|next| part(next.start, next.key_end) == key) {
+            continue;
+        }
+        if out.len() > start {
+            out.push(b',');
+        }
+        out.extend_from_slice(part(member.start, member.end));
+    }
+}
+
+/// Compares two keys as written, quotes included, by the bytes they stand for.
+fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
+    // Without the closing quote, so that a prefix sorts first.
+    let (a, b) = (&a[..a.len() - 1], &b[..b.len() - 1]);
+    if memchr::memchr(b'\\', a).is_none() && memchr::memchr(b'\\', b).is_none() {
+        return a.cmp(b);
+    }
+    let decoded = |key: &[u8]| {
+        let quoted = format!("{}\"", String::from_utf8_lossy(key));
+        Raw::from_checked(&quoted).as_str().map(|text| text.into_owned())
+    };
+    decoded(a).cmp(&decoded(b))
+}

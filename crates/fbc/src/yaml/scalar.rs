@@ -1,0 +1,508 @@
+//! What a scalar means: YAML 1.1 as the existing tools read it.
+//!
+//! A plain scalar is a boolean, null, number or, in all other cases, a string.
+//! Dates look special but stay strings as written, and numbers in base 60 are
+//! strings; output quotes both, since other readers think otherwise.
+
+use std::borrow::Cow;
+
+use super::events::Scalar;
+use crate::{json, number};
+
+/// The value of a scalar.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value<'a> {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool(bool),
+    /// An integer that fits `i64`.
+    Int(i64),
+    /// A larger integer that fits `u64`.
+    Uint(u64),
+    /// Any other number, including infinities and not-a-number.
+    Float(f64),
+    /// A string that looks like a date or time.
+    Timestamp(&'a str),
+    /// A string.
+    Str(Cow<'a, str>),
+}
+
+/// The tag of a merge key that is given one explicitly.
+const MERGE: &str = "tag:yaml.org,2002:merge";
+
+/// Tells whether a scalar in key position merges other mappings into its own.
+pub fn is_merge_key(scalar: &Scalar<'_>) -> bool {
+    scalar.text == "<<" && (scalar.plain || scalar.tag == Some(MERGE))
+}
+
+/// Decides what a scalar means.
+///
+/// # Errors
+/// Fails if the text does not fit the tag, or is no base64 after `!!binary`.
+pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, String> {
+    match scalar.tag {
+        None if scalar.plain => Ok(resolve(scalar.text)),
+        None => Ok(Value::Str(scalar.text.into())),
+        Some(tag) => tagged(tag, scalar.text),
+    }
+}
+
+/// Appends a value as JSON.
+///
+/// # Errors
+/// Fails for infinities and not-a-number, which JSON does not have.
+pub fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(number @ 0..=9) => out.push(b'0' + *number as u8),
+        Value::Int(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Value::Uint(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Value::Float(number) if number.is_finite() => number::json_float(*number, out),
+        Value::Float(number) => {
+            let name = match (number.is_nan(), *number > 0.0) {
+                (true, _) => "NaN",
+                (_, true) => "+Inf",
+                (_, false) => "-Inf",
+            };
+            return Err(format!("json: unsupported value: {name}"));
+        }
+        Value::Timestamp(text) => json::write_str(out, text),
+        Value::Str(text) => json::write_str(out, text),
+    }
+    Ok(())
+}
+
+/// Returns a value as the text of a mapping key.
+///
+/// # Errors
+/// Fails for null, which no key can be.
+pub fn key<'a>(value: Value<'a>) -> Result<Cow<'a, str>, String> {
+    Ok(match value {
+        Value::Null => return Err("unsupported map key: null".to_owned()),
+        Value::Bool(true) => "true".into(),
+        Value::Bool(false) => "false".into(),
+        Value::Int(number) => number.to_string().into(),
+        Value::Uint(number) => number.to_string().into(),
+        Value::Float(number) => number::float_key(number).into(),
+        Value::Timestamp(text) => text.into(),
+        Value::Str(text) => text,
+    })
+}
+
+/// Tells whether text, written plain, reads back as that string in every reader we know.
+pub fn reads_as_string(text: &str) -> bool {
+    match text.as_bytes().first() {
+        Some(b'+' | b'-' | b'.' | b'0'..=b'9' | b'~' | b'y' | b'Y' | b'n' | b'N' | b't' | b'T') => {}
+        Some(b'f' | b'F' | b'o' | b'O') => {}
+        Some(_) => return true,
+        None => return false,
+    }
+    matches!(resolve(text), Value::Str(_)) && !is_base_60(text)
+}
+
+/// Decides what untagged plain text means.
+pub fn resolve(text: &str) -> Value<'_> {
+    let bytes = text.as_bytes();
+    let word = match bytes.first() {
+        None => return Value::Null,
+        Some(b'0'..=b'9' | b'+' | b'-') => return signed_or_digit(text),
+        Some(b'.') => dotted(text),
+        Some(b'~' | b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O') if bytes.len() <= 5 => {
+            match text {
+                "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+                    Some(Value::Bool(true))
+                }
+                "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
+                    Some(Value::Bool(false))
+                }
+                "~" | "null" | "Null" | "NULL" => Some(Value::Null),
+                _ => None,
+            }
+        }
+        Some(_) => None,
+    };
+    word.unwrap_or(Value::Str(text.into()))
+}
+
+/// Reads text after an explicit tag, which is given in its long form.
+fn tagged<'a>(tag: &str, text: &'a str) -> Result<Value<'a>, String> {
+    let Some(short) = tag.strip_prefix("tag:yaml.org,2002:") else { return Ok(Value::Str(text.into())) };
+    let found = match short {
+        "binary" => {
+            let bytes = decode_base64(text).ok_or("!!binary value contains invalid base64 data")?;
+            return Ok(Value::Str(lossy(&bytes).into()));
+        }
+        "bool" | "int" | "float" | "null" => {
+            // Under these tags a date is no date; it then fits none of them.
+            resolve(text)
+        }
+        "timestamp" => resolve(text),
+        // `!!str` takes any text, and so do tags that mean nothing to us.
+        _ => return Ok(Value::Str(text.into())),
+    };
+    match (short, found) {
+        ("bool", found @ Value::Bool(_))
+        | ("int", found @ (Value::Int(_) | Value::Uint(_)))
+        | ("float", found @ Value::Float(_))
+        | ("null", found @ Value::Null)
+        | ("timestamp", found @ Value::Timestamp(_)) => Ok(found),
+        ("float", Value::Int(number)) => Ok(Value::Float(number as f64)),
+        (_, found) => {
+            let kind = match found {
+                Value::Null => "null",
+                Value::Bool(_) => "bool",
+                Value::Int(_) | Value::Uint(_) => "int",
+                Value::Float(_) => "float",
+                Value::Timestamp(_) | Value::Str(_) => "str",
+            };
+            Err(format!("cannot decode !!{kind} `{text}` as a !!{short}"))
+        }
+    }
+}
+
+fn dotted(text: &str) -> Option<Value<'_>> {
+    match text {
+        ".nan" | ".NaN" | ".NAN" => return Some(Value::Float(f64::NAN)),
+        ".inf" | ".Inf" | ".INF" => return Some(Value::Float(f64::INFINITY)),
+        _ => {}
+    }
+    // Here underscores must stand between digits, unlike in numbers that start with one.
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let stray = (0..bytes.len()).any(|at| bytes[at] == b'_' && !(at > 0 && digit(at - 1) && digit(at + 1)));
+    if stray { None } else { float(&without_underscores(text)).map(Value::Float) }
+}
+
+fn signed_or_digit(text: &str) -> Value<'_> {
+    // The common case: a short decimal number.
+    if text.len() <= 18 && !text.starts_with(['0', '+']) {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        if !digits.is_empty() && !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()) {
+            return text.parse().map_or(Value::Str(text.into()), Value::Int);
+        }
+    }
+    match text {
+        "+.inf" | "+.Inf" | "+.INF" => return Value::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return Value::Float(f64::NEG_INFINITY),
+        _ => {}
+    }
+    if is_timestamp(text) {
+        return Value::Timestamp(text);
+    }
+    let plain = without_underscores(text);
+    integer(&plain)
+        .or_else(|| float(&plain).map(Value::Float))
+        .or_else(|| odd_binary(&plain).map(Value::Int))
+        .unwrap_or(Value::Str(text.into()))
+}
+
+fn without_underscores(text: &str) -> Cow<'_, str> {
+    if text.contains('_') { text.replace('_', "").into() } else { text.into() }
+}
+
+/// Reads an integer: decimal, `0x`, `0o` or plain `0` for octal, `0b`, with an optional sign.
+fn integer(text: &str) -> Option<Value<'static>> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        sign @ (b'+' | b'-') => (Some(*sign), &text[1..]),
+        _ => (None, text),
+    };
+    let (radix, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', _, ..] => (16, &digits[2..]),
+        [b'0', b'o' | b'O', _, ..] => (8, &digits[2..]),
+        [b'0', b'b' | b'B', _, ..] => (2, &digits[2..]),
+        [b'0', _, ..] => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    if !digits.as_bytes().first()?.is_ascii_alphanumeric() {
+        return None; // the standard parser would take another sign
+    }
+    let magnitude = u64::from_str_radix(digits, radix).ok()?;
+    match sign {
+        Some(b'-') => 0i64.checked_sub_unsigned(magnitude).map(Value::Int),
+        Some(_) => i64::try_from(magnitude).ok().map(Value::Int),
+        None => Some(i64::try_from(magnitude).map_or(Value::Uint(magnitude), Value::Int)),
+    }
+}
+
+/// Reads `0b-11` and `0b+11`, which the existing tools take for numbers.
+fn odd_binary(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix("0b")?;
+    matches!(digits.as_bytes().first(), Some(b'+' | b'-')).then(|| i64::from_str_radix(digits, 2).ok())?
+}
+
+/// Reads a decimal float; one beyond the range of floats is none.
+fn float(text: &str) -> Option<f64> {
+    let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (mantissa, exponent) = match rest.find(['e', 'E']) {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let mantissa_fits = match mantissa.split_once('.') {
+        Some(("", fraction)) => digits(fraction),
+        Some((whole, fraction)) => digits(whole) && (fraction.is_empty() || digits(fraction)),
+        None => digits(mantissa),
+    };
+    let exponent_fits = exponent.is_none_or(|text| digits(text.strip_prefix(['+', '-']).unwrap_or(text)));
+    if !mantissa_fits || !exponent_fits {
+        return None;
+    }
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// Tells whether text is a date, or a date and time, as the existing tools recognise them.
+fn is_timestamp(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if bytes.len() < 8 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {
+        return false;
+    }
+    let year = bytes[..4].iter().fold(0u32, |year, b| year * 10 + u32::from(b - b'0'));
+    let mut rest = &bytes[5..];
+    let Some(month) = one_or_two_digits(&mut rest) else { return false };
+    if rest.split_off_first() != Some(&b'-') {
+        return false;
+    }
+    let Some(day) = one_or_two_digits(&mut rest) else { return false };
+    let days = match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 => 28,
+        1..=12 => 31,
+        _ => return false,
+    };
+    if !(1..=days).contains(&day) {
+        return false;
+    }
+    match rest.split_off_first() {
+        None => true,
+        Some(b'T' | b't') => time(&mut rest) && is_zone(rest),
+        Some(b' ') => {
+            while rest.first() == Some(&b' ') {
+                rest = &rest[1..];
+            }
+            time(&mut rest) && rest.is_empty()
+        }
+        Some(_) => false,
+    }
+}
+
+fn one_or_two_digits(rest: &mut &[u8]) -> Option<u32> {
+    let count = rest.iter().take(2).take_while(|b| b.is_ascii_digit()).count();
+    let digits = rest.split_off(..count)?;
+    (count > 0).then(|| digits.iter().fold(0, |number, b| number * 10 + u32::from(b - b'0')))
+}
+
+/// Steps over hours, minutes, seconds and a fraction of any length.
+fn time(rest: &mut &[u8]) -> bool {
+    for (limit, separator) in [(24, Some(b':')), (60, Some(b':')), (60, None)] {
+        if one_or_two_digits(rest).is_none_or(|number| number >= limit) {
+            return false;
+        }
+        if separator.is_some() && rest.split_off_first().copied() != separator {
+            return false;
+        }
+    }
+    if let [b'.' | b',', b'0'..=b'9', ..] = rest {
+        let digits = rest[1..].iter().take_while(|b| b.is_ascii_digit()).count();
+        *rest = &rest[1 + digits..];
+    }
+    true
+}
+
+/// Tells whether text is `Z` or an offset like `+05:30`.
+fn is_zone(text: &[u8]) -> bool {
+    let two = |a: u8, b: u8| (a.is_ascii_digit() && b.is_ascii_digit()).then(|| (a - b'0') * 10 + (b - b'0'));
+    match *text {
+        [b'Z'] => true,
+        [b'+' | b'-', h1, h2, b':', m1, m2] => {
+            two(h1, h2).is_some_and(|hours| hours <= 24) && two(m1, m2).is_some_and(|minutes| minutes <= 60)
+        }
+        _ => false,
+    }
+}
+
+/// Tells whether text is a number in base 60, like `1:30` or `12:30:45.5`.
+fn is_base_60(text: &str) -> bool {
+    let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let Some((first, rest)) = rest.split_once(':') else { return false };
+    let (rest, fraction) = rest.split_once('.').unwrap_or((rest, ""));
+    first.starts_with(|c: char| c.is_ascii_digit())
+        && first.bytes().all(|b| b.is_ascii_digit() || b == b'_')
+        && rest.split(':').all(|part| matches!(part.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9']))
+        && fraction.bytes().all(|b| b.is_ascii_digit() || b == b'_')
+}
+
+/// Decodes base64 with line ends in it; the unused bits of the last byte may be anything.
+fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
+    if !digits.len().is_multiple_of(4) {
+        return None;
+    }
+    let body = digits.strip_suffix(b"==").or_else(|| digits.strip_suffix(b"=")).unwrap_or(&digits);
+    let mut out = Vec::with_capacity(body.len() / 4 * 3 + 2);
+    for chunk in body.chunks(4) {
+        let mut bits = 0u32;
+        for &digit in chunk {
+            let value = match digit {
+                b'A'..=b'Z' => digit - b'A',
+                b'a'..=b'z' => digit - b'a' + 26,
+                b'0'..=b'9' => digit - b'0' + 52,
+                b'+' => 62,
+                b'/' => 63,
+                _ => return None,
+            };
+            bits = bits << 6 | u32::from(value);
+        }
+        bits <<= 6 * (4 - chunk.len());
+        let bytes = bits.to_be_bytes();
+        out.extend_from_slice(&bytes[1..chunk.len().max(1)]);
+    }
+    Some(out)
+}
+
+/// Turns bytes into text, each byte that is not UTF-8 into U+FFFD.
+fn lossy(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(std::iter::repeat_n('\u{fffd}', chunk.invalid().len()));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        let mut out = Vec::new();
+        match write_json(&resolve(text), &mut out) {
+            Ok(()) => String::from_utf8(out).unwrap(),
+            Err(message) => message,
+        }
+    }
+
+    fn all(texts: &[&str]) -> String {
+        texts.iter().map(|text| shown(text)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn booleans_and_nulls_have_many_names() {
+        assert_eq!(all(&["y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True"]), "true ".repeat(10).trim());
+        assert_eq!(all(&["n", "N", "no", "No", "NO", "off", "Off", "OFF", "False"]), "false ".repeat(9).trim());
+        assert_eq!(all(&["", "~", "null", "Null", "NULL"]), "null ".repeat(5).trim());
+        assert_eq!(all(&["yEs", "nULL", "tRUE", "oN", "nil"]), r#""yEs" "nULL" "tRUE" "oN" "nil""#);
+    }
+
+    #[test]
+    fn integers_come_in_four_bases() {
+        assert_eq!(all(&["12", "+5", "-5", "1_000", "0", "00", "-0"]), "12 5 -5 1000 0 0 0");
+        assert_eq!(
+            all(&["010", "0o17", "0O17", "0x1F", "0X1f", "-0x10", "0b11", "-0b1", "0b-1"]),
+            "8 15 15 31 31 -16 3 -1 -1"
+        );
+        assert_eq!(
+            all(&["9223372036854775807", "9223372036854775808", "-9223372036854775808"]),
+            "9223372036854775807 9223372036854775808 -9223372036854775808"
+        );
+        assert_eq!(
+            all(&["18446744073709551616", "+9223372036854775808", "0123456789"]),
+            "18446744073709552000 9223372036854776000 123456789"
+        );
+        assert_eq!(
+            all(&["0x", "0xg", "0b2", "1_a", "--1", "+-1", "0b", "-"]),
+            r#""0x" "0xg" "0b2" "1_a" "--1" "+-1" "0b" "-""#
+        );
+    }
+
+    #[test]
+    fn floats_are_decimal() {
+        assert_eq!(
+            all(&["1.5", ".5", "1.", "1e3", "1.0e+2", "-0.0", "+.5", "685_230.15", ".5_0", "1E+3"]),
+            "1.5 0.5 1 1000 100 -0 0.5 685230.15 0.5 1000"
+        );
+        assert_eq!(
+            all(&["1e400", "1.2.3", ".", "1e", "._5", ".5_", "e3", "1.5.", "0x1p3"]),
+            r#""1e400" "1.2.3" "." "1e" "._5" ".5_" "e3" "1.5." "0x1p3""#
+        );
+        assert_eq!(shown("-.INF"), "json: unsupported value: -Inf");
+        assert_eq!(shown(".NaN"), "json: unsupported value: NaN");
+    }
+
+    #[test]
+    fn dates_and_base_60_are_strings_that_need_quotes() {
+        for text in [
+            "2021-01-01",
+            "2021-1-2",
+            "2021-01-01T10:00:00Z",
+            "2001-12-14t21:59:43.10-05:00",
+            "2021-1-2 3:4:5",
+            "2021-1-2   3:4:5,25",
+            "2020-02-29",
+            "1:30",
+            "12:30:45",
+            "190:20:30.5",
+            "-1_0:00",
+        ] {
+            assert_eq!(shown(text), format!("{text:?}"));
+            assert!(!reads_as_string(text), "{text}");
+        }
+        for text in [
+            "2021-13-01",
+            "2021-02-29",
+            "2021-01-01T10:00:00",
+            "2021-01-01 24:00:00",
+            "20210-1-1",
+            "1:60",
+            "1:",
+            "1:2:a",
+            "2021-01-01T1:1:1+5:00",
+        ] {
+            assert_eq!(shown(text), format!("{text:?}"));
+            assert!(reads_as_string(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn text_that_means_something_else_does_not_read_as_string() {
+        for text in ["", "~", "yes", "Null", "1.0", "0x1F", "1_000", ".inf", "+1", "-0", "1.", "017"] {
+            assert!(!reads_as_string(text), "{text}");
+        }
+        for text in ["=", "<<", "1.0.0", "v1", "yess", "-", "...", "1a", "noon", "0.1.2-x"] {
+            assert!(reads_as_string(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn tags_decide_first() {
+        let tag = |tag: &str, text: &str| match tagged(&format!("tag:yaml.org,2002:{tag}"), text) {
+            Ok(value) => format!("{value:?}"),
+            Err(message) => message,
+        };
+        assert_eq!(tag("str", "123"), r#"Str("123")"#);
+        assert_eq!(tag("int", "0x10"), "Int(16)");
+        assert_eq!(tag("int", "a"), "cannot decode !!str `a` as a !!int");
+        assert_eq!(tag("float", "3"), "Float(3.0)");
+        assert_eq!(tag("float", "x"), "cannot decode !!str `x` as a !!float");
+        assert_eq!(tag("null", "~"), "Null");
+        assert_eq!(tag("timestamp", "2001-12-14"), r#"Timestamp("2001-12-14")"#);
+        assert_eq!(tag("binary", "aGVs\nbG8="), r#"Str("hello")"#);
+        assert_eq!(tag("binary", "/+7/"), r#"Str("���")"#);
+        assert_eq!(tag("binary", "aGVsbG8"), "!!binary value contains invalid base64 data");
+        assert_eq!(tag("binary", "a==="), "!!binary value contains invalid base64 data");
+        assert_eq!(tagged("!custom", "7").unwrap(), Value::Str("7".into()));
+    }
+
+    #[test]
+    fn keys_are_the_text_of_their_value() {
+        let keys = ["n", "5", "0x10", "1.5", "1e6", "2001-12-14", "18446744073709551615", "a"];
+        assert_eq!(
+            keys.map(|text| key(resolve(text)).unwrap().into_owned()),
+            ["false", "5", "16", "1.5", "1e+06", "2001-12-14", "18446744073709551615", "a"]
+        );
+        assert_eq!(key(Value::Null).unwrap_err(), "unsupported map key: null");
+    }
+}

@@ -1,0 +1,169 @@
+//! Cutting a YAML stream into documents.
+//!
+//! Documents are cut line by line before any YAML is read, as the existing
+//! tools do it: a line that starts with `---` separates, also in the middle of
+//! a block scalar. Behind the dashes only white space or a comment may follow.
+//! The separator that opens a stream, and the second of two adjacent ones, is
+//! the first line of the document after it; every other separator ends the
+//! document before it. A document of blank lines or comments is a document.
+
+/// A document of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Document<'a> {
+    /// The text, possibly with its separator as first line.
+    pub text: &'a [u8],
+    /// Where the text starts in the stream, in bytes.
+    pub offset: usize,
+    /// The line on which the text starts, from 0.
+    pub line: usize,
+}
+
+/// A line that starts like a separator and goes on like something else.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid Yaml document separator: {rest}")]
+pub struct BadSeparator {
+    /// Where the line starts in the stream, in bytes.
+    pub offset: usize,
+    /// The line, from 0.
+    pub line: usize,
+    /// What stands behind the dashes.
+    pub rest: String,
+}
+
+/// Walks the documents of `stream`, which has no byte order mark.
+///
+/// A bad separator is reported behind the document it ends; the text between
+/// it and the next separator belongs to no document.
+pub fn documents(stream: &[u8]) -> Documents<'_> {
+    Documents { stream, at: 0, line: 0, bad: None }
+}
+
+/// The documents of a stream, in order.
+#[derive(Debug, Clone)]
+pub struct Documents<'a> {
+    stream: &'a [u8],
+    at: usize,
+    line: usize,
+    bad: Option<BadSeparator>,
+}
+
+impl<'a> Iterator for Documents<'a> {
+    type Item = Result<Document<'a>, BadSeparator>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(bad) = self.bad.take() {
+            return Some(Err(self.give_up_text_behind(bad)));
+        }
+        let (offset, line) = (self.at, self.line);
+        while let Some(separator) = self.step_to_separator() {
+            let at = separator.offset;
+            let document = (at > offset).then_some(Document { text: &self.stream[offset..at], offset, line });
+            let bad = !separator.rest.is_empty();
+            match document {
+                Some(document) => {
+                    self.bad = bad.then_some(separator);
+                    return Some(Ok(document));
+                }
+                None if bad => return Some(Err(self.give_up_text_behind(separator))),
+                None => {}
+            }
+        }
+        let text = &self.stream[offset..];
+        (!text.is_empty()).then_some(Ok(Document { text, offset, line }))
+    }
+}
+
+impl Documents<'_> {
+    /// Steps behind the next separator line and returns it, `rest` being empty if it is a good one.
+    fn step_to_separator(&mut self) -> Option<BadSeparator> {
+        let text = &self.stream[self.at..];
+        let before =
+            if text.starts_with(b"---") { Some(0) } else { memchr::memmem::find(text, b"\n---").map(|i| i + 1) };
+        let Some(before) = before else {
+            self.at = self.stream.len();
+            return None;
+        };
+        let (offset, line) = (self.at + before, self.line + memchr::memchr_iter(b'\n', &text[..before]).count());
+        let text = &text[before..];
+        let length = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
+        (self.at, self.line) = (offset + length, line + 1);
+        let rest = String::from_utf8_lossy(&text[3..length]);
+        let rest = if rest.trim_start().starts_with('#') { "" } else { rest.trim() };
+        Some(BadSeparator { offset, line, rest: rest.to_owned() })
+    }
+
+    /// Steps behind the text that a bad separator opened.
+    fn give_up_text_behind(&mut self, bad: BadSeparator) -> BadSeparator {
+        if let Some(next) = self.step_to_separator() {
+            self.bad = (!next.rest.is_empty()).then_some(next);
+        }
+        bad
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(stream: &str) -> Vec<String> {
+        documents(stream.as_bytes())
+            .map(|document| match document {
+                Ok(document) => format!("{}: {}", document.line, String::from_utf8_lossy(document.text)),
+                Err(bad) => format!("{}! {bad}", bad.line),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_leading_separator_opens_the_first_document() {
+        assert_eq!(shown("---\na: 1\n---\nb: 2\n"), ["0: ---\na: 1\n", "3: b: 2\n"]);
+        assert_eq!(shown("a: 1\n--- # next\nb: 2"), ["0: a: 1\n", "2: b: 2"]);
+    }
+
+    #[test]
+    fn two_adjacent_separators_later_and_one_at_the_end_add_no_document() {
+        assert_eq!(shown("a: 1\n---\n---\nb: 2\n---\n"), ["0: a: 1\n", "2: ---\nb: 2\n"]);
+        assert_eq!(shown("a: 1\n---"), ["0: a: 1\n"]);
+    }
+
+    #[test]
+    fn blank_lines_comments_and_lone_separators_are_documents() {
+        assert_eq!(shown("---\n"), ["0: ---\n"]);
+        assert_eq!(shown("---\n---\na: 1\n"), ["0: ---\n", "2: a: 1\n"]);
+        assert_eq!(shown("# head\n---\na: 1\n---\n\n"), ["0: # head\n", "2: a: 1\n", "4: \n"]);
+        assert_eq!(shown("  \n\n"), ["0:   \n\n"]);
+        assert!(shown("").is_empty());
+    }
+
+    #[test]
+    fn only_column_zero_separates_also_inside_a_block_scalar() {
+        assert_eq!(shown("a: |\n  ---\n---\nb\n"), ["0: a: |\n  ---\n", "3: b\n"]);
+    }
+
+    #[test]
+    fn windows_line_ends_are_line_ends() {
+        assert_eq!(shown("---\r\na: 1\r\n--- \r\nb: 2\r\n"), ["0: ---\r\na: 1\r\n", "3: b: 2\r\n"]);
+    }
+
+    #[test]
+    fn text_behind_a_separator_is_reported_once() {
+        assert_eq!(
+            shown("a: 1\n--- b: 2\nc: 3\n---\nd: 4\n"),
+            ["0: a: 1\n", "1! invalid Yaml document separator: b: 2", "4: d: 4\n"]
+        );
+        assert_eq!(shown("----\na: 1\n"), ["0! invalid Yaml document separator: -"]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_cut_without_loss(stream in "(---|a: 1|#|---x|-| |\r)?(\n(---|a: 1|#|---x|-| |\r)?){0,8}") {
+            let mut end = 0;
+            for document in documents(stream.as_bytes()).flatten() {
+                proptest::prop_assert!(document.offset >= end && !document.text.is_empty());
+                end = document.offset + document.text.len();
+                proptest::prop_assert_eq!(&stream.as_bytes()[document.offset..end], document.text);
+                proptest::prop_assert_eq!(stream[..document.offset].matches('\n').count(), document.line);
+            }
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! How a string is written in YAML: the choice of style, and each style.
+//!
+//! The rules are those of libyaml's emitter at a width of 80, as the existing
+//! tools apply them; their output is compared byte for byte, line breaks
+//! included.
+
+use super::scalar::reads_as_string;
+
+/// Past this column a line breaks at the next space.
+const WIDTH: usize = 80;
+
+/// The longest key that is written before its colon on one line.
+const LONGEST_SIMPLE_KEY: usize = 128;
+
+/// The four ways to write a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Single,
+    Double,
+    Literal,
+}
+
+/// Chooses the style for a string.
+pub(super) fn style(text: &str) -> Style {
+    let bytes = text.as_bytes();
+    let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return Style::Double };
+    let mut found = Found::default();
+    found.look(bytes);
+    let trailing_space = *last == b' ';
+    if found.line_break {
+        return if found.special || trailing_space { Style::Double } else { Style::Literal };
+    }
+    if found.special || !reads_as_string(text) {
+        return Style::Double;
+    }
+    let indicator = match first {
+        b'#' | b',' | b'[' | b']' | b'{' | b'}' | b'&' | b'*' | b'!' => true,
+        b'|' | b'>' | b'\'' | b'"' | b'%' | b'@' | b'`' | b' ' => true,
+        b'-' | b'?' => bytes.len() == 1 || bytes[1] == b' ' || bytes.starts_with(b"---"),
+        b'.' => bytes.starts_with(b"..."),
+        _ => false,
+    };
+    if indicator || found.indicator || trailing_space { Style::Single } else { Style::Plain }
+}
+
+/// Tells whether a string can stand before a colon on one line.
+pub(super) fn is_simple_key(text: &str) -> bool {
+    text.len() <= LONGEST_SIMPLE_KEY && !text.contains(['\n', '\u{85}', '\u{2028}', '\u{2029}'])
+}
+
+/// What stands inside a string.
+#[derive(Default)]
+struct Found {
+    line_break: bool,
+    /// A character that needs an escape, or a space before a line break.
+    special: bool,
+    /// A colon that would end a key, or a hash that would start a comment.
+    indicator: bool,
+}
+
+impl Found {
+    fn look(&mut self, bytes: &[u8]) {
+        let mut at = 0;
+        // Most text holds nothing of interest; this form compiles to vector code.
+        while let Some(chunk) = bytes.get(at..at + 16) {
+            if chunk.iter().fold(false, |found, &b| found | of_interest(b)) {
+                self.look_closely(bytes, at, at + 16);
+            }
+            at += 16;
+        }
+        self.look_closely(bytes, at, bytes.len());
+    }
+
+    fn look_closely(&mut self, bytes: &[u8], from: usize, to: usize) {
+        let previous_is_space = |at: usize| at > 0 && bytes[at - 1] == b' ';
+        for at in from..to {
+            match bytes[at] {
+                b if !of_interest(b) => {}
+                b':' => self.indicator |= matches!(bytes.get(at + 1), None | Some(b' ')),
+                b'#' => self.indicator |= previous_is_space(at),
+                b'\n' => {
+                    self.line_break = true;
+                    self.special |= previous_is_space(at);
+                }
+                b if b < 0x80 => self.special = true,
+                _ => self.special |= is_special(&bytes[at..]),
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn of_interest(b: u8) -> bool {
+    !(0x20..0x7f).contains(&b) | (b == b':') | (b == b'#')
+}
+
+/// Tells whether a non-ASCII character, at the start of `bytes`, needs an escape.
+fn is_special(bytes: &[u8]) -> bool {
+    match bytes {
+        [0xc2, second, ..] => *second < 0xa0,
+        // Line and paragraph separators.
+        [0xe2, 0x80, 0xa8 | 0xa9, ..] => true,
+        // The byte order mark and two non-characters.
+        [0xef, 0xbb, 0xbf, ..] | [0xef, 0xbf, 0xbe | 0xbf, ..] => true,
+        [first, ..] => *first >= 0xf0,
+        [] => false,
+    }
+}
+
+/// Where a string is written: what surrounds it decides where lines break.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// Where the current line starts in the output.
+    pub(super) line: usize,
+    /// How far further lines of the string are indented.
+    pub(super) indent: usize,
+    /// Whether the string may go over several lines.
+    pub(super) fold: bool,
+}
+
+/// Appends a string; only [`Style::Literal`] ends with a line break.
+pub(super) fn write(text: &str, style: Style, place: Place, out: &mut Vec<u8>) {
+    match style {
+        Style::Plain => plain(text, place, out),
+        Style::Single => single(text, place, out),
+        Style::Double => double(text, place, out),
+        Style::Literal => literal(text, place, out),
+    }
+}
+
+/// Starts a further line.
+pub(super) fn new_line(indent: usize, out: &mut Vec<u8>) {
+    out.push(b'\n');
+    out.resize(out.len() + indent, b' ');
+}
+
+/// Returns the column that the output has reached.
+fn column(place: Place, out: &[u8]) -> usize {
+    out[place.line..].iter().filter(|&&b| b & 0xc0 != 0x80).count()
+}
+
+fn plain(text: &str, place: Place, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    let mut copied = 0;
+    if place.fold && out.len() - place.line + bytes.len() > WIDTH {
+        let ascii = text.is_ascii();
+        let mut column = column(place, out);
+        loop {
+            let mut at = copied;
+            if ascii {
+                at += (WIDTH + 1).saturating_sub(column);
+            } else {
+                for b in &bytes[copied..] {
+                    if b & 0xc0 != 0x80 {
+                        if column > WIDTH {
+                            break;
+                        }
+                        column += 1;
+                    }
+                    at += 1;
+                }
+            }
+            let Some(space) = lone_space(bytes, at) else { break };
+            out.extend_from_slice(&bytes[copied..space]);
+            new_line(place.indent, out);
+            copied = space + 1;
+            column = place.indent;
+        }
+    }
+    out.extend_from_slice(&bytes[copied..]);
+}
+
+/// Finds the first space at or after `at` that has no other space beside it and is not at an end.
+fn lone_space(bytes: &[u8], at: usize) -> Option<usize> {
+    let rest = bytes.get(at..)?;
+    memchr::memchr_iter(b' ', rest)
+        .map(|i| at + i)
+        .find(|&i| i > 0 && bytes[i - 1] != b' ' && bytes.get(i + 1).is_some_and(|&next| next != b' '))
+}
+
+fn single(text: &str, place: Place, out: &mut Vec<u8>) {
+    out.push(b'\'');
+    let bytes = text.as_bytes();
+    let mut column = column(place, out);
+    let mut copied = 0;
+    for (at, &b) in bytes.iter().enumerate() {
+        match b {
+            b' ' if place.fold && column > WIDTH && lone_space(&bytes[..bytes.len().min(at + 2)], at) == Some(at) => {
+                out.extend_from_slice(&bytes[copied..at]);
+                new_line(place.indent, out);
+                copied = at + 1;
+                column = place.indent;
+            }
+            b'\'' => {
+                out.extend_from_slice(&bytes[copied..=at]);
+                copied = at;
+                column += 2;
+            }
+            _ => column += usize::from(b & 0xc0 != 0x80),
+        }
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    out.push(b'\'');
+}
+
+fn double(text: &str, place: Place, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut column = column(place, out);
+    // After a byte order mark the existing tools escape everything.
+    let escape_all = text.starts_with('\u{feff}');
+    let mut at = 0;
+    while at < bytes.len() {
+        let run = if escape_all { 0 } else { ordinary_run(&bytes[at..], (WIDTH + 1).saturating_sub(column)) };
+        if run > 0 {
+            out.extend_from_slice(&bytes[at..at + run]);
+            column += run;
+            at += run;
+            continue;
+        }
+        let Some(c) = text[at..].chars().next() else { break };
+        let start = out.len();
+        if escape_all || matches!(c, '"' | '\\' | '\0'..'\x20' | '\x7f') || (!c.is_ascii() && is_special(&bytes[at..]))
+        {
+            escape(c, out);
+        } else if c == ' ' && place.fold && column > WIDTH && at > 0 && bytes[at - 1] != b' ' && at + 1 < bytes.len() {
+            new_line(place.indent, out);
+            column = place.indent;
+            if bytes[at + 1] == b' ' {
+                out.push(b'\\');
+                column += 1;
+            }
+            at += 1;
+            continue;
+        } else {
+            out.extend_from_slice(&bytes[at..at + c.len_utf8()]);
+            column += 1;
+            at += c.len_utf8();
+            continue;
+        }
+        column += out.len() - start;
+        at += c.len_utf8();
+    }
+    out.push(b'"');
+}
+
+/// Returns how many ASCII characters stand as they are; behind `spaces` many, a space counts as special.
+fn ordinary_run(bytes: &[u8], spaces: usize) -> usize {
+    let special = |b: u8| !(0x20..0x7f).contains(&b) || b == b'"' || b == b'\\';
+    let before = &bytes[..bytes.len().min(spaces)];
+    match before.iter().position(|&b| special(b)) {
+        Some(end) => end,
+        None => before.len() + bytes[before.len()..].iter().take_while(|&&b| !special(b) && b != b' ').count(),
+    }
+}
+
+fn escape(c: char, out: &mut Vec<u8>) {
+    let short = match c {
+        '\0' => '0',
+        '\x07' => 'a',
+        '\x08' => 'b',
+        '\t' => 't',
+        '\n' => 'n',
+        '\x0b' => 'v',
+        '\x0c' => 'f',
+        '\r' => 'r',
+        '\x1b' => 'e',
+        '"' | '\\' => c,
+        '\u{85}' => 'N',
+        '\u{a0}' => '_',
+        '\u{2028}' => 'L',
+        '\u{2029}' => 'P',
+        _ => {
+            let code = u32::from(c);
+            let escape = match code {
+                0..=0xff => format!("\\x{code:02X}"),
+                0x100..=0xffff => format!("\\u{code:04X}"),
+                _ => format!("\\U{code:08X}"),
+            };
+            out.extend_from_slice(escape.as_bytes());
+            return;
+        }
+    };
+    out.push(b'\\');
+    out.push(short as u8);
+}
+
+fn literal(text: &str, place: Place, out: &mut Vec<u8>) {
+    out.push(b'|');
+    if text.starts_with([' ', '\n']) {
+        out.push(b'2');
+    }
+    match text.strip_suffix('\n') {
+        None => out.push(b'-'),
+        Some(rest) if rest.is_empty() || rest.ends_with('\n') => out.push(b'+'),
+        Some(_) => {}
+    }
+    out.push(b'\n');
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        if end > 0 {
+            out.resize(out.len() + place.indent, b' ');
+            out.extend_from_slice(&rest[..end]);
+        }
+        out.push(b'\n');
+        rest = rest.get(end + 1..).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> String {
+        let mut out = b"key: ".to_vec();
+        write(text, style(text), Place { line: 0, indent: 2, fold: true }, &mut out);
+        String::from_utf8(out.split_off(5)).unwrap()
+    }
+
+    #[test]
+    fn strings_are_plain_where_they_read_back() {
+        for text in [
+            "hello",
+            "it's",
+            "say \"hi\"",
+            "a:b",
+            "a#b",
+            "x:y",
+            "=",
+            "<<",
+            "1.0.0",
+            "a, b",
+            "-a",
+            "?a",
+            ":a",
+            "é ✓",
+            "a\\b",
+            "http://x/?y=z&a",
+            "..",
+            "--",
+            "a\u{a0}b",
+        ] {
+            assert_eq!(written(text), text);
+        }
+    }
+
+    #[test]
+    fn text_with_another_meaning_is_in_double_quotes() {
+        for text in ["yes", "No", "~", "12", "1.5", "0x1F", "2020-01-01", "1:30", ".inf", "null", "+1", "1."] {
+            assert_eq!(written(text), format!("\"{text}\""));
+        }
+    }
+
+    #[test]
+    fn text_that_cannot_be_plain_is_in_single_quotes() {
+        for text in [
+            " a", "a ", "a: b", "a:", "a #b", "#b", "- a", "-", "? a", "?", "!a", "&a", "*a", "|", ">", "%a", "@a",
+            "`a", "[a]", "{a}", ",a", "]", "}", "...", "---", "---a", ":", ": a", "\"a",
+        ] {
+            assert_eq!(written(text), format!("'{text}'"));
+        }
+        assert_eq!(written("'a: b's"), "'''a: b''s'");
+    }
+
+    #[test]
+    fn special_characters_are_escaped() {
+        assert_eq!(written("a\tb\"\\\x01\x7f\0\x1b"), r#""a\tb\"\\\x01\x7F\0\e""#);
+        assert_eq!(written("🚀 go \u{85}\u{2028}\u{2029}é\u{fffe}"), r#""\U0001F680 go \N\L\Pé\uFFFE""#);
+        assert_eq!(written("\u{feff}a é\n"), r#""\uFEFF\x61\x20\xE9\n""#);
+        assert_eq!(written("a\u{feff}b"), r#""a\uFEFFb""#);
+        assert_eq!(written("a\r\nb"), r#""a\r\nb""#);
+        assert_eq!(written("line1 \nline2\n"), r#""line1 \nline2\n""#);
+        assert_eq!(written("line1\nline2 "), r#""line1\nline2 ""#);
+    }
+
+    #[test]
+    fn several_lines_are_a_block() {
+        assert_eq!(written("a\nb\n"), "|\n  a\n  b\n");
+        assert_eq!(written("a\nb"), "|-\n  a\n  b\n");
+        assert_eq!(written("a\n\nb\n\n\n"), "|+\n  a\n\n  b\n\n\n");
+        assert_eq!(written("  a\nb: c #d\n"), "|2\n    a\n  b: c #d\n");
+        assert_eq!(written("\n"), "|2+\n\n");
+        assert_eq!(written("\na"), "|2-\n\n  a\n");
+    }
+
+    #[test]
+    fn lines_break_at_the_first_lone_space_past_the_width() {
+        let words = "word ".repeat(40);
+        insta::assert_snapshot!(written(words.trim_end()), @"
+        word word word word word word word word word word word word word word word word
+          word word word word word word word word word word word word word word word word
+          word word word word word word word word
+        ");
+        insta::assert_snapshot!(written(&words), @"
+        'word word word word word word word word word word word word word word word word
+          word word word word word word word word word word word word word word word word
+          word word word word word word word word '
+        ");
+        insta::assert_snapshot!(written(&"ä'ö: ".repeat(32)), @"
+        'ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö:
+          ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: ä''ö:
+          ä''ö: ä''ö: ä''ö: ä''ö: ä''ö: '
+        ");
+        insta::assert_snapshot!(written(&"ä\tö  🚀 ".repeat(12)), @r#"
+        "ä\tö  \U0001F680 ä\tö  \U0001F680 ä\tö  \U0001F680 ä\tö  \U0001F680 ä\tö  \U0001F680
+          ä\tö  \U0001F680 ä\tö  \U0001F680 ä\tö  \U0001F680 ä\tö  \U0001F680 ä\tö  \U0001F680
+          ä\tö  \U0001F680 ä\tö  \U0001F680 "
+        "#);
+        let long = "x".repeat(100);
+        assert_eq!(written(&format!("{long} {long}  b c")), format!("{long}\n  {long}  b\n  c"));
+        assert_eq!(written(&format!("\t{long}  b c")), format!("\"\\t{long}\n  \\ b c\""));
+    }
+
+    #[test]
+    fn long_or_broken_keys_are_not_simple() {
+        assert!(is_simple_key(&"é".repeat(64)) && is_simple_key(""));
+        assert!(!is_simple_key(&"é".repeat(65)) && !is_simple_key("a\nb") && !is_simple_key("a\u{2028}b"));
+    }
+}
