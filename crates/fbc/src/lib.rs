@@ -16,5 +16,27 @@ pub mod range;
 pub mod release;
 pub mod version;
 
+pub mod base64;
+pub mod limits;
+pub mod problem;
+pub mod property;
+pub mod shape;
 
+pub mod blob;
+pub mod csv_metadata;
+mod decode;
+pub mod load;
+pub mod locate;
+mod migrate;
+mod object;
+mod oldform;
+mod store;
+pub mod stream;
+mod walk;
+pub mod write;
 
+pub use blob::{Blob, Content, Fbc};
+pub use limits::Limits;
+pub use load::{LoadOptions, Loaded};
+pub use problem::{FileId, Place, Problem, Scope, Severity, Spot, Stage};
+pub use write::Format;

@@ -1,0 +1,241 @@
+//! The parts of a catalog as they are written: blobs, still as text, with their headers decoded.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use std::{fs, io};
+
+use crate::json::{self, Raw};
+use crate::limits::{Limits, MAX_DEPTH};
+use crate::object::{self, RefBase};
+use crate::oldform::OldForm;
+use crate::problem::{FileId, Place, Spot};
+use crate::store::Store;
+
+/// The schema of package blobs.
+pub const PACKAGE: &str = "olm.package";
+/// The schema of channel blobs.
+pub const CHANNEL: &str = "olm.channel";
+/// The schema of bundle blobs.
+pub const BUNDLE: &str = "olm.bundle";
+/// The schema of deprecation blobs.
+pub const DEPRECATIONS: &str = "olm.deprecations";
+
+/// File-based catalogs as they are written: one or several, in the order they were given.
+///
+/// The text of a blob stays in its file until somebody asks for it with [`Fbc::text`].
+#[derive(Default)]
+pub struct Fbc {
+    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) files: Vec<SourceFile>,
+    pub(crate) blobs: Vec<Blob>,
+    pub(crate) store: Store,
+}
+
+/// A file that catalog content was read from.
+pub(crate) struct SourceFile {
+    /// Index of its catalog in [`Fbc::roots`].
+    pub(crate) root: usize,
+    /// Its path below that root.
+    pub(crate) path: PathBuf,
+    /// What it looked like when it was read.
+    pub(crate) stamp: Option<(u64, SystemTime)>,
+}
+
+/// Room for the text of a blob, to be used for one after the other.
+#[derive(Default)]
+pub struct TextBuffer {
+    bytes: Vec<u8>,
+    spans: Vec<json::Span>,
+}
+
+/// One object of a catalog.
+#[derive(Debug)]
+pub struct Blob {
+    /// The schema, never empty.
+    pub schema: Box<str>,
+    /// The package it belongs to; for packages their own name, as groups are made by it.
+    pub package: Box<str>,
+    /// The name.
+    pub name: Box<str>,
+    /// What is decoded at once.
+    pub content: Content,
+    /// Where it was read; nowhere for what was made.
+    pub origin: Option<(FileId, u64)>,
+    pub(crate) text: TextAt,
+}
+
+/// Where the JSON text of a blob is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum TextAt {
+    /// In its file, as it is.
+    File { offset: u64, length: usize },
+    /// In the store, made from YAML.
+    Store { offset: u64, length: usize },
+    /// In the store, and its property values are to be printed as they are spelled there.
+    Made { offset: u64, length: usize },
+    /// Nowhere: nobody is going to ask.
+    Dropped,
+}
+
+/// The part of a blob that is decoded when it is loaded.
+#[derive(Debug)]
+pub enum Content {
+    /// An `olm.package`.
+    Package {
+        /// The channel that is followed unless another is asked for.
+        default_channel: Box<str>,
+    },
+    /// An `olm.channel`.
+    Channel {
+        /// Its entries, as listed.
+        entries: Vec<Entry>,
+    },
+    /// An `olm.bundle`.
+    Bundle(Box<Bundle>),
+    /// An `olm.deprecations`.
+    Deprecations {
+        /// What is deprecated, as listed.
+        entries: Vec<Deprecation>,
+    },
+    /// A blob of any other schema.
+    Other,
+    /// A blob of a known schema that could not be decoded.
+    Broken,
+}
+
+/// A bundle's place in a channel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The name of the bundle.
+    pub name: Box<str>,
+    /// The bundle it replaces, or nothing.
+    pub replaces: Box<str>,
+    /// The bundles that can be left out on the way to it.
+    pub skips: Vec<Box<str>>,
+    /// The versions that can upgrade to it directly.
+    pub skip_range: Box<str>,
+}
+
+/// What is known of a bundle without its properties' values.
+#[derive(Debug, Default)]
+pub struct Bundle {
+    /// The pull spec of its image.
+    pub image: Box<str>,
+    /// The values of its `olm.package` properties that are objects of strings.
+    pub package_properties: Vec<PackageProperty>,
+    /// How many objects it carries.
+    pub objects: u32,
+    /// How many `olm.csv.metadata` properties it has.
+    pub csv_metadata: u32,
+    /// Channels, skips and skip ranges given by properties, as the first format had them.
+    pub(crate) old_form: Option<Box<OldForm>>,
+}
+
+/// The value of an `olm.package` property.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PackageProperty {
+    /// Its index among the properties.
+    pub index: u32,
+    /// The package that the bundle says it belongs to.
+    pub package_name: Box<str>,
+    /// The version, not yet parsed.
+    pub version: Box<str>,
+    /// The release, not yet parsed; empty when there is none.
+    pub release: Box<str>,
+}
+
+/// One entry of a deprecations blob.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deprecation {
+    /// The schema of what is deprecated.
+    pub schema: Box<str>,
+    /// Its name; empty for the package.
+    pub name: Box<str>,
+    /// What users are told.
+    pub message: Box<str>,
+}
+
+impl Blob {
+    /// Returns where in the files a value of this blob stands.
+    pub fn place(&self, path: json::Path) -> Option<Place> {
+        self.origin.map(|(file, document)| Place { file, spot: Spot::Value { document, path } })
+    }
+}
+
+impl Fbc {
+    /// Returns the blobs: in order of path and position, and of catalogs if there are several.
+    pub fn blobs(&self) -> &[Blob] {
+        &self.blobs
+    }
+
+    /// Returns a file's path below the root of its catalog.
+    pub fn path_of(&self, file: FileId) -> Option<&Path> {
+        self.files.get(file.0 as usize).map(|file| file.path.as_path())
+    }
+
+    /// Returns a file's path as it can be opened.
+    pub fn full_path_of(&self, file: FileId) -> Option<PathBuf> {
+        let file = self.files.get(file.0 as usize)?;
+        Some(self.roots[file.root].join(&file.path))
+    }
+
+    /// Reads the JSON text of a blob into `buffer` and returns it.
+    ///
+    /// # Errors
+    /// Fails when the file is gone or is not what it was when the catalog was loaded.
+    pub fn text<'a>(&self, blob: &Blob, buffer: &'a mut TextBuffer) -> io::Result<Raw<'a>> {
+        let TextBuffer { bytes: buffer, spans } = buffer;
+        match blob.text {
+            TextAt::File { offset, length } => {
+                let (file, _) = blob.origin.ok_or(io::ErrorKind::NotFound)?;
+                self.read_file(file, offset, length, buffer)?;
+            }
+            TextAt::Store { offset, length } | TextAt::Made { offset, length } => {
+                buffer.resize(length, 0);
+                self.store.read(offset, buffer)?;
+            }
+            TextAt::Dropped => return Err(io::Error::other("text was not kept")),
+        }
+        let text = std::str::from_utf8(buffer).map_err(|_| changed())?;
+        spans.clear();
+        let range = json::check_indexed(text, 0, MAX_DEPTH, spans).map_err(|_| changed())?;
+        Ok(Raw::from_indexed(text, range, spans))
+    }
+
+    /// Returns the JSON text of a bundle's CSV: the first of its objects that is one.
+    ///
+    /// # Errors
+    /// Fails as [`Fbc::text`] does.
+    pub fn csv(&self, blob: &Blob, limits: &Limits) -> io::Result<Option<String>> {
+        let mut buffer = TextBuffer::default();
+        let text = self.text(blob, &mut buffer)?;
+        Ok(object::csv(text, &self.ref_base(blob, limits)))
+    }
+
+    /// Returns where references in a blob lead to.
+    pub(crate) fn ref_base<'a>(&'a self, blob: &Blob, limits: &'a Limits) -> RefBase<'a> {
+        let file = blob.origin.map(|(file, _)| &self.files[file.0 as usize]);
+        RefBase {
+            root: file.map(|file| self.roots[file.root].as_path()),
+            directory: file.and_then(|file| file.path.parent()).unwrap_or(Path::new("")),
+            limits,
+        }
+    }
+
+    fn read_file(&self, id: FileId, offset: u64, length: usize, buffer: &mut Vec<u8>) -> io::Result<()> {
+        use std::os::unix::fs::FileExt;
+        let path = self.full_path_of(id).ok_or(io::ErrorKind::NotFound)?;
+        let in_file = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let file = fs::File::open(&path).map_err(in_file)?;
+        let metadata = file.metadata().map_err(in_file)?;
+        if self.files[id.0 as usize].stamp != Some((metadata.len(), metadata.modified().map_err(in_file)?)) {
+            return Err(in_file(changed()));
+        }
+        buffer.resize(length, 0);
+        file.read_exact_at(buffer, offset).map_err(in_file)
+    }
+}
+
+fn changed() -> io::Error {
+    io::Error::other("file changed while it was being read")
+}

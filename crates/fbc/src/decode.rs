@@ -1,0 +1,245 @@
+//! From a document to a blob: its envelope, and the fields of known schemas.
+
+use std::borrow::Cow;
+
+use crate::blob::{BUNDLE, Bundle, CHANNEL, Content, DEPRECATIONS, Deprecation, Entry, PACKAGE, PackageProperty};
+use crate::json::{Kind, Path, Raw};
+use crate::object::{self, RefBase};
+use crate::oldform::OldForm;
+use crate::path;
+use crate::property;
+use crate::shape::{Mismatch, Shape};
+
+/// What every blob says of itself.
+#[derive(Debug)]
+pub(crate) struct Envelope<'a> {
+    pub(crate) schema: Cow<'a, str>,
+    pub(crate) package: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+}
+
+/// Why a document is no blob.
+pub(crate) struct Fault {
+    pub(crate) rule: &'static str,
+    pub(crate) message: String,
+    pub(crate) path: Path,
+    pub(crate) help: Option<String>,
+}
+
+/// Objects with more top-level keys than this are compared through a sorted list.
+const FEW_KEYS: usize = 16;
+
+/// Reads the envelope of a document.
+pub(crate) fn envelope(document: Raw<'_>) -> Result<Envelope<'_>, Fault> {
+    if document.kind() == Kind::Null {
+        return Err(Fault {
+            rule: "schema-required",
+            message: "object '{}' is missing root schema field".into(),
+            path: Path::default(),
+            help: Some("blank lines and comments between two separators make a document; remove one separator".into()),
+        });
+    }
+    if document.kind() != Kind::Object {
+        return Err(Fault {
+            rule: "document-is-object",
+            message: format!("a catalog document must be an object, found {}", document.kind()),
+            path: Path::default(),
+            help: Some("name files that are no catalog content in a .indexignore file".into()),
+        });
+    }
+    let mut fields = [const { Cow::Borrowed("") }; 3];
+    let mut keys: Vec<Cow<'_, str>> = Vec::with_capacity(8);
+    for (key, value) in document.members() {
+        if let Some(at) = ["schema", "package", "name"].iter().position(|name| key.eq_ignore_ascii_case(name)) {
+            fields[at] = value.as_str().ok_or_else(|| Fault {
+                rule: "envelope-types",
+                message: format!(
+                    "expected value for key \"{key}\" to be a string, got {} ({})",
+                    value.kind(),
+                    excerpt(value.text(), 40)
+                ),
+                path: path![key.to_string()],
+                help: (value.kind() != Kind::Null).then(|| format!("put quotes around the value of \"{key}\"")),
+            })?;
+        }
+        keys.push(key);
+    }
+    if let Some(clash) = clashing_keys(&mut keys) {
+        return Err(Fault {
+            rule: "keys-differ-by-more-than-case",
+            message: format!("duplicate keys for key \"{}\": [{}]", clash[0].to_lowercase(), clash.join(" ")),
+            path: path![clash[0].clone()],
+            help: Some("keep one of them".into()),
+        });
+    }
+    let [schema, package, name] = fields;
+    if schema.is_empty() {
+        return Err(Fault {
+            rule: "schema-required",
+            message: format!("object '{}' is missing root schema field", excerpt(&compact(document), 120)),
+            path: Path::default(),
+            help: Some(
+                "every document needs a \"schema\"; files that are no catalog content belong in .indexignore".into(),
+            ),
+        });
+    }
+    Ok(Envelope { schema, package, name })
+}
+
+/// Finds keys that are equal but for case; keys that are equal to the letter are one key.
+fn clashing_keys(keys: &mut Vec<Cow<'_, str>>) -> Option<Vec<String>> {
+    let same = |a: &str, b: &str| {
+        if a.is_ascii() && b.is_ascii() { a.eq_ignore_ascii_case(b) } else { a.to_lowercase() == b.to_lowercase() }
+    };
+    if keys.len() <= FEW_KEYS {
+        let clash =
+            (1..keys.len()).any(|i| keys[..i].iter().any(|earlier| *earlier != keys[i] && same(earlier, &keys[i])));
+        if !clash {
+            return None;
+        }
+    }
+    keys.sort();
+    keys.dedup();
+    let mut folded: Vec<(String, &str)> = keys.iter().map(|key| (key.to_lowercase(), &**key)).collect();
+    folded.sort();
+    folded
+        .chunk_by(|a, b| a.0 == b.0)
+        .find(|group| group.len() > 1)
+        .map(|group| group.iter().map(|(_, key)| (*key).to_owned()).collect())
+}
+
+const PROPERTY: Shape = Shape::Object(&[("type", Shape::Str), ("value", Shape::Any)]);
+const PACKAGE_SHAPE: Shape = Shape::Object(&[
+    ("defaultChannel", Shape::Str),
+    ("icon", Shape::Object(&[("base64data", Shape::Base64), ("mediatype", Shape::Str)])),
+    ("description", Shape::Str),
+    ("properties", Shape::List(&PROPERTY)),
+]);
+const CHANNEL_SHAPE: Shape = Shape::Object(&[
+    (
+        "entries",
+        Shape::List(&Shape::Object(&[
+            ("name", Shape::Str),
+            ("replaces", Shape::Str),
+            ("skips", Shape::List(&Shape::Str)),
+            ("skipRange", Shape::Str),
+        ])),
+    ),
+    ("properties", Shape::List(&PROPERTY)),
+]);
+const BUNDLE_SHAPE: Shape = Shape::Object(&[
+    ("image", Shape::Str),
+    ("properties", Shape::List(&PROPERTY)),
+    ("relatedImages", Shape::List(&Shape::Object(&[("name", Shape::Str), ("image", Shape::Str)]))),
+]);
+const DEPRECATIONS_SHAPE: Shape = Shape::Object(&[(
+    "entries",
+    Shape::List(&Shape::Object(&[
+        ("reference", Shape::Object(&[("schema", Shape::Str), ("name", Shape::Str)])),
+        ("message", Shape::Str),
+    ])),
+)]);
+
+/// Decodes what is needed of a blob of a known schema.
+pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Content, Fault> {
+    let shaped = |kind: &str, shape: Shape| {
+        shape.check(document, &Path::default()).map_err(|mismatch| parse_fault(kind, mismatch))
+    };
+    match &*envelope.schema {
+        PACKAGE => {
+            shaped("package", PACKAGE_SHAPE)?;
+            Ok(Content::Package { default_channel: text(document, "defaultChannel") })
+        }
+        CHANNEL => {
+            shaped("channel", CHANNEL_SHAPE)?;
+            Ok(Content::Channel { entries: list(document, "entries").map(entry).collect() })
+        }
+        BUNDLE => {
+            shaped("bundle", BUNDLE_SHAPE)?;
+            bundle(document, envelope, refs).map(|bundle| Content::Bundle(Box::new(bundle)))
+        }
+        DEPRECATIONS => {
+            shaped("deprecation", DEPRECATIONS_SHAPE)?;
+            Ok(Content::Deprecations { entries: list(document, "entries").map(deprecation).collect() })
+        }
+        _ => Ok(Content::Other),
+    }
+}
+
+fn parse_fault(kind: &str, mismatch: Mismatch) -> Fault {
+    Fault { rule: "field-types", message: format!("parse {kind}: {mismatch}"), path: mismatch.path, help: None }
+}
+
+fn entry(value: Raw<'_>) -> Entry {
+    Entry {
+        name: text(value, "name"),
+        replaces: text(value, "replaces"),
+        skips: list(value, "skips").map(|skip| skip.as_str().unwrap_or_default().into()).collect(),
+        skip_range: text(value, "skipRange"),
+    }
+}
+
+fn deprecation(value: Raw<'_>) -> Deprecation {
+    let reference = value.get("reference");
+    let field = |name| reference.map(|reference| text(reference, name)).unwrap_or_default();
+    Deprecation { schema: field("schema"), name: field("name"), message: text(value, "message") }
+}
+
+fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Bundle, Fault> {
+    let mut bundle = Bundle { image: text(document, "image"), ..Bundle::default() };
+    let mut old_form = OldForm::default();
+    for (index, (kind, value)) in property::of(document).enumerate() {
+        match &*kind {
+            property::PACKAGE => {
+                let field = |name| value.map(|value| text(value, name)).unwrap_or_default();
+                bundle.package_properties.push(PackageProperty {
+                    index: index as u32,
+                    package_name: field("packageName"),
+                    version: field("version"),
+                    release: field("release"),
+                });
+            }
+            property::BUNDLE_OBJECT => {
+                object::check(value, refs).map_err(|message| Fault {
+                    rule: "bundle-objects",
+                    message: format!(
+                        "read bundle objects: package \"{}\", bundle \"{}\": {message} (property at index {index})",
+                        envelope.package, envelope.name
+                    ),
+                    path: path!["properties", index, "value"],
+                    help: None,
+                })?;
+                bundle.objects += 1;
+            }
+            property::CSV_METADATA => bundle.csv_metadata += 1,
+            property::CHANNEL | property::SKIPS | property::SKIP_RANGE => old_form.add(index, &kind, value),
+            _ => {}
+        }
+    }
+    bundle.old_form = old_form.into_option();
+    Ok(bundle)
+}
+
+/// Returns a string member, or the empty string.
+pub(crate) fn text(value: Raw<'_>, name: &str) -> Box<str> {
+    value.get(name).and_then(Raw::as_str).unwrap_or_default().into()
+}
+
+/// Walks a list member; empty when there is none.
+pub(crate) fn list<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'a>> {
+    value.get(name).into_iter().flat_map(Raw::items)
+}
+
+fn compact(value: Raw<'_>) -> String {
+    let mut out = Vec::new();
+    crate::json::write_canonical(value, crate::json::Layout::Compact, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Cuts text that is shown in a message to a bearable length.
+pub(crate) fn excerpt(text: &str, length: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(length) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
+    }
+}

@@ -1,0 +1,150 @@
+//! Objects that bundles carry: manifests as base64, or by reference to a file.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use crate::base64;
+use crate::json::{Path as JsonPath, Raw};
+use crate::limits::Limits;
+use crate::property;
+use crate::yaml;
+
+/// Where references from a file lead to.
+pub(crate) struct RefBase<'a> {
+    /// The root of the catalog, which no reference may leave; nothing when there is no directory.
+    pub(crate) root: Option<&'a Path>,
+    /// The directory of the file, below the root.
+    pub(crate) directory: &'a Path,
+    /// Bounds for what is read.
+    pub(crate) limits: &'a Limits,
+}
+
+/// Checks that the value of an `olm.bundle.object` property is an object that can be served.
+pub(crate) fn check(value: Option<Raw<'_>>, refs: &RefBase<'_>) -> Result<(), String> {
+    let parts = Parts::of(value)?;
+    if let Some(reference) = &parts.reference {
+        let bytes = refs.read(reference)?;
+        return to_json(&bytes, refs.limits).map(drop);
+    }
+    let data = parts.data.unwrap_or_default();
+    base64::check(&data).map_err(illegal)?;
+    // A value that starts like JSON is taken as it is, so its beginning tells enough.
+    let beginning = data.get(..data.len().min(64) / 4 * 4).unwrap_or_default();
+    match base64::decode(beginning).ok().and_then(|bytes| bytes.trim_ascii_start().first().copied()) {
+        Some(b'{') => Ok(()),
+        _ => to_json(&base64::decode(&data).map_err(illegal)?, refs.limits).map(drop),
+    }
+}
+
+/// Returns the JSON text of each object of a bundle, in order; those that cannot be read are left out.
+pub(crate) fn objects<'a>(bundle: Raw<'a>, refs: &'a RefBase<'a>) -> impl Iterator<Item = String> + 'a {
+    property::of(bundle).filter(|(kind, _)| kind == property::BUNDLE_OBJECT).filter_map(|(_, value)| {
+        let bytes = contents(Parts::of(value).ok()?, refs).ok()?;
+        to_json(&bytes, refs.limits).ok().map(Cow::into_owned)
+    })
+}
+
+/// Returns the JSON text of a bundle's CSV: the first object of that kind.
+pub(crate) fn csv(bundle: Raw<'_>, refs: &RefBase<'_>) -> Option<String> {
+    objects(bundle, refs).find(|object| {
+        let kind = Raw::parse(object, refs.limits.depth).ok().and_then(|object| object.get("kind")?.as_str());
+        kind.is_some_and(|kind| kind == "ClusterServiceVersion")
+    })
+}
+
+/// Returns the base64 text of an object given by reference; nothing when it holds its own data.
+pub(crate) fn inlined(value: Raw<'_>, refs: &RefBase<'_>) -> Result<Option<Vec<u8>>, String> {
+    match Parts::of(Some(value))?.reference {
+        None => Ok(None),
+        Some(reference) => {
+            let mut out = Vec::new();
+            base64::encode(&refs.read(&reference)?, &mut out);
+            Ok(Some(out))
+        }
+    }
+}
+
+fn contents(parts: Parts<'_>, refs: &RefBase<'_>) -> Result<Vec<u8>, String> {
+    match parts.reference {
+        Some(reference) => refs.read(&reference),
+        None => base64::decode(&parts.data.unwrap_or_default()).map_err(illegal),
+    }
+}
+
+fn illegal(at: usize) -> String {
+    format!("parse property as bundle object: illegal base64 data at input byte {at}")
+}
+
+/// The two forms of an object.
+struct Parts<'a> {
+    data: Option<Cow<'a, str>>,
+    reference: Option<Cow<'a, str>>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(value: Option<Raw<'a>>) -> Result<Parts<'a>, String> {
+        let Some(value) = value else { return Err("parse property as bundle object: value is missing".into()) };
+        property::shape(property::BUNDLE_OBJECT)
+            .check(value, &JsonPath::default())
+            .map_err(|mismatch| format!("parse property as bundle object: {mismatch}"))?;
+        let field = |name| value.get(name).and_then(Raw::as_str);
+        let (data, reference) = (field("data"), field("ref").filter(|reference| !reference.is_empty()));
+        match (&data, &reference) {
+            (Some(data), Some(reference)) if !data.is_empty() => {
+                Err(format!("fields 'ref' and 'data' are mutually exclusive (ref {reference:?})"))
+            }
+            _ => Ok(Parts { data, reference }),
+        }
+    }
+}
+
+/// Returns an object as JSON: as it is when it starts like JSON, else converted from YAML.
+fn to_json<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Cow<'a, str>, String> {
+    if bytes.trim_ascii_start().first() == Some(&b'{') {
+        return Ok(String::from_utf8_lossy(bytes));
+    }
+    let mut out = Vec::new();
+    yaml::to_json(bytes, &limits.yaml(), &mut out)
+        .map_err(|error| format!("convert bundle object property to JSON: {error}"))?;
+    String::from_utf8(out).map(Cow::Owned).map_err(|_| "not UTF-8".into())
+}
+
+impl RefBase<'_> {
+    /// Reads the file that a reference names, which must lie inside the catalog.
+    fn read(&self, reference: &str) -> Result<Vec<u8>, String> {
+        let root = self.root.ok_or_else(|| format!("ref {reference:?} needs a catalog directory"))?;
+        let path = self.resolve(reference)?;
+        let failed = |error: std::io::Error| format!("ref {reference:?}: {error}");
+        let inside = root.canonicalize().map_err(failed)?;
+        let real = root.join(&path).canonicalize().map_err(failed)?;
+        if !real.starts_with(&inside) {
+            return Err(format!("ref {reference:?} leads outside the catalog"));
+        }
+        let metadata = fs::metadata(&real).map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(format!("ref {reference:?} is not a file"));
+        }
+        if metadata.len() > self.limits.blob_size as u64 {
+            return Err(format!("ref {reference:?} is larger than {} bytes", self.limits.blob_size));
+        }
+        fs::read(&real).map_err(failed)
+    }
+
+    /// Turns a reference into a path below the root, without looking at the disk.
+    fn resolve(&self, reference: &str) -> Result<PathBuf, String> {
+        let mut path = self.directory.to_path_buf();
+        for component in Path::new(reference).components() {
+            match component {
+                Component::Normal(name) => path.push(name),
+                Component::CurDir => {}
+                Component::ParentDir if path.pop() => {}
+                Component::ParentDir => return Err(format!("ref {reference:?} leads outside the catalog")),
+                Component::RootDir | Component::Prefix(_) => {
+                    return Err(format!("ref {reference:?} is an absolute path, expected one relative to its file"));
+                }
+            }
+        }
+        Ok(path)
+    }
+}

@@ -1,0 +1,212 @@
+//! The first format of catalogs, in which bundles named their channels by properties.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::blob::{Blob, CHANNEL, Content, Entry, Fbc, TextAt};
+use crate::json::{Kind, Raw, write_str};
+use crate::path;
+use crate::problem::{Problem, Stage};
+use crate::property;
+
+/// Channels, skips and skip ranges of one bundle, with the index of each property.
+#[derive(Debug, Default)]
+pub(crate) struct OldForm {
+    channels: Vec<(usize, Option<OldChannel>)>,
+    skips: Vec<(usize, Option<Box<str>>)>,
+    skip_ranges: Vec<(usize, Option<Box<str>>)>,
+    /// Whether the properties have become channel blobs and are not to be printed.
+    pub(crate) consumed: bool,
+}
+
+#[derive(Debug)]
+struct OldChannel {
+    name: Box<str>,
+    replaces: Box<str>,
+}
+
+impl OldForm {
+    /// Notes a property; values of the wrong type are told only if the package is of the old form.
+    pub(crate) fn add(&mut self, index: usize, kind: &str, value: Option<Raw<'_>>) {
+        let string = || value.and_then(Raw::as_str).map(|text| text.as_ref().into());
+        match kind {
+            property::SKIPS => self.skips.push((index, string())),
+            property::SKIP_RANGE => self.skip_ranges.push((index, string())),
+            _ => {
+                let field = |name| match value.and_then(|value| value.get(name)) {
+                    None => Some(Box::default()),
+                    Some(value) if value.kind() == Kind::Null => Some(Box::default()),
+                    Some(value) => value.as_str().map(|text| text.as_ref().into()),
+                };
+                let object = value.is_some_and(|value| value.kind() == Kind::Object);
+                if object && value.is_some_and(|value| value.get("name").is_none()) {
+                    return; // today's internal form
+                }
+                let channel = match (field("name"), field("replaces")) {
+                    (Some(name), Some(replaces)) if object => Some(OldChannel { name, replaces }),
+                    _ => None,
+                };
+                self.channels.push((index, channel));
+            }
+        }
+    }
+
+    pub(crate) fn into_option(self) -> Option<Box<OldForm>> {
+        let empty = self.channels.is_empty() && self.skips.is_empty() && self.skip_ranges.is_empty();
+        (!empty).then(|| Box::new(self))
+    }
+
+    fn names_a_channel(&self) -> bool {
+        self.channels.iter().any(|(_, channel)| channel.is_some())
+    }
+}
+
+/// Gives channel blobs to the packages among the blobs from `first` on that have them only as
+/// properties of their bundles.
+pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) {
+    let names = |fbc: &Fbc, wanted: fn(&Blob) -> bool| -> BTreeSet<Box<str>> {
+        fbc.blobs[first..].iter().filter(|blob| wanted(blob)).map(|blob| blob.package.clone()).collect()
+    };
+    let hints = names(fbc, |blob| match &blob.content {
+        Content::Bundle(bundle) => bundle.old_form.as_ref().is_some_and(|old| old.names_a_channel()),
+        _ => false,
+    });
+    if hints.is_empty() {
+        return;
+    }
+    let packages = names(fbc, |blob| &*blob.schema == crate::blob::PACKAGE);
+    let with_channels = names(fbc, |blob| &*blob.schema == CHANNEL);
+    let mut made = Vec::new();
+    for package in hints.iter().filter(|name| packages.contains(*name) && !with_channels.contains(*name)) {
+        let mut channels: BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>> = BTreeMap::new();
+        for blob in &mut fbc.blobs[first..] {
+            if blob.package == *package {
+                convert_bundle(blob, &mut channels, problems);
+            }
+        }
+        for (name, entries) in channels {
+            made.push((package.clone(), name, entries.into_values().collect::<Vec<_>>()));
+        }
+    }
+    for (package, name, entries) in made {
+        let text = channel_text(&package, &name, &entries);
+        let length = text.len();
+        // Without a scratch file there is no text, which whoever asks for it is told.
+        let text = fbc.store.put(&text).map_or(TextAt::Dropped, |offset| TextAt::Store { offset, length });
+        fbc.blobs.push(Blob {
+            schema: CHANNEL.into(),
+            package,
+            name,
+            content: Content::Channel { entries },
+            origin: None,
+            text,
+        });
+    }
+}
+
+fn convert_bundle(
+    blob: &mut Blob,
+    channels: &mut BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>>,
+    problems: &mut Vec<Problem>,
+) {
+    let (package, name) = (blob.package.clone(), blob.name.clone());
+    let origin = blob.origin;
+    let mut report = |index: Option<usize>, rule, message: String, help: &str| {
+        let path = index.map_or_else(|| path!["name"], |index| path!["properties", index]);
+        let mut problem = Problem::new(rule, Stage::Load, message).about(&package, "", &name).help(help);
+        problem.place = origin.map(|(file, document)| crate::problem::Place {
+            file,
+            spot: crate::problem::Spot::Value { document, path },
+        });
+        problems.push(problem);
+    };
+    let Content::Bundle(bundle) = &mut blob.content else { return };
+    let mut none = OldForm::default();
+    let old = bundle.old_form.as_deref_mut().unwrap_or(&mut none);
+    old.consumed = true;
+    if old.channels.is_empty() {
+        let message = format!("bundle \"{name}\" is missing channel information");
+        report(None, "old-form-channel", message, "add a property of type olm.channel, or an olm.channel blob");
+    }
+    let mut skips = Vec::new();
+    for (index, skip) in &old.skips {
+        match skip {
+            Some(skip) if !skip.is_empty() => skips.push(skip.clone()),
+            Some(_) => {
+                let message = format!("bundle \"{name}\": property of type \"olm.skips\" is empty");
+                report(Some(*index), "old-form-skips", message, "name the bundle that is skipped");
+            }
+            None => {
+                let message = format!("bundle \"{name}\": value of property \"olm.skips\" is not a string");
+                report(Some(*index), "old-form-skips", message, "use one property for each skipped bundle");
+            }
+        }
+    }
+    let mut skip_range = Box::default();
+    for (number, (index, range)) in old.skip_ranges.iter().enumerate() {
+        match range {
+            Some(range) if number == 0 => skip_range = range.clone(),
+            Some(_) => {
+                let message = format!("bundle \"{name}\" has more than one property of type \"olm.skipRange\"");
+                report(Some(*index), "old-form-skip-range", message, "join the ranges with \" || \"");
+            }
+            None => {
+                let message = format!("bundle \"{name}\": value of property \"olm.skipRange\" is not a string");
+                report(Some(*index), "old-form-skip-range", message, "write the range as a string");
+            }
+        }
+    }
+    for (index, channel) in &old.channels {
+        let Some(channel) = channel else {
+            let message = format!("bundle \"{name}\": value of property \"olm.channel\" is not an object of strings");
+            report(Some(*index), "old-form-channel", message, "write {name: CHANNEL, replaces: BUNDLE}");
+            continue;
+        };
+        if channel.name.is_empty() {
+            let message = format!("bundle \"{name}\": property of type \"olm.channel\" has an empty name");
+            report(Some(*index), "old-form-channel", message, "name the channel");
+            continue;
+        }
+        let entry = Entry {
+            name: name.clone(),
+            replaces: channel.replaces.clone(),
+            skips: skips.clone(),
+            skip_range: skip_range.clone(),
+        };
+        if channels.entry(channel.name.clone()).or_default().insert(name.clone(), entry).is_some() {
+            let message =
+                format!("bundle \"{name}\" has two \"olm.channel\" properties for channel \"{}\"", channel.name);
+            report(Some(*index), "old-form-channel", message, "keep one of them");
+        }
+    }
+}
+
+/// Writes a channel blob as JSON.
+pub(crate) fn channel_text(package: &str, name: &str, entries: &[Entry]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let field = |out: &mut Vec<u8>, key: &str, value: &str| {
+        out.extend_from_slice(key.as_bytes());
+        write_str(out, value);
+    };
+    field(&mut out, "{\"schema\":", CHANNEL);
+    field(&mut out, ",\"name\":", name);
+    field(&mut out, ",\"package\":", package);
+    out.extend_from_slice(b",\"entries\":[");
+    for (i, entry) in entries.iter().enumerate() {
+        field(&mut out, if i == 0 { "{\"name\":" } else { ",{\"name\":" }, &entry.name);
+        if !entry.replaces.is_empty() {
+            field(&mut out, ",\"replaces\":", &entry.replaces);
+        }
+        for (i, skip) in entry.skips.iter().enumerate() {
+            field(&mut out, if i == 0 { ",\"skips\":[" } else { "," }, skip);
+        }
+        if !entry.skips.is_empty() {
+            out.push(b']');
+        }
+        if !entry.skip_range.is_empty() {
+            field(&mut out, ",\"skipRange\":", &entry.skip_range);
+        }
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+    out
+}

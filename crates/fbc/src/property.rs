@@ -1,0 +1,116 @@
+//! Properties of bundles: their types, and what their values must look like.
+
+use std::borrow::Cow;
+
+use crate::json::Raw;
+use crate::shape::Shape;
+
+/// The package and version of a bundle.
+pub const PACKAGE: &str = "olm.package";
+/// A package that a bundle needs.
+pub const PACKAGE_REQUIRED: &str = "olm.package.required";
+/// An API that a bundle provides.
+pub const GVK: &str = "olm.gvk";
+/// An API that a bundle needs.
+pub const GVK_REQUIRED: &str = "olm.gvk.required";
+/// One of a bundle's manifests.
+pub const BUNDLE_OBJECT: &str = "olm.bundle.object";
+/// What consoles show of a bundle.
+pub const CSV_METADATA: &str = "olm.csv.metadata";
+/// A channel of a bundle, in the first format.
+pub const CHANNEL: &str = "olm.channel";
+/// A bundle that can be left out, in the first format.
+pub const SKIPS: &str = "olm.skips";
+/// Versions that upgrade directly, in the first format.
+pub const SKIP_RANGE: &str = "olm.skipRange";
+
+/// Walks the properties of a bundle's text: type, and value if there is one.
+pub fn of(bundle: Raw<'_>) -> impl Iterator<Item = (Cow<'_, str>, Option<Raw<'_>>)> {
+    bundle.get("properties").into_iter().flat_map(Raw::items).map(|property| {
+        let kind = property.get("type").and_then(Raw::as_str).unwrap_or_default();
+        (kind, property.get("value"))
+    })
+}
+
+/// Returns the shape of the values of a known type of property.
+pub fn shape(kind: &str) -> Shape {
+    match kind {
+        PACKAGE => Shape::Object(&[("packageName", Shape::Str), ("version", Shape::Str), ("release", Shape::Str)]),
+        PACKAGE_REQUIRED => Shape::Object(&[("packageName", Shape::Str), ("versionRange", Shape::Str)]),
+        GVK | GVK_REQUIRED => Shape::Object(&[("group", Shape::Str), ("kind", Shape::Str), ("version", Shape::Str)]),
+        BUNDLE_OBJECT => Shape::Object(&[("data", Shape::Base64), ("ref", Shape::Str)]),
+        CHANNEL => Shape::Object(&[("channelName", Shape::Str), ("priority", Shape::Int)]),
+        CSV_METADATA => CSV_METADATA_SHAPE,
+        _ => Shape::Any,
+    }
+}
+
+const STR: Shape = Shape::Str;
+const STRINGS: Shape = Shape::List(&Shape::Str);
+const STRING_MAP: Shape = Shape::Map(&Shape::Str);
+
+const RESOURCES: Shape = Shape::List(&Shape::Object(&[("name", STR), ("kind", STR), ("version", STR)]));
+const DESCRIPTORS: Shape = Shape::List(&Shape::Object(&[
+    ("path", STR),
+    ("displayName", STR),
+    ("description", STR),
+    ("x-descriptors", STRINGS),
+]));
+const CRD: Shape = Shape::Object(&[
+    ("name", STR),
+    ("version", STR),
+    ("kind", STR),
+    ("displayName", STR),
+    ("description", STR),
+    ("resources", RESOURCES),
+    ("statusDescriptors", DESCRIPTORS),
+    ("specDescriptors", DESCRIPTORS),
+    ("actionDescriptors", DESCRIPTORS),
+]);
+const API_SERVICE: Shape = Shape::Object(&[
+    ("name", STR),
+    ("group", STR),
+    ("version", STR),
+    ("kind", STR),
+    ("deploymentName", STR),
+    ("containerPort", Shape::Int),
+    ("displayName", STR),
+    ("description", STR),
+    ("resources", RESOURCES),
+    ("statusDescriptors", DESCRIPTORS),
+    ("specDescriptors", DESCRIPTORS),
+    ("actionDescriptors", DESCRIPTORS),
+]);
+
+/// Descriptions of CRDs, as in a CSV.
+pub const CRD_DESCRIPTIONS: Shape = Shape::Object(&[("owned", Shape::List(&CRD)), ("required", Shape::List(&CRD))]);
+/// Descriptions of API services, as in a CSV.
+pub const API_SERVICE_DEFINITIONS: Shape =
+    Shape::Object(&[("owned", Shape::List(&API_SERVICE)), ("required", Shape::List(&API_SERVICE))]);
+/// The modes an operator can be installed in, as in a CSV.
+pub const INSTALL_MODES: Shape = Shape::List(&Shape::Object(&[("type", STR), ("supported", Shape::Bool)]));
+/// Links, as in a CSV.
+pub const LINKS: Shape = Shape::List(&LINK);
+/// A link, as in a CSV.
+pub const LINK: Shape = Shape::Object(&[("name", STR), ("url", STR)]);
+/// Maintainers, as in a CSV.
+pub const MAINTAINERS: Shape = Shape::List(&Shape::Object(&[("name", STR), ("email", STR)]));
+/// APIs of the cluster, as in a CSV.
+pub const NATIVE_APIS: Shape = Shape::List(&Shape::Object(&[("group", STR), ("version", STR), ("kind", STR)]));
+
+const CSV_METADATA_SHAPE: Shape = Shape::Object(&[
+    ("annotations", STRING_MAP),
+    ("apiServiceDefinitions", API_SERVICE_DEFINITIONS),
+    ("crdDescriptions", CRD_DESCRIPTIONS),
+    ("description", STR),
+    ("displayName", STR),
+    ("installModes", INSTALL_MODES),
+    ("keywords", STRINGS),
+    ("labels", STRING_MAP),
+    ("links", LINKS),
+    ("maintainers", MAINTAINERS),
+    ("maturity", STR),
+    ("minKubeVersion", STR),
+    ("nativeAPIs", NATIVE_APIS),
+    ("provider", LINK),
+]);

@@ -1,0 +1,195 @@
+//! Checking that decoded values have the types their fields ask for.
+
+use std::fmt;
+
+use crate::json::{Kind, Layout, Path, Raw, Step, write_canonical};
+
+/// The type that a value must have. `null` fits every shape, as an absent value does.
+#[derive(Debug, Clone, Copy)]
+pub enum Shape {
+    /// Anything.
+    Any,
+    /// A string.
+    Str,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number of at most 64 bits.
+    Int,
+    /// A string of base64.
+    Base64,
+    /// A list of one shape.
+    List(&'static Shape),
+    /// An object with arbitrary keys and values of one shape.
+    Map(&'static Shape),
+    /// An object whose known fields have shapes; other fields are free.
+    Object(&'static [(&'static str, Shape)]),
+}
+
+/// A value that does not have the type its field asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The way to the value.
+    pub path: Path,
+    /// What was wrong.
+    pub fault: Fault,
+}
+
+/// How a value fails its shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It is of another kind.
+    Kind {
+        /// What was found.
+        found: Kind,
+        /// The name of what was expected.
+        expected: &'static str,
+    },
+    /// It is no base64, seen at this byte.
+    Base64(usize),
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.fault {
+            Fault::Kind { found, expected } if self.path.0.is_empty() => {
+                write!(f, "json: cannot unmarshal {found} into value of type {expected}")
+            }
+            Fault::Kind { found, expected } => {
+                write!(f, "json: cannot unmarshal {found} into field \"{}\" of type {expected}", self.path)
+            }
+            Fault::Base64(at) => write!(f, "illegal base64 data at input byte {at} of field \"{}\"", self.path),
+        }
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+impl Shape {
+    fn name(self) -> &'static str {
+        match self {
+            Shape::Any => "any",
+            Shape::Str => "string",
+            Shape::Bool => "bool",
+            Shape::Int => "int",
+            Shape::Base64 => "base64 string",
+            Shape::List(_) => "list",
+            Shape::Map(_) | Shape::Object(_) => "object",
+        }
+    }
+
+    /// Checks `value`, which stands at `path`, and everything known inside it.
+    ///
+    /// # Errors
+    /// Fails with the first value that has another type.
+    pub fn check(self, value: Raw<'_>, path: &Path) -> Result<(), Mismatch> {
+        let mut steps = path.clone();
+        match self.walk(value, &mut steps) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                // Of equal keys only the last counts; the canonical form has no others.
+                let mut text = Vec::new();
+                write_canonical(value, Layout::Compact, &mut text);
+                let text = String::from_utf8_lossy(&text);
+                let mut steps = path.clone();
+                self.walk(Raw::from_checked(&text), &mut steps).map_err(|fault| Mismatch { path: steps, fault })
+            }
+        }
+    }
+
+    /// Walks `value`; on failure `path` leads to the culprit.
+    fn walk(self, value: Raw<'_>, path: &mut Path) -> Result<(), Fault> {
+        let found = value.kind();
+        let fits = match self {
+            Shape::Any => return Ok(()),
+            Shape::Str | Shape::Base64 => found == Kind::String,
+            Shape::Bool => found == Kind::Bool,
+            Shape::Int => found == Kind::Number && value.text().parse::<i64>().is_ok(),
+            Shape::List(_) => found == Kind::Array,
+            Shape::Map(_) | Shape::Object(_) => found == Kind::Object,
+        };
+        if found == Kind::Null {
+            return Ok(());
+        }
+        if !fits {
+            return Err(Fault::Kind { found, expected: self.name() });
+        }
+        match self {
+            Shape::List(item) => {
+                for (index, value) in value.items().enumerate() {
+                    path.0.push(Step::Index(index));
+                    item.walk(value, path)?;
+                    path.0.pop();
+                }
+            }
+            Shape::Map(shape) => {
+                for (key, value) in value.members() {
+                    path.0.push(Step::Key(key.into_owned().into()));
+                    shape.walk(value, path)?;
+                    path.0.pop();
+                }
+            }
+            Shape::Object(fields) => {
+                for (key, value) in value.members() {
+                    let Some((name, shape)) = field(fields, &key) else { continue };
+                    path.0.push(Step::from(*name));
+                    shape.walk(value, path)?;
+                    path.0.pop();
+                }
+            }
+            Shape::Base64 => {
+                let text = value.as_str().unwrap_or_default();
+                crate::base64::check(&text).map_err(Fault::Base64)?;
+            }
+            Shape::Any | Shape::Str | Shape::Bool | Shape::Int => {}
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn field<'a>(fields: &'a [(&'static str, Shape)], key: &str) -> Option<&'a (&'static str, Shape)> {
+    fields
+        .iter()
+        .find(|(name, _)| *name == key)
+        .or_else(|| fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path;
+
+    const ENTRY: Shape = Shape::Object(&[("name", Shape::Str), ("skips", Shape::List(&Shape::Str))]);
+    const CHANNEL: Shape =
+        Shape::Object(&[("entries", Shape::List(&ENTRY)), ("n", Shape::Int), ("labels", Shape::Map(&Shape::Str))]);
+
+    fn check(text: &str) -> String {
+        match CHANNEL.check(Raw::parse(text, 50).unwrap(), &path!["top"]) {
+            Ok(()) => "fits".into(),
+            Err(mismatch) => mismatch.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_wrong_type_is_named_with_its_field() {
+        assert_eq!(check(r#"{"entries":[{"name":"a","skips":null,"other":1}],"n":-7,"labels":{"a":"b"}}"#), "fits");
+        assert_eq!(
+            check(r#"{"entries":[{"name":"a"},{"skips":[1]}]}"#),
+            r#"json: cannot unmarshal number into field "top.entries[1].skips[0]" of type string"#
+        );
+        assert_eq!(
+            check(r#"{"labels":{"a":true}}"#),
+            r#"json: cannot unmarshal bool into field "top.labels.a" of type string"#
+        );
+        assert_eq!(check(r#"{"n":1.5}"#), r#"json: cannot unmarshal number into field "top.n" of type int"#);
+    }
+
+    #[test]
+    fn only_the_last_of_equal_keys_is_checked() {
+        assert_eq!(check(r#"{"n":"x","n":1}"#), "fits");
+        assert_eq!(
+            check(r#"{"ENTRIES":{}}"#),
+            r#"json: cannot unmarshal object into field "top.entries" of type list"#
+        );
+    }
+}

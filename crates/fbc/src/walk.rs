@@ -1,0 +1,112 @@
+//! Finding the files of a catalog.
+
+use std::ffi::OsStr;
+use std::fs::{self, FileType};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::indexignore::IndexIgnore;
+use crate::limits::Limits;
+
+/// The name of files that say what is no catalog content.
+const IGNORE_FILE: &str = ".indexignore";
+/// No sensible ignore file is larger.
+const IGNORE_FILE_LIMIT: u64 = 1 << 20;
+
+/// A file of a catalog, or the reason why it cannot be one.
+pub(crate) struct Found {
+    /// The path below the root.
+    pub(crate) path: PathBuf,
+    /// Whether this is a directory or ignore file, whose troubles no pattern can excuse.
+    directory: bool,
+    /// Its size in bytes.
+    pub(crate) outcome: Result<u64, io::Error>,
+}
+
+/// Lists the files of the catalog under `root` in lexical order of path.
+///
+/// Every file is content unless an `.indexignore` file says otherwise. Ignored
+/// directories are walked all the same, since a later pattern may bring back
+/// what is in them.
+///
+/// # Errors
+/// Fails only when `root` itself cannot be read; all else is told with its file.
+pub(crate) fn walk(root: &Path, limits: &Limits) -> io::Result<Vec<Found>> {
+    let mut walk = Walk { root, found: Vec::new(), ignore: IndexIgnore::default(), limit: limits.files };
+    walk.directory(Path::new(""))?;
+    let ignore = walk.ignore;
+    let mut found = walk.found;
+    found.retain(|file| file.directory || !ignore.is_ignored(&components(&file.path)));
+    Ok(found)
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    found: Vec<Found>,
+    ignore: IndexIgnore,
+    limit: usize,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, directory: &Path) -> io::Result<()> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(self.root.join(directory))? {
+            let entry = entry?;
+            entries.push((entry.file_name(), entry.file_type()?));
+        }
+        entries.sort_by(|a, b| a.0.as_encoded_bytes().cmp(b.0.as_encoded_bytes()));
+        for (name, kind) in entries {
+            let path = directory.join(&name);
+            if kind.is_dir() {
+                if let Err(error) = self.directory(&path) {
+                    self.add(path, true, Err(error))?;
+                }
+            } else if name == OsStr::new(IGNORE_FILE) {
+                match self.read_ignore_file(&path) {
+                    Ok(text) => self.ignore.add(&components(directory), &text),
+                    Err(error) => self.add(path, true, Err(error))?,
+                }
+            } else {
+                let outcome = self.content(&path, kind);
+                self.add(path, false, outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: PathBuf, directory: bool, outcome: io::Result<u64>) -> io::Result<()> {
+        if self.found.len() == self.limit {
+            return Err(io::Error::other(format!("more than {} files", self.limit)));
+        }
+        self.found.push(Found { path, directory, outcome });
+        Ok(())
+    }
+
+    /// Checks that a directory entry can be read as a file, following links.
+    fn content(&self, path: &Path, kind: FileType) -> io::Result<u64> {
+        let metadata = fs::metadata(self.root.join(path)).map_err(|error| match kind.is_symlink() {
+            true => io::Error::new(error.kind(), format!("symbolic link leads nowhere: {error}")),
+            false => error,
+        })?;
+        if metadata.is_dir() {
+            Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory (links to directories are not followed)"))
+        } else if !metadata.is_file() {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "is neither a file nor a directory"))
+        } else {
+            Ok(metadata.len())
+        }
+    }
+
+    fn read_ignore_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let kind = fs::symlink_metadata(self.root.join(path))?.file_type();
+        if self.content(path, kind)? > IGNORE_FILE_LIMIT {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "is too large for an ignore file"));
+        }
+        fs::read(self.root.join(path))
+    }
+}
+
+/// The parts of a path below the root, as bytes: names need not be UTF-8.
+fn components(path: &Path) -> Vec<&[u8]> {
+    path.iter().map(OsStr::as_encoded_bytes).collect()
+}

@@ -1,0 +1,457 @@
+//! Printing catalogs.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::sync::mpsc;
+
+use rayon::prelude::*;
+
+use crate::blob::{BUNDLE, Blob, CHANNEL, Content, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
+use crate::decode::text;
+use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical_nested, write_str};
+use crate::limits::Limits;
+use crate::object;
+use crate::property;
+use crate::yaml;
+
+/// How blobs are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// JSON objects one after the other, indented by four.
+    Json,
+    /// YAML documents.
+    Yaml,
+}
+
+/// So much source text is printed at once by one thread.
+const BATCH: usize = 256 << 10;
+/// So many batches go to each thread in one round.
+const BATCHES_A_THREAD: usize = 2;
+/// So many rounds wait to be written, with their output in memory.
+const ROUNDS_AHEAD: usize = 1;
+
+thread_local! {
+    static SPARE: RefCell<(TextBuffer, Vec<u8>)> = RefCell::default();
+}
+
+impl Fbc {
+    /// Returns the blobs in the order in which catalogs are printed: grouped by package, in each
+    /// the package, its channels, bundles, other blobs and deprecations; then blobs without a package.
+    ///
+    /// Packages without name, and channels, bundles and deprecations without package, belong
+    /// nowhere and are left out.
+    pub fn in_order(&self) -> Vec<&Blob> {
+        let mut blobs: Vec<&Blob> =
+            self.blobs.iter().filter(|blob| !blob.package.is_empty() || rank(blob) == OTHER).collect();
+        blobs.sort_by(|a, b| {
+            let group = |blob: &Blob| (blob.package.is_empty(), rank(blob));
+            let (a_group, b_group) = (group(a), group(b));
+            a_group
+                .0
+                .cmp(&b_group.0)
+                .then_with(|| a.package.cmp(&b.package))
+                .then_with(|| a_group.1.cmp(&b_group.1))
+                .then_with(|| match a_group {
+                    (_, CHANNELS | BUNDLES) => a.name.cmp(&b.name),
+                    (false, OTHER) => a.schema.cmp(&b.schema),
+                    _ => std::cmp::Ordering::Equal,
+                })
+        });
+        blobs
+    }
+
+    /// Returns the blobs that [`Fbc::in_order`] leaves out.
+    pub fn homeless(&self) -> impl Iterator<Item = &Blob> {
+        self.blobs.iter().filter(|blob| {
+            blob.package.is_empty() && matches!(&*blob.schema, PACKAGE | CHANNEL | BUNDLE | DEPRECATIONS)
+        })
+    }
+
+    /// Prints `blobs` to `out`, several at a time, in the order given.
+    ///
+    /// # Errors
+    /// Fails when `out` does, or when a file is not what it was when it was loaded.
+    pub fn write(&self, blobs: &[&Blob], format: Format, out: &mut (dyn Write + Send)) -> io::Result<()> {
+        let mut batches: Vec<&[&Blob]> = Vec::new();
+        let mut rest = blobs;
+        while !rest.is_empty() {
+            let mut size = 0;
+            let length = rest.iter().take_while(|blob| {
+                let fits = size < BATCH;
+                size += blob.text.length();
+                fits
+            });
+            let (batch, after) = rest.split_at(length.count());
+            batches.push(batch);
+            rest = after;
+        }
+        // One thread writes while the others print what comes next.
+        let (sender, receiver) = mpsc::sync_channel::<Vec<Vec<u8>>>(ROUNDS_AHEAD);
+        let (empties_out, empties) = mpsc::channel::<Vec<u8>>();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(move || -> io::Result<()> {
+                for group in receiver {
+                    for mut text in group {
+                        out.write_all(&text)?;
+                        text.clear();
+                        let _ = empties_out.send(text);
+                    }
+                }
+                out.flush()
+            });
+            let mut printed = Ok(());
+            for group in batches.chunks(BATCHES_A_THREAD * rayon::current_num_threads().max(1)) {
+                let buffers: Vec<Vec<u8>> = group.iter().map(|_| empties.try_recv().unwrap_or_default()).collect();
+                let texts: io::Result<Vec<Vec<u8>>> = group
+                    .par_iter()
+                    .zip(buffers)
+                    .map(|(batch, mut text)| self.print_batch(batch, format, &mut text).map(|()| text))
+                    .collect();
+                match texts {
+                    // The writer is gone when `out` failed; its error is the one to tell.
+                    Ok(texts) => {
+                        if sender.send(texts).is_err() {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        printed = Err(error);
+                        break;
+                    }
+                }
+            }
+            drop(sender);
+            let written = writer.join().unwrap_or_else(|_| Err(io::Error::other("writer stopped")));
+            written.and(printed)
+        })
+    }
+
+    fn print_batch(&self, batch: &[&Blob], format: Format, out: &mut Vec<u8>) -> io::Result<()> {
+        // Fresh memory costs more than printing into it, so each thread keeps what it has.
+        let (mut buffer, mut compact) = SPARE.take();
+        for blob in batch {
+            let raw = self.text(blob, &mut buffer)?;
+            match format {
+                Format::Json => {
+                    self.print(blob, raw, Layout::Indented(4), out)?;
+                    out.push(b'\n');
+                }
+                Format::Yaml => {
+                    compact.clear();
+                    self.print(blob, raw, Layout::Compact, &mut compact)?;
+                    let json = std::str::from_utf8(&compact).map_err(io::Error::other)?;
+                    out.extend_from_slice(b"---\n");
+                    yaml::write_document(Raw::from_checked(json), out);
+                }
+            }
+        }
+        SPARE.set((buffer, compact));
+        Ok(())
+    }
+
+    /// Prints one blob: known schemas with their known fields in a fixed order, others as they are.
+    fn print(&self, blob: &Blob, raw: Raw<'_>, layout: Layout, out: &mut Vec<u8>) -> io::Result<()> {
+        let as_written = matches!(blob.text, TextAt::Made { .. });
+        let mut object = ObjectWriter { layout, level: 0, as_written, first: true, out };
+        match &blob.content {
+            Content::Package { .. } => {
+                object.open();
+                object.string("schema", PACKAGE);
+                object.string("name", &blob.name);
+                object.string("defaultChannel", &text(raw, "defaultChannel"));
+                if let Some(icon) = raw.get("icon").filter(|icon| icon.kind() == Kind::Object) {
+                    object.icon(icon);
+                }
+                match raw.get("description") {
+                    Some(description) if as_written && description.kind() == Kind::String => {
+                        object.key("description");
+                        object.free_value(Some(description));
+                    }
+                    _ => object.string_if_any("description", &text(raw, "description")),
+                }
+                object.properties(raw.get("properties"));
+                object.close();
+            }
+            Content::Channel { .. } => {
+                object.open();
+                object.string("schema", CHANNEL);
+                object.string("name", &blob.name);
+                object.string("package", &blob.package);
+                object.entries(raw.get("entries"));
+                object.properties(raw.get("properties"));
+                object.close();
+            }
+            Content::Bundle(bundle) => {
+                let consumed = bundle.old_form.as_ref().is_some_and(|old| old.consumed);
+                object.open();
+                object.string("schema", BUNDLE);
+                object.string_if_any("name", &blob.name);
+                object.string_if_any("package", &blob.package);
+                object.string("image", &bundle.image);
+                let properties = self.bundle_properties(blob, raw, consumed)?;
+                object.bundle_properties(&properties);
+                object.related_images(raw.get("relatedImages"));
+                object.close();
+            }
+            Content::Deprecations { .. } => {
+                object.open();
+                object.string("schema", DEPRECATIONS);
+                object.string("package", &blob.package);
+                object.deprecations(raw.get("entries"));
+                object.close();
+            }
+            Content::Other | Content::Broken => write_canonical_nested(raw, layout, 0, object.out),
+        }
+        Ok(())
+    }
+
+    /// Collects the properties of a bundle in printing order: objects and metadata last, objects
+    /// given by reference with their data.
+    fn bundle_properties<'a>(&self, blob: &Blob, raw: Raw<'a>, consumed: bool) -> io::Result<Vec<PrintedProperty<'a>>> {
+        let last = |kind: &str| matches!(kind, property::BUNDLE_OBJECT | property::CSV_METADATA);
+        let limits = Limits::default();
+        let mut properties = Vec::new();
+        for (kind, value) in property::of(raw) {
+            if consumed && matches!(&*kind, property::CHANNEL | property::SKIPS | property::SKIP_RANGE) {
+                continue;
+            }
+            let inlined = match (&*kind, value) {
+                (property::BUNDLE_OBJECT, Some(value)) if blob.origin.is_some() => {
+                    object::inlined(value, &self.ref_base(blob, &limits)).map_err(io::Error::other)?
+                }
+                _ => None,
+            };
+            properties.push(PrintedProperty { kind, value, inlined });
+        }
+        properties.sort_by_key(|property| last(&property.kind));
+        Ok(properties)
+    }
+}
+
+const CHANNELS: u8 = 1;
+const BUNDLES: u8 = 2;
+const OTHER: u8 = 3;
+
+/// The place of a blob among those of its package.
+fn rank(blob: &Blob) -> u8 {
+    match &*blob.schema {
+        PACKAGE => 0,
+        CHANNEL => CHANNELS,
+        BUNDLE => BUNDLES,
+        DEPRECATIONS => 4,
+        _ => OTHER,
+    }
+}
+
+struct PrintedProperty<'a> {
+    kind: std::borrow::Cow<'a, str>,
+    value: Option<Raw<'a>>,
+    /// Base64 to be printed in place of a reference.
+    inlined: Option<Vec<u8>>,
+}
+
+impl TextAt {
+    fn length(self) -> usize {
+        match self {
+            TextAt::File { length, .. } | TextAt::Store { length, .. } | TextAt::Made { length, .. } => length,
+            TextAt::Dropped => 0,
+        }
+    }
+}
+
+/// Writes objects with fields in a given order.
+struct ObjectWriter<'a> {
+    layout: Layout,
+    level: usize,
+    /// Whether free values keep their spelling.
+    as_written: bool,
+    first: bool,
+    out: &'a mut Vec<u8>,
+}
+
+impl ObjectWriter<'_> {
+    fn open(&mut self) {
+        self.out.push(b'{');
+        self.level += 1;
+        self.first = true;
+    }
+
+    fn close(&mut self) {
+        self.level -= 1;
+        if !self.first {
+            self.line();
+        }
+        self.out.push(b'}');
+        self.first = false;
+    }
+
+    fn line(&mut self) {
+        if let Layout::Indented(width) = self.layout {
+            self.out.push(b'\n');
+            self.out.resize(self.out.len() + self.level * width, b' ');
+        }
+    }
+
+    /// Starts a field or an item.
+    fn next(&mut self) {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        self.line();
+    }
+
+    fn key(&mut self, key: &str) {
+        self.next();
+        write_str(self.out, key);
+        self.out.push(b':');
+        if let Layout::Indented(_) = self.layout {
+            self.out.push(b' ');
+        }
+    }
+
+    fn string(&mut self, key: &str, value: &str) {
+        self.key(key);
+        write_str(self.out, value);
+    }
+
+    fn string_if_any(&mut self, key: &str, value: &str) {
+        if !value.is_empty() {
+            self.string(key, value);
+        }
+    }
+
+    fn free_value(&mut self, value: Option<Raw<'_>>) {
+        match value {
+            None => self.out.extend_from_slice(b"null"),
+            Some(value) if self.as_written => write_as_written(value, self.layout, self.level, self.out),
+            Some(value) => write_canonical_nested(value, self.layout, self.level, self.out),
+        }
+    }
+
+    /// Writes a list under `key`, each item by `item`.
+    fn list<T>(&mut self, key: &str, items: impl IntoIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
+        self.key(key);
+        self.out.push(b'[');
+        self.level += 1;
+        self.first = true;
+        for value in items {
+            self.next();
+            item(self, value);
+        }
+        self.level -= 1;
+        if !self.first {
+            self.line();
+        }
+        self.out.push(b']');
+        self.first = false;
+    }
+
+    fn icon(&mut self, icon: Raw<'_>) {
+        self.key("icon");
+        self.open();
+        // Line breaks inside base64 are accepted, but not written.
+        let data = icon.get("base64data").and_then(Raw::as_str);
+        match data {
+            Some(data) => self.string("base64data", &data.replace(['\n', '\r'], "")),
+            None => {
+                self.key("base64data");
+                self.out.extend_from_slice(b"null");
+            }
+        }
+        self.string("mediatype", &text(icon, "mediatype"));
+        self.close();
+    }
+
+    fn properties(&mut self, properties: Option<Raw<'_>>) {
+        let items: Vec<_> = properties.into_iter().flat_map(Raw::items).collect();
+        if items.is_empty() {
+            return;
+        }
+        self.list("properties", items, |this, property| {
+            this.open();
+            this.string("type", &text(property, "type"));
+            this.key("value");
+            this.free_value(property.get("value"));
+            this.close();
+        });
+    }
+
+    fn bundle_properties(&mut self, properties: &[PrintedProperty<'_>]) {
+        if properties.is_empty() {
+            return;
+        }
+        self.list("properties", properties, |this, property| {
+            this.open();
+            this.string("type", &property.kind);
+            this.key("value");
+            match &property.inlined {
+                Some(data) => {
+                    this.open();
+                    this.key("data");
+                    this.out.push(b'"');
+                    this.out.extend_from_slice(data);
+                    this.out.push(b'"');
+                    this.close();
+                }
+                None => this.free_value(property.value),
+            }
+            this.close();
+        });
+    }
+
+    fn related_images(&mut self, images: Option<Raw<'_>>) {
+        let mut items: Vec<_> =
+            images.into_iter().flat_map(Raw::items).map(|image| (text(image, "image"), text(image, "name"))).collect();
+        if items.is_empty() {
+            return;
+        }
+        items.sort_by(|a, b| a.0.cmp(&b.0));
+        self.list("relatedImages", items, |this, (image, name)| {
+            this.open();
+            this.string("name", &name);
+            this.string("image", &image);
+            this.close();
+        });
+    }
+
+    fn entries(&mut self, entries: Option<Raw<'_>>) {
+        let Some(entries) = self.list_or_null("entries", entries) else { return };
+        self.list("entries", entries.items(), |this, entry| {
+            this.open();
+            this.string("name", &text(entry, "name"));
+            this.string_if_any("replaces", &text(entry, "replaces"));
+            let skips: Vec<_> = entry.get("skips").into_iter().flat_map(Raw::items).collect();
+            if !skips.is_empty() {
+                this.list("skips", skips, |this, skip| write_str(this.out, &skip.as_str().unwrap_or_default()));
+            }
+            this.string_if_any("skipRange", &text(entry, "skipRange"));
+            this.close();
+        });
+    }
+
+    fn deprecations(&mut self, entries: Option<Raw<'_>>) {
+        let Some(entries) = self.list_or_null("entries", entries) else { return };
+        self.list("entries", entries.items(), |this, entry| {
+            this.open();
+            this.key("reference");
+            this.open();
+            let reference = entry.get("reference");
+            let field = |name| reference.map(|reference| text(reference, name)).unwrap_or_default();
+            this.string("schema", &field("schema"));
+            this.string_if_any("name", &field("name"));
+            this.close();
+            this.string("message", &text(entry, "message"));
+            this.close();
+        });
+    }
+
+    /// Returns a list, or writes `null` in its place when there is none.
+    fn list_or_null<'a>(&mut self, key: &str, list: Option<Raw<'a>>) -> Option<Raw<'a>> {
+        let list = list.filter(|list| list.kind() == Kind::Array);
+        if list.is_none() {
+            self.key(key);
+            self.out.extend_from_slice(b"null");
+        }
+        list
+    }
+}
