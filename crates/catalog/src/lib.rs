@@ -1,1 +1,18 @@
 //! The meaning of operator catalogs: checked packages, channels and upgrade graphs.
+//!
+//! A map, in reading order: [`build`] turns what is written ([`fbc::Fbc`]) into a [`Draft`] and,
+//! if every rule of [`rules`] holds, into a [`Catalog`]; [`tree`] tells in words what does not
+//! hold. [`list`] answers what is in a catalog.
+//! Nothing here touches disk, network or terminal.
+
+mod build;
+mod draft;
+pub mod list;
+pub mod media_type;
+mod model;
+pub mod rules;
+pub mod tree;
+
+pub use build::{Checked, Warnings, check, inspect};
+pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};
+pub use model::{Bundle, Catalog, Channel, Entry, Package};

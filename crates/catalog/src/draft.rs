@@ -1,0 +1,200 @@
+//! A catalog put together but not proven: what rules look at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE, PackageProperty};
+use fbc::json::Path;
+use fbc::release::Release;
+use fbc::version::Version;
+use fbc::{Blob, Content, Fbc, Place, path};
+
+/// A catalog put together from its blobs; of several with one name the first counts.
+pub struct Draft<'a> {
+    /// What it is made of.
+    pub fbc: &'a Fbc,
+    /// Whether documents could not be read, so that what seems to be missing may be in them.
+    pub incomplete: bool,
+    /// The packages by name.
+    pub packages: BTreeMap<&'a str, DraftPackage<'a>>,
+}
+
+/// A package of a [`Draft`].
+pub struct DraftPackage<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The blob that declares it.
+    pub blob: &'a Blob,
+    /// The name of its default channel, maybe empty.
+    pub default_channel: &'a str,
+    /// Its channels by name. A default channel that no blob declares is here too, without entries.
+    pub channels: BTreeMap<&'a str, DraftChannel<'a>>,
+    /// Its bundles by name.
+    pub bundles: BTreeMap<&'a str, DraftBundle<'a>>,
+    /// Its deprecations, with the blob they are in.
+    pub deprecations: Option<(&'a Blob, &'a [Deprecation])>,
+}
+
+/// A channel of a [`DraftPackage`].
+pub struct DraftChannel<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The blob that declares it, if one does.
+    pub blob: Option<&'a Blob>,
+    /// Its entries as listed.
+    pub entries: &'a [Entry],
+}
+
+/// A bundle of a [`DraftPackage`].
+pub struct DraftBundle<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The blob that declares it.
+    pub blob: &'a Blob,
+    /// What is known of it; nothing when it could not be decoded.
+    pub bundle: Option<&'a fbc::blob::Bundle>,
+}
+
+/// The outcome of looking for the head of a channel.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Head<'a> {
+    /// Every entry is replaced or skipped by another.
+    None,
+    /// The one entry that is not.
+    One(&'a str),
+    /// Several, sorted by name.
+    Several(Vec<&'a str>),
+}
+
+impl<'a> Draft<'a> {
+    /// Puts the blobs of `fbc` together.
+    pub fn new(fbc: &'a Fbc, incomplete: bool) -> Draft<'a> {
+        let mut packages = BTreeMap::new();
+        for blob in blobs(fbc, PACKAGE).filter(|blob| !blob.name.is_empty()) {
+            let default_channel = match &blob.content {
+                Content::Package { default_channel } => default_channel,
+                _ => "",
+            };
+            packages.entry(&*blob.name).or_insert(DraftPackage {
+                name: &blob.name,
+                blob,
+                default_channel,
+                channels: BTreeMap::new(),
+                bundles: BTreeMap::new(),
+                deprecations: None,
+            });
+        }
+        for blob in blobs(fbc, CHANNEL) {
+            let Some(package) = packages.get_mut(&*blob.package) else { continue };
+            let entries: &[Entry] = match &blob.content {
+                Content::Channel { entries } => entries,
+                _ => &[],
+            };
+            package.channels.entry(&blob.name).or_insert(DraftChannel { name: &blob.name, blob: Some(blob), entries });
+        }
+        for blob in blobs(fbc, BUNDLE) {
+            let Some(package) = packages.get_mut(&*blob.package) else { continue };
+            let bundle = match &blob.content {
+                Content::Bundle(bundle) => Some(&**bundle),
+                _ => None,
+            };
+            package.bundles.entry(&blob.name).or_insert(DraftBundle { name: &blob.name, blob, bundle });
+        }
+        for blob in blobs(fbc, DEPRECATIONS) {
+            let Some(package) = packages.get_mut(&*blob.package) else { continue };
+            if let Content::Deprecations { entries } = &blob.content {
+                package.deprecations.get_or_insert((blob, entries));
+            }
+        }
+        for package in packages.values_mut() {
+            let name = package.default_channel;
+            if !name.is_empty() && (!incomplete || package.channels.contains_key(name)) {
+                package.channels.entry(name).or_insert(DraftChannel { name, blob: None, entries: &[] });
+            }
+        }
+        Draft { fbc, incomplete, packages }
+    }
+
+    /// Walks the blobs of one schema.
+    pub fn blobs(&self, schema: &'static str) -> impl Iterator<Item = &'a Blob> {
+        blobs(self.fbc, schema)
+    }
+}
+
+fn blobs<'a>(fbc: &'a Fbc, schema: &'static str) -> impl Iterator<Item = &'a Blob> {
+    fbc.blobs().iter().filter(move |blob| &*blob.schema == schema)
+}
+
+impl<'a> DraftPackage<'a> {
+    /// Returns the place of a value in the blob of this package.
+    pub fn place(&self, path: Path) -> Option<Place> {
+        self.blob.place(path)
+    }
+
+    /// Returns the message of the deprecation of something, and where it is.
+    pub fn deprecation(&self, schema: &str, name: &str) -> Option<(&'a str, Option<Place>)> {
+        let (blob, entries) = self.deprecations?;
+        let index = entries.iter().position(|entry| &*entry.schema == schema && &*entry.name == name)?;
+        Some((&entries[index].message, blob.place(path!["entries", index])))
+    }
+}
+
+impl<'a> DraftChannel<'a> {
+    /// Returns the place of a value of the entry at `index`, or of the channel.
+    pub fn entry_place(&self, index: usize, field: &'static str) -> Option<Place> {
+        self.blob?.place(path!["entries", index, field])
+    }
+
+    /// Returns the place of the entry called `name`.
+    pub fn place_of(&self, name: &str) -> Option<Place> {
+        let index = self.entries.iter().position(|entry| &*entry.name == name)?;
+        self.entry_place(index, "name")
+    }
+
+    /// Returns the place of the channel's own name.
+    pub fn place(&self) -> Option<Place> {
+        self.blob?.place(path!["name"])
+    }
+
+    /// Returns the names that some entry skips.
+    pub fn skipped(&self) -> BTreeSet<&'a str> {
+        self.entries.iter().flat_map(|entry| entry.skips.iter().map(|skip| &**skip)).collect()
+    }
+
+    /// Looks for the entries that no entry replaces or skips.
+    pub fn head(&self) -> Head<'a> {
+        let mut incoming = self.skipped();
+        incoming.extend(self.entries.iter().map(|entry| &*entry.replaces));
+        let heads: BTreeSet<&str> =
+            self.entries.iter().map(|entry| &*entry.name).filter(|name| !incoming.contains(name)).collect();
+        match heads.len() {
+            0 => Head::None,
+            1 => Head::One(heads.first().copied().unwrap_or_default()),
+            _ => Head::Several(heads.into_iter().collect()),
+        }
+    }
+
+    /// Returns the entry called `name`.
+    pub fn entry(&self, name: &str) -> Option<&'a Entry> {
+        self.entries.iter().find(|entry| &*entry.name == name)
+    }
+}
+
+impl<'a> DraftBundle<'a> {
+    /// Returns the value of the one `olm.package` property.
+    pub fn package_property(&self) -> Option<&'a PackageProperty> {
+        match self.bundle?.package_properties.as_slice() {
+            [property] => Some(property),
+            _ => None,
+        }
+    }
+
+    /// Returns the version, if there is a valid one.
+    pub fn version(&self) -> Option<Version> {
+        Version::parse_strict(&self.package_property()?.version).ok()
+    }
+
+    /// Returns the release, if there is a valid one.
+    pub fn release(&self) -> Option<Release> {
+        Release::parse(&self.package_property()?.release).ok()?
+    }
+}

@@ -1,0 +1,182 @@
+//! Catalogs that are proven sound.
+
+use std::collections::BTreeMap;
+
+use fbc::release::Release;
+use fbc::version::Version;
+
+use crate::draft::{Draft, DraftPackage, Head};
+
+/// A catalog whose packages, channels and upgrade graphs satisfy every rule.
+///
+/// Only [`crate::check`] makes one.
+#[derive(Debug)]
+pub struct Catalog {
+    packages: Vec<Package>,
+}
+
+/// A package of a catalog.
+#[derive(Debug)]
+pub struct Package {
+    name: String,
+    default_channel: usize,
+    channels: Vec<Channel>,
+    bundles: BTreeMap<String, Bundle>,
+    deprecation: Option<String>,
+}
+
+/// A channel of a package.
+#[derive(Debug)]
+pub struct Channel {
+    name: String,
+    head: usize,
+    entries: Vec<Entry>,
+    deprecation: Option<String>,
+}
+
+/// A bundle's place in a channel.
+#[derive(Debug)]
+pub struct Entry {
+    /// The name of the bundle.
+    pub name: String,
+    /// The bundle it replaces, or nothing.
+    pub replaces: String,
+    /// The bundles it skips.
+    pub skips: Vec<String>,
+    /// The versions that upgrade to it directly, or nothing.
+    pub skip_range: String,
+}
+
+/// A bundle of a package.
+#[derive(Debug)]
+pub struct Bundle {
+    /// Its version.
+    pub version: Version,
+    /// Its release, if it has one.
+    pub release: Option<Release>,
+    /// The pull spec of its image; empty when it carries its objects.
+    pub image: String,
+    /// Where it stands among the blobs of the catalog.
+    pub blob: usize,
+    /// Why it should not be used any more.
+    pub deprecation: Option<String>,
+}
+
+impl Catalog {
+    /// Takes over a draft in which no rule is broken; nothing when it is not so.
+    pub(crate) fn from_draft(draft: &Draft<'_>) -> Option<Catalog> {
+        let numbers: BTreeMap<*const fbc::Blob, usize> =
+            draft.fbc.blobs().iter().enumerate().map(|(i, blob)| (std::ptr::from_ref(blob), i)).collect();
+        let packages = draft.packages.values().map(|package| Package::from_draft(package, &numbers));
+        Some(Catalog { packages: packages.collect::<Option<_>>()? })
+    }
+
+    /// Returns the packages by name.
+    pub fn packages(&self) -> &[Package] {
+        &self.packages
+    }
+
+    /// Returns the package called `name`.
+    pub fn package(&self, name: &str) -> Option<&Package> {
+        self.packages.iter().find(|package| package.name == name)
+    }
+}
+
+impl Package {
+    fn from_draft(draft: &DraftPackage<'_>, numbers: &BTreeMap<*const fbc::Blob, usize>) -> Option<Package> {
+        let message = |schema, name| draft.deprecation(schema, name).map(|(message, _)| message.to_owned());
+        let mut channels = Vec::new();
+        for channel in draft.channels.values() {
+            let mut entries: Vec<Entry> = channel
+                .entries
+                .iter()
+                .map(|entry| Entry {
+                    name: entry.name.to_string(),
+                    replaces: entry.replaces.to_string(),
+                    skips: entry.skips.iter().map(|skip| skip.to_string()).collect(),
+                    skip_range: entry.skip_range.to_string(),
+                })
+                .collect();
+            entries.sort_by(|a, b| a.name.cmp(&b.name));
+            let Head::One(head) = channel.head() else { return None };
+            channels.push(Channel {
+                name: channel.name.to_owned(),
+                head: entries.iter().position(|entry| entry.name == head)?,
+                entries,
+                deprecation: message(fbc::blob::CHANNEL, channel.name),
+            });
+        }
+        let mut bundles = BTreeMap::new();
+        for bundle in draft.bundles.values() {
+            bundles.insert(
+                bundle.name.to_owned(),
+                Bundle {
+                    version: bundle.version()?,
+                    release: bundle.release(),
+                    image: bundle.bundle?.image.to_string(),
+                    blob: *numbers.get(&std::ptr::from_ref(bundle.blob))?,
+                    deprecation: message(fbc::blob::BUNDLE, bundle.name),
+                },
+            );
+        }
+        Some(Package {
+            name: draft.name.to_owned(),
+            default_channel: channels.iter().position(|channel| channel.name == draft.default_channel)?,
+            channels,
+            bundles,
+            deprecation: message(fbc::blob::PACKAGE, ""),
+        })
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the channel that is followed unless another is asked for.
+    pub fn default_channel(&self) -> &Channel {
+        &self.channels[self.default_channel]
+    }
+
+    /// Returns its channels by name.
+    pub fn channels(&self) -> &[Channel] {
+        &self.channels
+    }
+
+    /// Returns the bundle called `name`.
+    pub fn bundle(&self, name: &str) -> Option<&Bundle> {
+        self.bundles.get(name)
+    }
+
+    /// Returns its bundles by name.
+    pub fn bundles(&self) -> impl Iterator<Item = (&str, &Bundle)> {
+        self.bundles.iter().map(|(name, bundle)| (name.as_str(), bundle))
+    }
+
+    /// Returns why it should not be used any more.
+    pub fn deprecation(&self) -> Option<&str> {
+        self.deprecation.as_deref()
+    }
+}
+
+impl Channel {
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the entry that nothing replaces or skips.
+    pub fn head(&self) -> &Entry {
+        &self.entries[self.head]
+    }
+
+    /// Returns its entries by name.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Returns why it should not be used any more.
+    pub fn deprecation(&self) -> Option<&str> {
+        self.deprecation.as_deref()
+    }
+}

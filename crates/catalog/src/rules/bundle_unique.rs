@@ -1,0 +1,28 @@
+//! A bundle is declared once in its package.
+
+use std::collections::BTreeSet;
+
+use fbc::blob::BUNDLE;
+use fbc::{Problem, Stage, path};
+
+use super::{Check, Report, Rule};
+use crate::draft::Draft;
+
+pub(super) const RULE: Rule = Rule {
+    name: "bundle-unique",
+    about: "a bundle of a package is declared by one olm.bundle blob",
+    check: Check::Catalog(check),
+};
+
+fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
+    let mut seen = BTreeSet::new();
+    for blob in draft.blobs(BUNDLE).filter(|blob| !blob.package.is_empty()) {
+        if !seen.insert((&blob.package, &blob.name)) {
+            let message = format!("package \"{}\" has duplicate bundle \"{}\"", blob.package, blob.name);
+            let problem = Problem::new(RULE.name, Stage::Bundles, message)
+                .about(&blob.package, "", &blob.name)
+                .help("keep one of the olm.bundle blobs");
+            problems.report(problem, blob.place(path!["name"]));
+        }
+    }
+}

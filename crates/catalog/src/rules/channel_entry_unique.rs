@@ -1,0 +1,32 @@
+//! An entry is listed once in its channel.
+
+use std::collections::BTreeSet;
+
+use fbc::blob::CHANNEL;
+use fbc::{Content, Problem, Stage, path};
+
+use super::{Check, Report, Rule};
+use crate::draft::Draft;
+
+pub(super) const RULE: Rule =
+    Rule { name: "channel-entry-unique", about: "a channel lists a bundle once", check: Check::Catalog(check) };
+
+fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
+    for blob in draft.blobs(CHANNEL) {
+        let Content::Channel { entries } = &blob.content else { continue };
+        let mut seen = BTreeSet::new();
+        for (index, entry) in entries.iter().enumerate() {
+            if !seen.insert(&entry.name) {
+                let message = format!(
+                    "invalid package \"{}\", channel \"{}\": duplicate entry \"{}\"",
+                    blob.package, blob.name, entry.name
+                );
+                let problem = Problem::new(RULE.name, Stage::Channels, message)
+                    .about(&blob.package, &blob.name, &entry.name)
+                    .label("listed before")
+                    .help("join the two entries");
+                problems.report(problem, blob.place(path!["entries", index, "name"]));
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! A channel is declared once in its package.
+
+use std::collections::BTreeSet;
+
+use fbc::blob::CHANNEL;
+use fbc::{Problem, Stage, path};
+
+use super::{Check, Report, Rule};
+use crate::draft::Draft;
+
+pub(super) const RULE: Rule = Rule {
+    name: "channel-unique",
+    about: "a channel of a package is declared by one olm.channel blob",
+    check: Check::Catalog(check),
+};
+
+fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
+    let mut seen = BTreeSet::new();
+    for blob in draft.blobs(CHANNEL).filter(|blob| !blob.name.is_empty()) {
+        if !seen.insert((&blob.package, &blob.name)) {
+            let message = format!("package \"{}\" has duplicate channel \"{}\"", blob.package, blob.name);
+            let problem = Problem::new(RULE.name, Stage::Channels, message)
+                .about(&blob.package, &blob.name, "")
+                .help("put all entries into one of the olm.channel blobs");
+            problems.report(problem, blob.place(path!["name"]));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Deprecations belong to a package of the catalog.
+
+use fbc::blob::DEPRECATIONS;
+use fbc::json::Path;
+use fbc::{Problem, Stage, path};
+
+use super::{Check, Report, Rule};
+use crate::draft::Draft;
+
+pub(super) const RULE: Rule = Rule {
+    name: "deprecation-package-known",
+    about: "deprecations belong to a package that an olm.package blob declares",
+    check: Check::Catalog(check),
+};
+
+fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
+    for (index, blob) in draft.blobs(DEPRECATIONS).enumerate() {
+        if blob.package.is_empty() {
+            let message = format!("package name must be set for deprecation item {index}");
+            let problem = Problem::new(RULE.name, Stage::Deprecations, message).help("add a \"package\"");
+            problems.report(problem, blob.place(Path::default()));
+        } else if !draft.incomplete && !draft.packages.contains_key(&*blob.package) {
+            let message = format!("cannot apply deprecations to an unknown package \"{}\"", blob.package);
+            let problem = Problem::new(RULE.name, Stage::Deprecations, message).about(&blob.package, "", "");
+            problems.report(problem, blob.place(path!["package"]));
+        }
+    }
+}

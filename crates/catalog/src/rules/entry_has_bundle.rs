@@ -1,0 +1,43 @@
+//! A channel entry has a bundle.
+
+use std::collections::BTreeMap;
+
+use fbc::{Problem, Stage};
+
+use super::{Check, Report, Rule, nearest};
+use crate::draft::Draft;
+
+pub(super) const RULE: Rule = Rule {
+    name: "entry-has-bundle",
+    about: "an entry of a channel names a bundle of the package",
+    check: Check::Catalog(check),
+};
+
+fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
+    if draft.incomplete {
+        return;
+    }
+    for package in draft.packages.values() {
+        let mut missing = BTreeMap::new();
+        for channel in package.channels.values() {
+            for (index, entry) in channel.entries.iter().enumerate() {
+                if !package.bundles.contains_key(&*entry.name) {
+                    missing.entry(&*entry.name).or_insert((channel, index));
+                }
+            }
+        }
+        // Older tools tell of all of them at once; each has its own place, though.
+        for (name, (channel, index)) in missing {
+            let message =
+                format!("no olm.bundle blobs found in package \"{}\" for olm.channel entries [{name}]", package.name);
+            let mut problem = Problem::new(RULE.name, Stage::Entries, message)
+                .about(package.name, channel.name, name)
+                .label("no bundle has this name");
+            problem.help = Some(match nearest(name, package.bundles.keys().copied()) {
+                Some(near) => format!("did you mean \"{near}\"?"),
+                None => "add an olm.bundle blob of this name, or remove the entry".into(),
+            });
+            problems.report(problem, channel.entry_place(index, "name"));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a catalog must satisfy: a table of rules, one file each.
+//!
+//! To add a rule, add a file with a `RULE` and a line in [`RULES`] (or in [`WARNINGS`], if a
+//! catalog works without it). The order of the table is the order in which problems of one
+//! package, channel or bundle are told. `docs/rules.md` is made from it.
+
+use fbc::json::Raw;
+use fbc::{Blob, Place, Problem, property};
+
+use crate::draft::{Draft, DraftChannel, DraftPackage};
+
+mod bundle_image_pull_spec;
+mod bundle_image_set;
+mod bundle_in_channel;
+mod bundle_named;
+mod bundle_package_known;
+mod bundle_package_property;
+mod bundle_release;
+mod bundle_release_name;
+mod bundle_unique;
+mod bundle_version;
+mod channel_chain;
+mod channel_entry_unique;
+mod channel_has_entries;
+mod channel_named;
+mod channel_package_known;
+mod channel_single_head;
+mod channel_unique;
+mod default_channel_set;
+mod deprecation_message;
+mod deprecation_package_known;
+mod deprecation_reference;
+mod deprecations_unique;
+mod entry_has_bundle;
+mod entry_skip_range;
+mod entry_skips;
+mod package_has_channels;
+mod package_name_label;
+mod package_named;
+mod package_unique;
+mod package_versions_unique;
+mod property_values;
+mod related_image_pull_spec;
+mod warn_gvk;
+mod warn_head_metadata;
+mod warn_icon;
+mod warn_metadata_once;
+mod warn_property_shape;
+mod warn_related_image_empty;
+mod warn_replaces_newer;
+mod warn_required_package;
+mod warn_skip_range_surprise;
+mod warn_skips_cycle;
+mod warn_unknown_fields;
+
+/// Something that catalogs must satisfy.
+pub struct Rule {
+    /// Its name, which messages carry.
+    pub name: &'static str,
+    /// What must hold.
+    pub about: &'static str,
+    pub(crate) check: Check,
+}
+
+/// What a rule looks at.
+#[derive(Clone, Copy)]
+pub(crate) enum Check {
+    /// One blob, with its text.
+    Text(fn(&Blob, Raw<'_>, &mut Vec<Problem>)),
+    /// All blobs.
+    Catalog(fn(&Draft<'_>, &mut Vec<Problem>)),
+    /// One package, before its channels.
+    Package(fn(&Draft<'_>, &DraftPackage<'_>, &mut Vec<Problem>)),
+    /// One channel, before its entries.
+    Channel(fn(&DraftPackage<'_>, &DraftChannel<'_>, &mut Vec<Problem>)),
+    /// The entry of a channel at some index, with its bundle.
+    Entry(fn(&DraftPackage<'_>, &DraftChannel<'_>, usize, &mut Vec<Problem>)),
+    /// One channel, after its entries.
+    ChannelAfter(fn(&DraftPackage<'_>, &DraftChannel<'_>, &mut Vec<Problem>)),
+    /// One package, after its channels.
+    PackageAfter(fn(&Draft<'_>, &DraftPackage<'_>, &mut Vec<Problem>)),
+}
+
+/// The rules that every catalog must satisfy.
+pub const RULES: &[Rule] = &[
+    package_named::RULE,
+    package_unique::RULE,
+    package_name_label::RULE,
+    channel_package_known::RULE,
+    channel_named::RULE,
+    channel_unique::RULE,
+    channel_entry_unique::RULE,
+    bundle_package_known::RULE,
+    bundle_unique::RULE,
+    property_values::RULE,
+    bundle_package_property::RULE,
+    bundle_image_pull_spec::RULE,
+    related_image_pull_spec::RULE,
+    bundle_version::RULE,
+    bundle_release::RULE,
+    bundle_in_channel::RULE,
+    entry_has_bundle::RULE,
+    deprecation_package_known::RULE,
+    deprecations_unique::RULE,
+    deprecation_reference::RULE,
+    default_channel_set::RULE,
+    package_has_channels::RULE,
+    channel_has_entries::RULE,
+    channel_single_head::RULE,
+    channel_chain::RULE,
+    bundle_named::RULE,
+    bundle_release_name::RULE,
+    entry_skips::RULE,
+    entry_skip_range::RULE,
+    bundle_image_set::RULE,
+    deprecation_message::OF_BUNDLE,
+    deprecation_message::OF_CHANNEL,
+    package_versions_unique::RULE,
+    deprecation_message::OF_PACKAGE,
+];
+
+/// The rules that catalogs had better satisfy.
+pub const WARNINGS: &[Rule] = &[
+    warn_required_package::RULE,
+    warn_gvk::RULE,
+    warn_property_shape::RULE,
+    warn_related_image_empty::RULE,
+    warn_icon::RULE,
+    warn_skips_cycle::RULE,
+    warn_skip_range_surprise::RULE,
+    warn_head_metadata::RULE,
+    warn_metadata_once::RULE,
+    warn_unknown_fields::RULE,
+    warn_replaces_newer::RULE,
+];
+
+/// Adds a problem with its place, if it has one.
+trait Report {
+    fn report(&mut self, problem: Problem, place: Option<Place>);
+}
+
+impl Report for Vec<Problem> {
+    fn report(&mut self, mut problem: Problem, place: Option<Place>) {
+        problem.place = place;
+        self.push(problem);
+    }
+}
+
+/// Walks the values of a bundle's properties of one type, with their indices.
+fn properties_of_type<'a>(
+    blob: &Blob,
+    text: Raw<'a>,
+    wanted: &'static str,
+) -> impl Iterator<Item = (usize, Raw<'a>)> + use<'a> {
+    let bundle = matches!(blob.content, fbc::Content::Bundle(_)).then_some(text);
+    bundle
+        .into_iter()
+        .flat_map(property::of)
+        .enumerate()
+        .filter_map(move |(index, (kind, value))| if kind == wanted { Some((index, value?)) } else { None })
+}
+
+/// Returns the one of `names` that `name` is probably meant to be.
+fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // Long names are not worth the time.
+    const LONGEST: usize = 100;
+    if name.is_empty() || name.len() > LONGEST {
+        return None;
+    }
+    names
+        .filter(|other| !other.is_empty() && other.len() <= LONGEST)
+        .map(|other| (distance(name, other), other))
+        // Two letters are a slip; in a short name they make another name.
+        .filter(|(distance, _)| *distance <= if name.len() < 5 { 1 } else { 2 })
+        .min()
+        .map(|(_, other)| other)
+}
+
+/// Counts the single-letter changes between two texts.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

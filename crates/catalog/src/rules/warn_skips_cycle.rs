@@ -1,0 +1,48 @@
+//! Skips do not go in circles.
+
+use std::collections::{HashMap, HashSet};
+
+use fbc::blob::Entry;
+use fbc::{Problem, Stage};
+
+use super::{Check, Report, Rule};
+use crate::draft::{DraftChannel, DraftPackage};
+
+pub(super) const RULE: Rule = Rule {
+    name: "skips-acyclic",
+    about: "no entry leads back to itself by replaces and skips",
+    check: Check::Channel(check),
+};
+
+fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut Vec<Problem>) {
+    let entries: HashMap<&str, &Entry> = channel.entries.iter().map(|entry| (&*entry.name, entry)).collect();
+    let mut done: HashSet<&str> = HashSet::new();
+    for start in channel.entries {
+        // Depth first without recursion: a name is open while what it leads to is looked at.
+        let mut open: HashSet<&str> = HashSet::new();
+        let mut stack = vec![(&*start.name, false)];
+        while let Some((name, leave)) = stack.pop() {
+            if leave {
+                open.remove(name);
+                done.insert(name);
+                continue;
+            }
+            if done.contains(name) {
+                continue;
+            }
+            let Some(entry) = entries.get(name) else { continue };
+            open.insert(name);
+            stack.push((name, true));
+            for next in entry.skips.iter().map(|skip| &**skip).chain(std::iter::once(&*entry.replaces)) {
+                if open.contains(next) {
+                    let message = format!("entry \"{name}\" leads back to \"{next}\" by replaces and skips");
+                    let problem =
+                        Problem::new(RULE.name, Stage::Model, message).warning().about(package.name, channel.name, "");
+                    problems.report(problem, channel.place_of(name));
+                    return;
+                }
+                stack.push((next, false));
+            }
+        }
+    }
+}

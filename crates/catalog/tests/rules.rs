@@ -1,0 +1,241 @@
+//! What each rule says, seen from outside: a catalog in, its problems out.
+
+use catalog::{Warnings, check, inspect, tree};
+use fbc::json::Raw;
+use fbc::{Fbc, Limits, Loaded, Problem, Severity};
+
+/// Checks a catalog given by its blobs, one JSON object a line.
+fn problems(blobs: &str, warnings: Warnings) -> Vec<Problem> {
+    let mut fbc = Fbc::default();
+    let mut loaded = Loaded::default();
+    let look = inspect(warnings);
+    for text in blobs.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        fbc.add_made(text, &Limits::default()).unwrap();
+        let raw = Raw::parse(text, 100).unwrap();
+        look(fbc.blobs().last().unwrap(), raw, &mut loaded.problems);
+    }
+    let checked = check(&fbc, loaded, warnings);
+    let sound = checked.errors().next().is_none();
+    assert_eq!(sound, checked.catalog.is_some(), "a catalog exists exactly if nothing is wrong");
+    checked.problems
+}
+
+/// The errors of a catalog as `opm validate` tells them.
+fn errors(blobs: &str) -> String {
+    let problems = problems(blobs, Warnings::Off);
+    tree::message(problems.iter().filter(|problem| problem.severity == Severity::Error))
+}
+
+/// A bundle of package `foo`.
+fn bundle(name: &str, version: &str) -> String {
+    format!(
+        r#"{{"schema":"olm.bundle","name":"{name}","package":"foo","image":"r.io/foo/b:{name}","properties":[{{"type":"olm.package","value":{{"packageName":"foo","version":"{version}"}}}}]}}"#
+    )
+}
+
+const PACKAGE: &str = r#"{"schema":"olm.package","name":"foo","defaultChannel":"stable"}"#;
+
+/// A catalog of one channel, from lines like `v2 replaces v1 skips v0,v3 range <2.0.0`.
+fn channel(entries: &str) -> String {
+    let mut blobs = String::from(PACKAGE);
+    let mut list = Vec::new();
+    for entry in entries.split(';').map(str::trim) {
+        let mut words = entry.split_whitespace();
+        let name = words.next().unwrap();
+        let number = name.trim_start_matches('v');
+        blobs += &format!("\n{}", bundle(name, &format!("{number}.0.0")));
+        let mut fields = format!(r#""name":"{name}""#);
+        while let Some(word) = words.next() {
+            let value = words.next().unwrap();
+            fields += &match word {
+                "replaces" => format!(r#","replaces":"{value}""#),
+                "skips" => format!(r#","skips":["{}"]"#, value.replace("''", "").replace(',', "\",\"")),
+                "range" => format!(r#","skipRange":"{value}""#),
+                other => panic!("{other}"),
+            };
+        }
+        list.push(format!("{{{fields}}}"));
+    }
+    format!(
+        "{blobs}\n{{\"schema\":\"olm.channel\",\"name\":\"stable\",\"package\":\"foo\",\"entries\":[{}]}}",
+        list.join(",")
+    )
+}
+
+/// The innermost message about a channel, or `ok`.
+fn verdict(entries: &str) -> String {
+    match errors(&channel(entries)) {
+        text if text.is_empty() => "ok".into(),
+        text => text.lines().last().unwrap().trim_start_matches([' ', '└', '─', '├', '│']).into(),
+    }
+}
+
+#[test]
+fn channels_have_one_head_and_a_chain_that_reaches_everything() {
+    assert_eq!(verdict("v1"), "ok");
+    assert_eq!(verdict("v1; v2 replaces v1"), "ok");
+    assert_eq!(verdict("v1; v2"), "multiple channel heads found in graph: v1, v2");
+    assert_eq!(verdict("v1 replaces v1"), "no channel head found in graph");
+    assert_eq!(verdict("v1 replaces v2; v2 replaces v1"), "no channel head found in graph");
+    assert_eq!(
+        verdict("v1 replaces v2; v2 replaces v1; v3 replaces v2"),
+        "detected cycle in replaces chain of upgrade graph: v2 -> v1 -> v2"
+    );
+    assert_eq!(
+        verdict("v1; v2 replaces v1; v3 replaces x skips v2"),
+        "channel contains one or more stranded bundles: v1"
+    );
+    assert_eq!(
+        verdict("v1; v2 replaces v1; v3 replaces v2 skips v2"),
+        "channel contains one or more stranded bundles: v1"
+    );
+    assert_eq!(verdict("v1; v2 replaces v1; v3 replaces v1 skips v2"), "ok");
+    assert_eq!(verdict("v1; v2 replaces v1; v3 replaces v1"), "multiple channel heads found in graph: v2, v3");
+    assert_eq!(verdict("v1 replaces v0"), "ok");
+    assert_eq!(verdict("v1; v2 replaces nope"), "multiple channel heads found in graph: v1, v2");
+    assert_eq!(verdict("v1 skips v1"), "no channel head found in graph");
+    assert_eq!(verdict("v1 skips ''"), "skip[0] is empty");
+    assert_eq!(verdict("v1; v2 range <2.0.0"), "multiple channel heads found in graph: v1, v2");
+    assert_eq!(verdict("v1 skips v2; v2 skips v1; v3"), "ok");
+    assert_eq!(verdict("v1; v2 replaces v1 skips v1"), "ok");
+    assert_eq!(verdict("v1 range from"), "invalid skipRange \"from\": Could not get version from string: \"from\"");
+}
+
+#[test]
+fn all_problems_are_told_at_once_as_lines_and_a_tree() {
+    let blobs = r#"
+        {"schema":"olm.package","name":"foo"}
+        {"schema":"olm.channel","name":"stable","package":"foo","entries":[{"name":"a","skips":[""]},{"name":"b"},{"name":"gone"}]}
+        {"schema":"olm.channel","name":"empty","package":"foo","entries":[]}
+        {"schema":"olm.bundle","name":"a","package":"foo","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"1.0.0"}}]}
+        {"schema":"olm.bundle","name":"b","package":"foo","image":"Not/Valid","properties":[{"type":"olm.package","value":{"packageName":"foo","version":"1.0"}}]}
+        {"schema":"olm.bundle","name":"c","package":"foo","image":"r.io/c:1","properties":[{"type":"olm.gvk","value":"text"}]}
+        {"schema":"olm.deprecations","package":"foo","entries":[{"reference":{"schema":"olm.bundle","name":"z"},"message":"m"},{"reference":{"schema":"olm.channel","name":"empty"},"message":""}]}
+    "#;
+    insta::assert_snapshot!(errors(blobs), @r#"
+    parse properties for bundle "c": parse property[0] of type "olm.gvk": json: cannot unmarshal string into field "properties[0].value" of type object
+    package "foo" bundle "c" must have exactly 1 "olm.package" property, found 0
+    package "foo" bundle "b" image: invalid image pull spec "Not/Valid": invalid reference format: repository name must be lowercase
+    error parsing bundle "b" version "1.0": No Major.Minor.Patch elements found
+    package "foo", bundle "c" not found in any channel entries
+    no olm.bundle blobs found in package "foo" for olm.channel entries [gone]
+    cannot deprecate bundle "z" for package "foo": bundle not found
+    invalid index:
+    └── invalid package "foo":
+        ├── default channel must be set
+        ├── invalid channel "empty":
+        │   ├── channel must contain at least one bundle
+        │   └── invalid deprecation: message must be set
+        └── invalid channel "stable":
+            ├── multiple channel heads found in graph: a, b, gone
+            └── invalid bundle "a":
+                ├── skip[0] is empty
+                └── bundle image must be set
+    "#);
+}
+
+#[test]
+fn names_that_are_nearly_right_are_suggested() {
+    let blobs = format!(
+        "{PACKAGE}\n{}\n{}",
+        bundle("foo.v1.0.0", "1.0.0"),
+        r#"{"schema":"olm.channel","name":"stabel","package":"foo","entries":[{"name":"foo.v1.0.O"}]}"#
+    );
+    let helps: Vec<String> = problems(&blobs, Warnings::Off).into_iter().filter_map(|problem| problem.help).collect();
+    assert!(helps.contains(&"did you mean \"foo.v1.0.0\"?".to_owned()), "{helps:?}");
+    assert!(helps.contains(&"did you mean \"stabel\"?".to_owned()), "{helps:?}");
+}
+
+#[test]
+fn versions_of_a_package_are_unique_but_for_build_metadata() {
+    let two = |a: &str, b: &str| {
+        errors(&format!(
+            "{PACKAGE}\n{}\n{}\n{}",
+            bundle("a", a),
+            bundle("b", b),
+            r#"{"schema":"olm.channel","name":"stable","package":"foo","entries":[{"name":"a"},{"name":"b","replaces":"a"}]}"#
+        ))
+    };
+    assert!(two("1.0.0", "1.0.0").ends_with("duplicate versions found in bundles: [{1.0.0: [a, b]}]"));
+    assert_eq!(two("1.0.0+a", "1.0.0+b"), "");
+}
+
+#[test]
+fn package_names_are_dns_labels() {
+    let named = |name: &str| errors(&format!(r#"{{"schema":"olm.package","name":"{name}","defaultChannel":"x"}}"#));
+    assert!(named("foo.bar").contains("invalid package name \"foo.bar\": [must not contain dots]"));
+    assert!(named("Foo").contains("a lowercase RFC 1123 label"));
+    assert!(named(&"a".repeat(64)).contains("[must be no more than 63 characters]"));
+    assert!(!named("a-1").contains("invalid package name"));
+}
+
+#[test]
+fn a_bundle_with_a_release_is_named_after_it() {
+    let with = |name: &str, version: &str, release: &str| {
+        let blobs = format!(
+            "{PACKAGE}\n{{\"schema\":\"olm.channel\",\"name\":\"stable\",\"package\":\"foo\",\"entries\":[{{\"name\":\"{name}\"}}]}}\n\
+             {{\"schema\":\"olm.bundle\",\"name\":\"{name}\",\"package\":\"foo\",\"image\":\"a/b:c\",\"properties\":[\
+             {{\"type\":\"olm.package\",\"value\":{{\"packageName\":\"foo\",\"version\":\"{version}\",\"release\":\"{release}\"}}}}]}}"
+        );
+        errors(&blobs)
+    };
+    assert_eq!(with("foo-v1.0.0-1", "1.0.0", "1"), "");
+    assert!(with("foo.v1", "1.0.0", "1").contains("does not match normalized name \"foo-v1.0.0-1\""));
+    assert!(with("foo-v1.0.0+b-1", "1.0.0+b", "1").contains("cannot use build metadata"));
+    assert!(with("foo-v1.0.0-01", "1.0.0", "01").contains("release version \"01\""));
+}
+
+#[test]
+fn warnings_tell_what_merely_looks_wrong() {
+    let blobs = format!(
+        "{}\n{}",
+        r#"{"schema":"olm.package","name":"foo","defaultChannel":"stable","icon":{"base64data":"aGk=","mediatype":"image/png"},"colour":"red"}"#,
+        r#"{"schema":"olm.bundle","name":"v3","package":"foo","image":"a/b:c","relatedImages":[{"name":"x","image":""}],"properties":[
+            {"type":"olm.package","value":{"packageName":"foo","version":"3.0.0"}},{"type":"olm.gvk","value":{"group":"G","kind":"k","version":"v1"}},
+            {"type":"","value":null},{"type":"olm.package.required","value":{"packageName":"","versionRange":"nope"}},
+            {"type":"olm.csv.metadata","value":{}},{"type":"olm.csv.metadata","value":{}}]}"#
+            .replace('\n', "")
+    ) + &channel("v1 range !=1.2.x; v2 replaces v1; v4 replaces v2")
+        .replace(PACKAGE, "")
+        .replace(r#""replaces":"v2""#, r#""replaces":"v2","skips":["v3"]"#)
+        .replace(r#"{"name":"v1""#, r#"{"name":"v3","replaces":"v4"},{"name":"v1""#)
+        + "\n{\"schema\":\"olm.thing\"}";
+    let problems = problems(&blobs, Warnings::On);
+    let mut rules: Vec<&str> =
+        problems.iter().filter(|problem| problem.severity == Severity::Warning).map(|problem| problem.rule).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    assert_eq!(
+        rules,
+        [
+            "csv-metadata-once",
+            "gvk-fields",
+            "icon-is-image",
+            "property-shape",
+            "related-image-empty",
+            "replaces-newer",
+            "required-package",
+            "skip-range-surprise",
+            "skips-acyclic",
+            "unknown-fields",
+        ]
+    );
+}
+
+#[test]
+fn a_head_that_consoles_cannot_show_is_warned_of() {
+    let problems = problems(&channel("v1"), Warnings::On);
+    assert_eq!(problems.iter().map(|problem| problem.rule).collect::<Vec<_>>(), ["head-metadata"]);
+}
+
+#[test]
+fn what_could_be_in_a_file_that_cannot_be_read_is_not_missed() {
+    let mut fbc = Fbc::default();
+    fbc.add_made(r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"a"}]}"#, &Limits::default())
+        .unwrap();
+    fbc.add_made(PACKAGE, &Limits::default()).unwrap();
+    let loaded = Loaded { problems: Vec::new(), incomplete: true };
+    let checked = check(&fbc, loaded, Warnings::Off);
+    assert_eq!(checked.errors().map(|problem| problem.rule).collect::<Vec<_>>(), Vec::<&str>::new());
+    assert!(checked.catalog.is_none(), "an incomplete catalog is none");
+}
