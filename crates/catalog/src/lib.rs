@@ -2,17 +2,25 @@
 //!
 //! A map, in reading order: [`build`] turns what is written ([`fbc::Fbc`]) into a [`Draft`] and,
 //! if every rule of [`rules`] holds, into a [`Catalog`]; [`tree`] tells in words what does not
-//! hold. [`list`] answers what is in a catalog.
+//! hold. [`list`] answers what is in a catalog; [`graph`] works out its upgrades for [`draw`] to draw,
+//! and [`mermaid`] draws them as older tools do.
 //! Nothing here touches disk, network or terminal.
 
 mod build;
 mod draft;
+pub mod draw;
+pub mod graph;
 pub mod list;
 pub mod media_type;
+pub mod mermaid;
 mod model;
 pub mod rules;
+#[cfg(test)]
+mod sample;
+mod selection;
 pub mod tree;
 
 pub use build::{Checked, Warnings, check, inspect};
 pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};
 pub use model::{Bundle, Catalog, Channel, Entry, Package};
+pub use selection::{GraphError, GraphOptions};

@@ -1,0 +1,206 @@
+//! Where the upgrades of a channel run: beside its list of entries, each kind in lanes of its own.
+//!
+//! The chain of `replaces` from the head is a straight line, the spine, and entries beside it have
+//! their dots in a second column. An upgrade that follows neither column, the `skips` of an entry
+//! (all in one) and its `skipRange` take a lane each, the shortest next to the dots. Lanes are
+//! limited; what finds none is told in words.
+
+use std::collections::BTreeMap;
+
+use crate::graph::{Channel, Edge, EdgeKind};
+
+/// The most lanes of each kind: more of them cannot be told apart.
+const MOST_LANES: usize = 10;
+
+/// The layout of one channel; rows are places in [`Channel::nodes`].
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    /// Upgrades by `replaces` that are drawn.
+    pub(super) links: Vec<Link>,
+    /// The `skips` of entries that are drawn.
+    pub(super) skips: Vec<Skips>,
+    /// The ranges that are drawn, with the lane of each.
+    pub(super) ranges: Vec<Lane<usize>>,
+    /// How many lanes `links` take.
+    pub(super) link_lanes: usize,
+    /// How many lanes `skips` take.
+    pub(super) skip_lanes: usize,
+    /// How many lanes `ranges` take.
+    pub(super) range_lanes: usize,
+    /// Upgrades that are told in words, by target: of too many for the lanes.
+    pub(super) undrawn: Vec<Edge>,
+    /// Whether some ranges are told in words only.
+    pub(super) more_ranges: bool,
+    /// Whether a dot stands beside the spine.
+    pub(super) side: bool,
+}
+
+/// An upgrade by `replaces`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Link {
+    pub(super) edge: Edge,
+    pub(super) route: Route,
+}
+
+/// The way of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Straight along the spine.
+    Spine,
+    /// Straight along the second column.
+    Side,
+    /// From the spine into the second column.
+    Branch,
+    /// Through the lane of this number, counted from the dots.
+    Lane(usize),
+    /// Back to where it comes from.
+    Loop,
+}
+
+/// All `skips` of one entry, or of several entries that skip the same, in one lane.
+#[derive(Debug)]
+pub(super) struct Skips {
+    pub(super) to: Vec<usize>,
+    pub(super) from: Vec<usize>,
+    pub(super) lane: usize,
+    pub(super) inert: bool,
+}
+
+/// Something with a lane.
+#[derive(Debug)]
+pub(super) struct Lane<T> {
+    pub(super) what: T,
+    pub(super) lane: usize,
+}
+
+/// Lays out a channel.
+pub(super) fn layout(channel: &Channel<'_>) -> Layout {
+    let mut layout = Layout { side: channel.nodes.iter().any(|node| !node.spine), ..Layout::default() };
+    let mut far = Vec::new();
+    let columns = Columns::new(channel);
+    let mut skips: BTreeMap<(Vec<usize>, bool), Vec<usize>> = BTreeMap::new();
+    for edges in channel.edges.chunk_by(|a, b| a.to == b.to && a.kind == b.kind) {
+        let Some(&first) = edges.first() else { continue };
+        if first.kind == EdgeKind::Skips {
+            let from = edges.iter().map(|edge| edge.from).collect();
+            skips.entry((from, first.inert)).or_default().push(first.to);
+            continue;
+        }
+        for &edge in edges {
+            match columns.route(channel, edge) {
+                Some(route) => layout.links.push(Link { edge, route }),
+                None => far.push(edge),
+            }
+        }
+    }
+
+    let mut lanes = Lanes::default();
+    far.sort_by_key(|edge| (edge.from.abs_diff(edge.to), edge.to));
+    for edge in far {
+        match lanes.take(edge.from.min(edge.to), edge.from.max(edge.to)) {
+            Some(lane) => layout.links.push(Link { edge, route: Route::Lane(lane) }),
+            None => layout.undrawn.push(edge),
+        }
+    }
+    layout.link_lanes = lanes.count();
+    layout.links.sort_by_key(|link| link.edge);
+
+    let mut lanes = Lanes::default();
+    let mut skips: Vec<Skips> =
+        skips.into_iter().map(|((from, inert), to)| Skips { to, from, lane: 0, inert }).collect();
+    skips.sort_by_cached_key(|skips| (skips.span().1 - skips.span().0, skips.span().0));
+    for mut skips in skips {
+        let (top, bottom) = skips.span();
+        if let Some(lane) = lanes.take(top, bottom) {
+            skips.lane = lane;
+            layout.skips.push(skips);
+            continue;
+        }
+        for &to in &skips.to {
+            let edge = |&from: &usize| Edge { to, kind: EdgeKind::Skips, from, inert: skips.inert };
+            layout.undrawn.extend(skips.from.iter().map(edge));
+        }
+    }
+    layout.skip_lanes = lanes.count();
+    layout.skips.sort_by(|a, b| a.to.cmp(&b.to));
+    layout.undrawn.sort_unstable();
+
+    // The newest entries get their ranges drawn first: these are the ones that matter to most people.
+    let mut lanes = Lanes::default();
+    for (place, range) in channel.ranges.iter().enumerate().filter(|(_, range)| range.covered > 0) {
+        let Some((first, last)) = range.runs.first().zip(range.runs.last()) else { continue };
+        let (top, bottom) = (first.start.min(range.to), (last.end - 1).max(range.to));
+        match lanes.take(top, bottom) {
+            Some(lane) => layout.ranges.push(Lane { what: place, lane }),
+            None => layout.more_ranges = true,
+        }
+    }
+    layout.range_lanes = lanes.count();
+    layout
+}
+
+impl Skips {
+    /// Returns the first and the last row it touches.
+    pub(super) fn span(&self) -> (usize, usize) {
+        let rows = || self.from.iter().chain(&self.to).copied();
+        (rows().min().unwrap_or(0), rows().max().unwrap_or(0))
+    }
+}
+
+/// For every row the next lower one in each of the two columns of dots.
+struct Columns {
+    below_spine: Vec<Option<usize>>,
+    below_side: Vec<Option<usize>>,
+}
+
+impl Columns {
+    fn new(channel: &Channel<'_>) -> Columns {
+        let mut columns = Columns { below_spine: Vec::new(), below_side: Vec::new() };
+        let (mut spine, mut side) = (None, None);
+        for (row, node) in channel.nodes.iter().enumerate().rev() {
+            columns.below_spine.push(spine);
+            columns.below_side.push(side);
+            if node.spine { spine = Some(row) } else { side = Some(row) }
+        }
+        columns.below_spine.reverse();
+        columns.below_side.reverse();
+        columns
+    }
+
+    /// Returns the way of an edge that needs no lane.
+    fn route(&self, channel: &Channel<'_>, edge: Edge) -> Option<Route> {
+        let Edge { from, to, .. } = edge;
+        match (channel.nodes[to].spine, channel.nodes[from].spine) {
+            _ if from == to => Some(Route::Loop),
+            (true, true) => (self.below_spine[to] == Some(from)).then_some(Route::Spine),
+            (false, false) => (self.below_side[to] == Some(from)).then_some(Route::Side),
+            (false, true) if from > to && self.below_side[to].is_none_or(|side| side > from) => Some(Route::Branch),
+            _ => None,
+        }
+    }
+}
+
+/// Lanes, each with the stretches that are taken, by first row.
+#[derive(Default)]
+struct Lanes(Vec<BTreeMap<usize, usize>>);
+
+impl Lanes {
+    /// Takes rows `top` to `bottom` of the first lane where they are free.
+    fn take(&mut self, top: usize, bottom: usize) -> Option<usize> {
+        let free = |lane: &BTreeMap<usize, usize>| lane.range(..=bottom).next_back().is_none_or(|(_, &end)| end < top);
+        let lane = match self.0.iter().position(free) {
+            Some(lane) => lane,
+            None if self.0.len() < MOST_LANES => {
+                self.0.push(BTreeMap::new());
+                self.0.len() - 1
+            }
+            None => return None,
+        };
+        self.0[lane].insert(top, bottom);
+        Some(lane)
+    }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+}

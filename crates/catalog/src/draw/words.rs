@@ -1,0 +1,138 @@
+//! What drawings say about channels and entries, in words.
+
+use crate::graph::{Channel, Edge, EdgeKind, Node, Presence, SkipRange};
+
+use super::escape::{shorten, summary};
+use super::layout::Layout;
+
+/// The most cells of a message: a bundle's is repeated in each of its channels.
+const MESSAGE_CELLS: usize = 1000;
+/// The most cells that the name of a head may take under the name of its channel.
+const HEAD_CELLS: usize = 40;
+
+/// A mark beside an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    Head,
+    Skipped,
+    Deprecated,
+    NoBundle,
+    OtherChannel,
+    Absent,
+    Stuck,
+}
+
+impl Mark {
+    /// Returns the marks of a node, in the order they are shown.
+    pub(super) fn of(node: &Node<'_>) -> impl Iterator<Item = Mark> + use<> {
+        let presence = match node.presence {
+            Presence::Entry => None,
+            Presence::NoBundle => Some(Mark::NoBundle),
+            Presence::OtherChannel => Some(Mark::OtherChannel),
+            Presence::Absent => Some(Mark::Absent),
+        };
+        [
+            node.head.then_some(Mark::Head),
+            node.skipped.then_some(Mark::Skipped),
+            presence,
+            node.stuck.then_some(Mark::Stuck),
+            node.deprecation.map(|_| Mark::Deprecated),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// Returns the mark as people read it.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Mark::Head => "head",
+            Mark::Skipped => "skipped",
+            Mark::Deprecated => "deprecated",
+            Mark::NoBundle => "no bundle",
+            Mark::OtherChannel => "not in this channel",
+            Mark::Absent => "not in catalog",
+            Mark::Stuck => "no way up",
+        }
+    }
+
+    /// Returns the mark as style sheets call it.
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Mark::Head => "head",
+            Mark::Skipped => "skip",
+            Mark::Deprecated => "depr",
+            Mark::NoBundle | Mark::OtherChannel | Mark::Absent => "miss",
+            Mark::Stuck => "stuck",
+        }
+    }
+}
+
+/// Returns the name of a bundle; one without a name still shows.
+pub(super) fn name<'a>(node: &Node<'a>) -> &'a str {
+    if node.name.is_empty() { "\"\"" } else { node.name }
+}
+
+/// Returns why a bundle should not be used any more, in one line.
+pub(super) fn deprecation(node: &Node<'_>) -> Option<String> {
+    node.deprecation.map(|message| summary(message, MESSAGE_CELLS))
+}
+
+/// Returns what is said under the name of a channel.
+pub(super) fn channel(channel: &Channel<'_>) -> String {
+    let entries = channel.nodes.iter().filter(|node| node.is_entry()).count();
+    let mut text = count(entries, "entry", "entries");
+    let heads: Vec<&Node<'_>> = channel.nodes.iter().filter(|node| node.head).collect();
+    match heads.as_slice() {
+        [] if entries > 0 => text.push_str(" · no head"),
+        [] => {}
+        [head] => {
+            let head = shorten(head.version.as_deref().unwrap_or(name(head)), HEAD_CELLS);
+            text.push_str(&format!(" · head {head}"));
+        }
+        heads => text.push_str(&format!(" · {} heads", heads.len())),
+    }
+    let mut add = |count: usize, what: &str| {
+        if count > 0 {
+            text.push_str(&format!(" · {count} {what}"));
+        }
+    };
+    add(channel.nodes.iter().filter(|node| node.skipped).count(), "skipped");
+    add(channel.nodes.iter().filter(|node| node.deprecation.is_some()).count(), "deprecated");
+    text
+}
+
+/// Returns a range and how much it covers.
+pub(super) fn range(range: &SkipRange<'_>) -> String {
+    match (&range.error, range.covered) {
+        (Some(_), _) => format!("skipRange {} is no range", range.text),
+        (None, covered) => format!("skipRange {} ({})", range.text, count(covered, "entry", "entries")),
+    }
+}
+
+/// Returns the upgrades to `row` that no line shows.
+pub(super) fn undrawn(channel: &Channel<'_>, layout: &Layout, row: usize) -> Option<String> {
+    let start = layout.undrawn.partition_point(|edge| edge.to < row);
+    let edges = &layout.undrawn[start..];
+    let edges = &edges[..edges.partition_point(|edge| edge.to == row)];
+    (!edges.is_empty()).then(|| told(channel, edges))
+}
+
+/// Returns edges to one row in words.
+pub(super) fn told(channel: &Channel<'_>, edges: &[Edge]) -> String {
+    let mut text = String::new();
+    for (kind, verb) in [(EdgeKind::Replaces, "replaces"), (EdgeKind::Skips, "skips")] {
+        let mut separator = if text.is_empty() { verb.to_owned() } else { format!("; {verb}") };
+        for edge in edges.iter().filter(|edge| edge.kind == kind) {
+            text.push_str(&separator);
+            text.push(' ');
+            text.push_str(name(&channel.nodes[edge.from]));
+            separator = ",".to_owned();
+        }
+    }
+    text
+}
+
+/// Returns a number with its noun.
+pub(super) fn count(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}

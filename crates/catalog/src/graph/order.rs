@@ -1,0 +1,146 @@
+//! The order in which the bundles of a channel are drawn.
+
+use std::cmp::Ordering;
+
+use fbc::release::{Release, cmp_version_release};
+use fbc::version::Version;
+
+use super::Edge;
+
+/// Longer names are not searched for a version.
+const LONGEST_TELLING_NAME: usize = 256;
+
+/// Sorts the bundles of a channel by falling version, and returns their numbers in that order.
+///
+/// A bundle whose version nobody knows goes where its name suggests (`etcd.v0.9.1`), else above what it
+/// upgrades, else below what upgrades it. Of equal versions the one that upgrades the other comes first.
+/// Places found this way order the picture; they are never shown as versions.
+pub(super) fn newest_first(
+    names: &[&str],
+    versions: &[Option<&(Version, Option<Release>)>],
+    edges: &[Edge],
+) -> Vec<usize> {
+    let older = Older::new(names.len(), edges);
+    let guesses: Vec<Option<(Version, Option<Release>)>> = names
+        .iter()
+        .zip(versions)
+        .map(|(name, version)| version.is_none().then(|| version_in(name)).flatten().map(|guess| (guess, None)))
+        .collect();
+    let mut places: Vec<Option<&(Version, Option<Release>)>> =
+        versions.iter().zip(&guesses).map(|(version, guess)| version.or(guess.as_ref())).collect();
+
+    let (depths, finished) = older.depths();
+    // What is older is finished first, so places spread upwards in this order and downwards in the other.
+    for &number in &finished {
+        if places[number].is_none() {
+            let below = older.of(number).iter().filter_map(|&older| places[older]);
+            places[number] = below.max_by(|a, b| cmp(a, b));
+        }
+    }
+    for &number in finished.iter().rev() {
+        if let Some(place) = places[number] {
+            for &older in older.of(number) {
+                places[older].get_or_insert(place);
+            }
+        }
+    }
+
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by(|&a, &b| {
+        let by_place = match (places[a], places[b]) {
+            (Some(a), Some(b)) => cmp(b, a),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        };
+        by_place.then_with(|| depths[b].cmp(&depths[a])).then(a.cmp(&b))
+    });
+    order
+}
+
+fn cmp(a: &(Version, Option<Release>), b: &(Version, Option<Release>)) -> Ordering {
+    cmp_version_release((&a.0, a.1.as_ref()), (&b.0, b.1.as_ref()))
+}
+
+/// Finds the version that a bundle's name ends with, as most names do.
+fn version_in(name: &str) -> Option<Version> {
+    if name.len() > LONGEST_TELLING_NAME {
+        return None;
+    }
+    name.match_indices(['.', '-']).find_map(|(at, _)| {
+        let rest = &name[at + 1..];
+        let digits = rest.strip_prefix('v').unwrap_or(rest);
+        digits.starts_with(|c: char| c.is_ascii_digit()).then(|| Version::parse_tolerant(digits).ok()).flatten()
+    })
+}
+
+/// For every bundle those that upgrade to it.
+struct Older {
+    /// Where the list of each bundle starts, and where the last one ends.
+    starts: Vec<usize>,
+    lists: Vec<usize>,
+}
+
+impl Older {
+    fn new(count: usize, edges: &[Edge]) -> Older {
+        let mut starts = vec![0; count + 1];
+        for edge in edges {
+            starts[edge.to + 1] += 1;
+        }
+        for i in 0..count {
+            starts[i + 1] += starts[i];
+        }
+        let mut fill = starts.clone();
+        let mut lists = vec![0; edges.len()];
+        for edge in edges {
+            lists[fill[edge.to]] = edge.from;
+            fill[edge.to] += 1;
+        }
+        Older { starts, lists }
+    }
+
+    fn of(&self, number: usize) -> &[usize] {
+        &self.lists[self.starts[number]..self.starts[number + 1]]
+    }
+
+    /// Returns the length of the longest way down from each bundle, and an order in which what is older comes
+    /// first. An edge that closes a circle is not followed.
+    fn depths(&self) -> (Vec<usize>, Vec<usize>) {
+        #[derive(Clone, Copy, PartialEq)]
+        enum State {
+            New,
+            Open,
+            Done,
+        }
+        let count = self.starts.len() - 1;
+        let mut states = vec![State::New; count];
+        let mut depths = vec![0; count];
+        let mut finished = Vec::with_capacity(count);
+        let mut stack: Vec<(usize, usize)> = Vec::new();
+        for start in 0..count {
+            if states[start] != State::New {
+                continue;
+            }
+            states[start] = State::Open;
+            stack.push((start, 0));
+            while let Some((number, next)) = stack.pop() {
+                if let Some(&older) = self.of(number).get(next) {
+                    match states[older] {
+                        State::New => {
+                            stack.push((number, next));
+                            states[older] = State::Open;
+                            stack.push((older, 0));
+                        }
+                        State::Open => stack.push((number, next + 1)),
+                        State::Done => {
+                            depths[number] = depths[number].max(depths[older] + 1);
+                            stack.push((number, next + 1));
+                        }
+                    }
+                } else {
+                    states[number] = State::Done;
+                    finished.push(number);
+                }
+            }
+        }
+        (depths, finished)
+    }
+}

@@ -1,0 +1,187 @@
+//! Which part of a catalog is drawn: a package, the upgrades from a version on.
+
+use std::collections::HashMap;
+
+use fbc::blob::{BUNDLE, PackageProperty};
+use fbc::quote::quote;
+use fbc::range::{RangeError, VersionRange};
+use fbc::version::Version;
+use fbc::{Content, Fbc};
+
+/// What of the upgrade graphs is drawn, and by which rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GraphOptions {
+    /// Only this package.
+    pub package: Option<String>,
+    /// Only the package of this bundle, and in it only upgrades from this bundle's version on.
+    pub minimum_edge: Option<String>,
+    /// Whether upgrades are marked as the first generation of cluster software follows them: skipped
+    /// bundles are never installed. The second generation does install them.
+    pub v0_semantics: bool,
+}
+
+/// The reason why a graph cannot be drawn.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GraphError {
+    /// Bundles have no good version; a message for each.
+    #[error("{}", .0.join("\n"))]
+    Bundles(Vec<String>),
+    /// No bundle is called like the minimum edge.
+    #[error("unknown minimum edge name: {}", quote(.0))]
+    MinimumEdge(String),
+}
+
+/// The versions of bundles by name; of several with one name the first counts.
+pub(crate) struct Versions<'a> {
+    by_name: HashMap<&'a str, Version>,
+    zero: Version,
+    /// What is wrong with the bundles that have none.
+    pub(crate) problems: Vec<String>,
+}
+
+/// A channel as far as it is drawn.
+pub(crate) struct SelectedChannel<'a> {
+    pub(crate) package: &'a str,
+    pub(crate) name: &'a str,
+    /// Its entries as listed.
+    pub(crate) entries: Vec<SelectedEntry<'a>>,
+}
+
+/// An entry as far as it is drawn.
+pub(crate) struct SelectedEntry<'a> {
+    pub(crate) name: &'a str,
+    /// Empty when there is none, as with the others.
+    pub(crate) replaces: &'a str,
+    pub(crate) skips: Vec<&'a str>,
+    pub(crate) skip_range: &'a str,
+}
+
+impl<'a> Versions<'a> {
+    /// Reads the versions of all bundles.
+    pub(crate) fn of(fbc: &'a Fbc) -> Versions<'a> {
+        let mut by_name = HashMap::new();
+        let mut bad = HashMap::new();
+        let mut problems = Vec::new();
+        for blob in fbc.blobs().iter().filter(|blob| &*blob.schema == BUNDLE) {
+            let name = &*blob.name;
+            if by_name.contains_key(name) || bad.insert(name, ()).is_some() {
+                continue;
+            }
+            let properties = match &blob.content {
+                Content::Bundle(bundle) => bundle.package_properties.as_slice(),
+                _ => &[],
+            };
+            match version(name, properties) {
+                Ok(version) => {
+                    bad.remove(name);
+                    by_name.insert(name, version);
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        let zero = Version::parse_tolerant("0").unwrap_or_else(|_| unreachable!("zero is a version"));
+        Versions { by_name, zero, problems }
+    }
+
+    /// Returns the version of the bundle called `name`, 0.0.0 for one that is unknown.
+    pub(crate) fn or_zero(&self, name: &str) -> &Version {
+        self.by_name.get(name).unwrap_or(&self.zero)
+    }
+
+    fn is_from(&self, name: &str, minimum: &Version) -> bool {
+        self.or_zero(name).cmp_precedence(minimum).is_ge()
+    }
+}
+
+/// Reads the version of a bundle from its `olm.package` properties.
+fn version(name: &str, properties: &[PackageProperty]) -> Result<Version, String> {
+    let [property] = properties else {
+        return Err(format!(
+            "bundle {} has {} \"olm.package\" properties, expected exactly 1",
+            quote(name),
+            properties.len()
+        ));
+    };
+    Version::parse_strict(&property.version)
+        .map_err(|error| format!("bundle {} has invalid version {}: {error}", quote(name), quote(&property.version)))
+}
+
+/// Selects what is drawn: channels by name, of whatever package, without those left empty.
+///
+/// # Errors
+/// Fails when the minimum edge is unknown.
+pub(crate) fn select<'a>(
+    fbc: &'a Fbc,
+    versions: &Versions<'a>,
+    options: &GraphOptions,
+) -> Result<Vec<SelectedChannel<'a>>, GraphError> {
+    let mut channels = all(fbc);
+    // Callers who do not care for an option may hand on what they have for "none".
+    let package = options.package.as_deref().filter(|name| !name.is_empty());
+    let minimum = options.minimum_edge.as_deref().filter(|name| !name.is_empty());
+    if let Some(minimum) = minimum {
+        let Some(version) = versions.by_name.get(minimum) else {
+            return Err(GraphError::MinimumEdge(minimum.to_owned()));
+        };
+        let lists = |channel: &&SelectedChannel<'_>| channel.entries.iter().any(|entry| entry.name == minimum);
+        if let Some(owner) = channels.iter().find(lists).map(|channel| channel.package) {
+            channels.retain(|channel| channel.package == owner);
+        }
+        for channel in &mut channels {
+            channel.entries.retain_mut(|entry| entry.cut(minimum, version, versions));
+        }
+        channels.retain(|channel| !channel.entries.is_empty());
+    }
+    if let Some(package) = package {
+        channels.retain(|channel| channel.package == package && !channel.entries.is_empty());
+    }
+    Ok(channels)
+}
+
+/// Returns the warning about a `skipRange` that is none.
+pub(crate) fn bad_range(package: &str, entry: &str, error: &RangeError) -> String {
+    format!("ignoring invalid SkipRange for package/edge {}/{}: {error}", quote(package), quote(entry))
+}
+
+fn all(fbc: &Fbc) -> Vec<SelectedChannel<'_>> {
+    let mut channels = Vec::new();
+    for blob in fbc.blobs() {
+        let Content::Channel { entries } = &blob.content else { continue };
+        let entries = entries.iter().map(|entry| SelectedEntry {
+            name: &entry.name,
+            replaces: &entry.replaces,
+            skips: entry.skips.iter().map(|skip| &**skip).collect(),
+            skip_range: &entry.skip_range,
+        });
+        channels.push(SelectedChannel { package: &blob.package, name: &blob.name, entries: entries.collect() });
+    }
+    channels.sort_by_key(|channel| channel.name);
+    channels
+}
+
+impl SelectedEntry<'_> {
+    /// Drops the edges from below the minimum, and tells whether the entry is still worth drawing.
+    fn cut(&mut self, minimum: &str, version: &Version, versions: &Versions<'_>) -> bool {
+        if self.name == minimum {
+            self.replaces = "";
+            self.skips.clear();
+            self.skip_range = "";
+            return true;
+        }
+        if !self.has_edges() {
+            return versions.is_from(self.name, version);
+        }
+        if !versions.is_from(self.replaces, version) {
+            self.replaces = "";
+        }
+        self.skips.retain(|skip| versions.is_from(skip, version));
+        if !VersionRange::parse(self.skip_range).is_ok_and(|range| range.contains(version)) {
+            self.skip_range = "";
+        }
+        self.has_edges()
+    }
+
+    fn has_edges(&self) -> bool {
+        !(self.replaces.is_empty() && self.skips.is_empty() && self.skip_range.is_empty())
+    }
+}
