@@ -1,1 +1,29 @@
 //! registry+v1 bundle directories, read and turned into catalog entries.
+//!
+//! A bundle is a directory `manifests/` of Kubernetes objects, one of them a
+//! ClusterServiceVersion (CSV), and a directory `metadata/` that says which
+//! package it belongs to. A map, in reading order: `file` opens what is there
+//! and `document` turns a file into JSON; `manifests` and `metadata` read the
+//! two directories; `csv`, `apis`, `properties` and `images` find what a
+//! catalog wants to know; `template` names images; `render` puts all of it
+//! into one `olm.bundle` blob.
+
+mod document;
+mod error;
+mod file;
+
+mod apis;
+mod csv;
+mod images;
+mod manifests;
+mod metadata;
+mod properties;
+mod render;
+mod template;
+
+#[cfg(test)]
+mod testing;
+
+pub use error::Error;
+pub use render::{Options, Rendered, render};
+pub use template::{ImageTemplate, TemplateError};

@@ -1,0 +1,238 @@
+//! The fields of a ClusterServiceVersion that a catalog wants to know.
+
+use std::borrow::Cow;
+
+use fbc::json::{Cursor, Kind, Path, Raw};
+use fbc::path;
+use fbc::shape::{Fault, Mismatch, Shape};
+
+/// The metadata that every object has.
+pub(crate) const OBJECT_META: Shape = Shape::Object(&[
+    ("name", Shape::Str),
+    ("generateName", Shape::Str),
+    ("namespace", Shape::Str),
+    ("uid", Shape::Str),
+    ("resourceVersion", Shape::Str),
+    ("generation", Shape::Int),
+    ("creationTimestamp", Shape::Str),
+    ("labels", Shape::Map(&Shape::Str)),
+    ("annotations", Shape::Map(&Shape::Str)),
+    ("finalizers", Shape::List(&Shape::Str)),
+]);
+
+const DESCRIPTION: Shape =
+    Shape::Object(&[("name", Shape::Str), ("group", Shape::Str), ("version", Shape::Str), ("kind", Shape::Str)]);
+const DESCRIPTIONS: Shape =
+    Shape::Object(&[("owned", Shape::List(&DESCRIPTION)), ("required", Shape::List(&DESCRIPTION))]);
+
+const CRDS: &str = "customresourcedefinitions";
+const API_SERVICES: &str = "apiservicedefinitions";
+
+/// A CSV, decoded as far as somebody asks.
+pub(crate) struct Csv<'a> {
+    pub(crate) name: String,
+    annotations: Option<Raw<'a>>,
+    spec: Spec<'a>,
+}
+
+/// The fields of a CSV's spec, as they are written.
+#[derive(Default)]
+struct Spec<'a> {
+    version: Option<Raw<'a>>,
+    release: Option<Raw<'a>>,
+    crds: Option<Raw<'a>>,
+    api_services: Option<Raw<'a>>,
+    related_images: Option<Raw<'a>>,
+    install: Option<Raw<'a>>,
+}
+
+/// How a CSV describes an API that it owns or requires.
+#[derive(Debug, Clone)]
+pub(crate) struct Description {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+}
+
+impl<'a> Csv<'a> {
+    /// Reads a CSV from its canonical JSON.
+    pub(crate) fn read(csv: Raw<'a>) -> Result<Csv<'a>, Mismatch> {
+        let (mut metadata, mut spec_kind) = (None, Kind::Null);
+        let mut spec = Spec::default();
+        Cursor::new(csv).members(|key, value| match key {
+            "metadata" => metadata = Some(value.value()),
+            "spec" => {
+                spec_kind = value.kind();
+                value.members(|key, value| {
+                    let field = match key {
+                        "version" => &mut spec.version,
+                        "release" => &mut spec.release,
+                        CRDS => &mut spec.crds,
+                        API_SERVICES => &mut spec.api_services,
+                        "relatedImages" => &mut spec.related_images,
+                        "install" => &mut spec.install,
+                        _ => return,
+                    };
+                    *field = Some(value.value()).filter(|value| !value.is_null());
+                });
+            }
+            _ => {}
+        });
+        if spec_kind != Kind::Object {
+            let fault = Fault::Kind { found: spec_kind, expected: "object" };
+            return Err(Mismatch { path: path!["spec"], fault });
+        }
+        if let Some(metadata) = metadata {
+            OBJECT_META.check(metadata, &path!["metadata"])?;
+        }
+        let metadata = |field| metadata.and_then(|metadata| member(metadata, field));
+        Ok(Csv { name: text(metadata("name")), annotations: metadata("annotations"), spec })
+    }
+
+    /// Returns the value of an annotation.
+    pub(crate) fn annotation(&self, key: &str) -> Option<Cow<'a, str>> {
+        member(self.annotations?, key)?.as_str()
+    }
+
+    /// Returns the version, which is not looked into; empty when there is none.
+    pub(crate) fn version(&self) -> Result<String, Mismatch> {
+        Ok(text(checked(self.spec.version, Shape::Str, || path!["spec", "version"])?))
+    }
+
+    /// Returns the release; empty when there is none.
+    pub(crate) fn release(&self) -> Result<String, &'static str> {
+        match self.spec.release {
+            None => Ok(String::new()),
+            Some(release) => match release.kind() {
+                Kind::String => Ok(text(Some(release))),
+                Kind::Number => Ok(release.text().to_owned()),
+                _ => Err("release field must be a string or number"),
+            },
+        }
+    }
+
+    pub(crate) fn owned_crds(&self) -> Result<Vec<Description>, String> {
+        descriptions(self.spec.crds, CRDS, "owned")
+    }
+
+    pub(crate) fn required_crds(&self) -> Result<Vec<Description>, String> {
+        descriptions(self.spec.crds, CRDS, "required")
+    }
+
+    pub(crate) fn owned_api_services(&self) -> Result<Vec<Description>, String> {
+        descriptions(self.spec.api_services, API_SERVICES, "owned")
+    }
+
+    pub(crate) fn required_api_services(&self) -> Result<Vec<Description>, String> {
+        descriptions(self.spec.api_services, API_SERVICES, "required")
+    }
+
+    /// Returns the images that the CSV lists, and their names.
+    pub(crate) fn related_images(&self) -> Result<Vec<(String, String)>, Mismatch> {
+        const IMAGES: Shape = Shape::List(&Shape::Object(&[("name", Shape::Str), ("image", Shape::Str)]));
+        let images = checked(self.spec.related_images, IMAGES, || path!["spec", "relatedImages"])?;
+        Ok(items(images).map(|image| (text(image.get("name")), text(image.get("image")))).collect())
+    }
+
+    /// Returns the images of the containers that the CSV deploys.
+    pub(crate) fn deployed_images(&self) -> Result<Vec<String>, Mismatch> {
+        const CONTAINERS: Shape = Shape::List(&Shape::Object(&[("image", Shape::Str)]));
+        const POD: Shape = Shape::Object(&[("containers", CONTAINERS), ("initContainers", CONTAINERS)]);
+        const DEPLOYMENT: Shape =
+            Shape::Object(&[("spec", Shape::Object(&[("template", Shape::Object(&[("spec", POD)]))]))]);
+        const STRATEGY: Shape = Shape::Object(&[("strategy", Shape::Str)]);
+        const INSTALL: Shape = Shape::Object(&[("spec", Shape::Object(&[("deployments", Shape::List(&DEPLOYMENT))]))]);
+        let path = || path!["spec", "install"];
+        let Some(install) = checked(self.spec.install, STRATEGY, path)? else { return Ok(Vec::new()) };
+        if text(install.get("strategy")) != "deployment" {
+            return Ok(Vec::new());
+        }
+        INSTALL.check(install, &path())?;
+        let mut images = Vec::new();
+        for deployment in items(install.get("spec").and_then(|spec| spec.get("deployments"))) {
+            let pod = ["spec", "template", "spec"].iter().try_fold(deployment, |value, field| value.get(field));
+            for containers in ["containers", "initContainers"] {
+                let containers = items(pod.and_then(|pod| pod.get(containers)));
+                images.extend(containers.map(|container| text(container.get("image"))));
+            }
+        }
+        Ok(images)
+    }
+}
+
+fn descriptions(value: Option<Raw<'_>>, field: &'static str, list: &str) -> Result<Vec<Description>, String> {
+    let value = checked(value, DESCRIPTIONS, || path!["spec", field]).map_err(|mismatch| mismatch.to_string())?;
+    let described = items(value.and_then(|value| value.get(list))).filter(|item| !item.is_null());
+    let field = |item: Raw<'_>, name| text(item.get(name));
+    Ok(described
+        .map(|item| Description {
+            name: field(item, "name"),
+            group: field(item, "group"),
+            version: field(item, "version"),
+            kind: field(item, "kind"),
+        })
+        .collect())
+}
+
+fn checked<'a>(value: Option<Raw<'a>>, shape: Shape, path: impl Fn() -> Path) -> Result<Option<Raw<'a>>, Mismatch> {
+    if let Some(value) = value {
+        shape.check(value, &path())?;
+    }
+    Ok(value)
+}
+
+/// Returns the member of exactly this name.
+fn member<'a>(value: Raw<'a>, name: &str) -> Option<Raw<'a>> {
+    value.members().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+fn text(value: Option<Raw<'_>>) -> String {
+    value.and_then(Raw::as_str).unwrap_or_default().into_owned()
+}
+
+fn items(value: Option<Raw<'_>>) -> impl Iterator<Item = Raw<'_>> {
+    value.into_iter().flat_map(Raw::items)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use testkit::BundleDir;
+
+    use crate::testing::{lines, rendered};
+
+    fn csv(text: &str) -> BundleDir {
+        BundleDir::new().manifest("csv.yaml", format!("kind: ClusterServiceVersion\n{text}"))
+    }
+
+    #[test]
+    fn a_csv_needs_a_spec_and_strings_as_annotations() {
+        assert_snapshot!(rendered(&csv("spec: text")), @r#"error decoding CSV: json: cannot unmarshal string into field "spec" of type object (manifests/csv.yaml)"#);
+        assert_snapshot!(rendered(&csv("metadata: {name: a}")), @r#"error decoding CSV: json: cannot unmarshal null into field "spec" of type object (manifests/csv.yaml)"#);
+        assert_snapshot!(rendered(&csv("metadata: {annotations: {certified: y}}\nspec: {}")), @r#"error decoding CSV: json: cannot unmarshal bool into field "metadata.annotations.certified" of type string (manifests/csv.yaml)"#);
+        assert_snapshot!(lines(&csv("spec: {}"), &["foo", "olm.package"]), @r#"
+        foo
+        olm.package {"packageName":"foo","version":""}
+        "#);
+    }
+
+    #[test]
+    fn a_version_is_any_string() {
+        assert_snapshot!(lines(&csv("spec: {version: not semver}"), &["olm.package"]), @r#"olm.package {"packageName":"foo","version":"not semver"}"#);
+        assert_snapshot!(rendered(&csv("spec: {version: 1.2}")), @r#"failed to derive properties: json: cannot unmarshal number into field "spec.version" of type string (manifests/csv.yaml)"#);
+    }
+
+    #[test]
+    fn a_release_is_a_string_or_a_number() {
+        for release in ["'2'", "3", "1.50"] {
+            let expected = release.trim_matches('\'').trim_end_matches('0');
+            let shown = lines(&csv(&format!("spec: {{version: 1.0.0, release: {release}}}")), &["olm.package"]);
+            assert_eq!(
+                shown,
+                format!(r#"olm.package {{"packageName":"foo","version":"1.0.0","release":"{expected}"}}"#)
+            );
+        }
+        assert_snapshot!(rendered(&csv("spec: {release: true}")), @"failed to derive properties: release field must be a string or number (manifests/csv.yaml)");
+    }
+}

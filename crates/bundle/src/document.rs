@@ -1,0 +1,279 @@
+//! From the text of a file to the JSON of its first document.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use fbc::json::{self, Layout, Raw, write_canonical};
+use fbc::{Limits, number, yaml};
+
+/// The first document of a file.
+#[derive(Debug)]
+pub(crate) struct First<'a> {
+    /// The document.
+    pub(crate) body: Body<'a>,
+    /// Whether another document follows.
+    pub(crate) more: bool,
+}
+
+/// A document in the language of its file.
+#[derive(Debug)]
+pub(crate) enum Body<'a> {
+    /// Valid JSON as it is written.
+    Json(Cow<'a, str>),
+    /// YAML, not looked into yet.
+    Yaml {
+        /// The text.
+        text: &'a [u8],
+        /// The line of the file on which the text starts, from 0.
+        line: usize,
+        /// Why the text is not JSON, if it looks so.
+        not_json: Option<json::Error>,
+    },
+}
+
+/// Finds the first document in the text of a file.
+///
+/// Text whose first character is `{` is JSON; if it is not, it may still be YAML, whose flow
+/// style looks alike.
+pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, String> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut not_json = None;
+    if text.trim_ascii_start().first() == Some(&b'{') {
+        let json = String::from_utf8_lossy(text);
+        match json::check(&json, 0, limits.depth) {
+            Ok(range) => {
+                let more = json[range.end..].trim_ascii_start().starts_with('{');
+                let body = match json {
+                    Cow::Borrowed(json) => Cow::Borrowed(&json[range]),
+                    Cow::Owned(json) => Cow::Owned(json[range].to_owned()),
+                };
+                return Ok(First { body: Body::Json(body), more });
+            }
+            Err(error) => not_json = Some(error),
+        }
+    }
+    let mut documents = yaml::documents(text);
+    match documents.next() {
+        None => Err("file is empty".into()),
+        Some(Err(error)) => Err(at_line(error.line, &error)),
+        Some(Ok(document)) => {
+            let (text, rest) = split_at_end_mark(document.text);
+            let more = has_content(rest) || documents.any(|next| next.is_ok_and(|next| has_content(next.text)));
+            Ok(First { body: Body::Yaml { text, line: document.line, not_json }, more })
+        }
+    }
+}
+
+fn at_line(line: usize, error: &dyn fmt::Display) -> String {
+    format!("line {}: {error}", line + 1)
+}
+
+/// Splits the text of a document behind a line `...`, which ends it wherever it stands.
+fn split_at_end_mark(text: &[u8]) -> (&[u8], &[u8]) {
+    let ends = |&at: &usize| text.get(at + 4).is_none_or(u8::is_ascii_whitespace);
+    match memchr::memmem::find_iter(text, b"\n...").find(ends) {
+        Some(at) => text.split_at(at + 4),
+        None => (text, b""),
+    }
+}
+
+/// Tells whether a document holds more than blank lines, comments and its separator.
+fn has_content(document: &[u8]) -> bool {
+    document.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).any(|line| {
+        let line = line.strip_prefix(b"---").unwrap_or(line).trim_ascii_start();
+        !line.is_empty() && !line.starts_with(b"#")
+    })
+}
+
+impl Body<'_> {
+    /// Appends the document as the canonical JSON of an object in a catalog: keys sorted, `<`,
+    /// `>` and `&` escaped, integers beyond 64 bits with sign as floats.
+    ///
+    /// On failure `out` is as it was before.
+    pub(crate) fn write_json(&self, limits: &Limits, out: &mut Vec<u8>) -> Result<(), String> {
+        let start = out.len();
+        match self {
+            Body::Json(text) => write_canonical(Raw::from_checked(text), Layout::Compact, out),
+            Body::Yaml { text, line, not_json } => {
+                let limits = yaml::Limits { depth: limits.depth, nodes: limits.yaml_nodes, bytes: limits.blob_size };
+                yaml::to_json(text, &limits, out).map_err(|error| match not_json {
+                    Some(json) => format!("json: offset {}: {json}", json.offset),
+                    None => at_line(line + error.line, &error),
+                })?;
+            }
+        }
+        // Of YAML, minus zero arrives as an integer; JSON has spelled it as a float.
+        let minus_zero = matches!(self, Body::Yaml { .. });
+        if has_long_digits(&out[start..]) || minus_zero && has_minus_zero(&out[start..]) {
+            respell_numbers(start, minus_zero, out);
+        }
+        escape_html(start, out);
+        Ok(())
+    }
+}
+
+/// Makes text of JSON that was written from text.
+pub(crate) fn into_text(json: Vec<u8>) -> String {
+    String::from_utf8(json).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Escapes `<`, `>` and `&` in the JSON from `start` on.
+fn escape_html(start: usize, out: &mut Vec<u8>) {
+    let Some(tail) = out.get(start..) else { return };
+    let count = memchr::memchr3_iter(b'<', b'>', b'&', tail).count();
+    if count == 0 {
+        return;
+    }
+    // The text grows in place, its last part moved first.
+    const GROWTH: usize = 5;
+    let mut source_end = out.len();
+    let mut target_end = source_end + count * GROWTH;
+    out.resize(target_end, 0);
+    while target_end > source_end {
+        let Some(found) = memchr::memrchr3(b'<', b'>', b'&', &out[start..source_end]) else { break };
+        let at = start + found;
+        let escaped = match out[at] {
+            b'<' => b"\\u003c",
+            b'>' => b"\\u003e",
+            _ => b"\\u0026",
+        };
+        let behind = target_end - (source_end - (at + 1));
+        out.copy_within(at + 1..source_end, behind);
+        out[behind - escaped.len()..behind].copy_from_slice(escaped);
+        source_end = at;
+        target_end = behind - escaped.len();
+    }
+}
+
+/// The fewest digits of an integer that may not fit 64 bits with sign.
+const LONG: usize = 19;
+
+/// Tells whether a run of [`LONG`] digits stands anywhere; such a run covers one of the bytes looked at.
+fn has_long_digits(json: &[u8]) -> bool {
+    let is_digit = |byte: &&u8| byte.is_ascii_digit();
+    (LONG - 1..json.len()).step_by(LONG).filter(|&at| json[at].is_ascii_digit()).any(|at| {
+        let before = json[..at].iter().rev().take_while(is_digit).count();
+        before + json[at..].iter().take_while(is_digit).count() >= LONG
+    })
+}
+
+fn has_minus_zero(json: &[u8]) -> bool {
+    memchr::memmem::find_iter(json, b"-0").any(|at| {
+        let before = at.checked_sub(1).and_then(|before| json.get(before));
+        matches!(before, Some(b':' | b',' | b'[')) && matches!(json.get(at + 2), Some(b',' | b']' | b'}'))
+    })
+}
+
+/// Spells the numbers in the JSON from `start` on as integers of 64 bits with sign, or as floats.
+#[cold]
+fn respell_numbers(start: usize, minus_zero: bool, out: &mut Vec<u8>) {
+    let source = out.split_off(start);
+    let mut at = 0;
+    while let Some(&byte) = source.get(at) {
+        let end = match byte {
+            b'"' => {
+                let mut end = at + 1;
+                while source.get(end).is_some_and(|&byte| byte != b'"') {
+                    end += if source[end] == b'\\' { 2 } else { 1 };
+                }
+                end + 1
+            }
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &&u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
+                at + source[at..].iter().take_while(is_part).count()
+            }
+            _ => at + 1,
+        };
+        let token = &source[at..end.min(source.len())];
+        at = end;
+        match std::str::from_utf8(token) {
+            Ok("-0") if minus_zero => out.push(b'0'),
+            Ok(number) if byte.is_ascii_digit() && number.len() >= LONG && number.parse::<i64>().is_err() => {
+                // The exponent keeps the integer from being taken for one that fits.
+                let exponent = if number.bytes().all(|b| b.is_ascii_digit()) { "e0" } else { "" };
+                number::canonical(&format!("{number}{exponent}"), out);
+            }
+            _ => out.extend_from_slice(token),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> String {
+        let limits = Limits::default();
+        let mut out = b"before".to_vec();
+        match first(text.as_bytes(), &limits).and_then(|first| first.body.write_json(&limits, &mut out)) {
+            Ok(()) => String::from_utf8(out).unwrap()["before".len()..].to_owned(),
+            Err(message) => {
+                assert_eq!(out, b"before");
+                message
+            }
+        }
+    }
+
+    #[test]
+    fn objects_are_written_with_sorted_keys_and_escaped_for_html() {
+        assert_eq!(json("b: <&>\na: x>\n"), r#"{"a":"x\u003e","b":"\u003c\u0026\u003e"}"#);
+        assert_eq!(
+            json(r#" {"b<":"\u2028é","a":[{"z":1,"y":"&"}]}"#),
+            r#"{"a":[{"y":"\u0026","z":1}],"b\u003c":"\u2028é"}"#
+        );
+        assert_eq!(json("a: plain"), r#"{"a":"plain"}"#);
+    }
+
+    #[test]
+    fn integers_beyond_64_bits_with_sign_are_floats() {
+        let yaml = "[9223372036854775807, 9223372036854775808, -9223372036854775808, 18446744073709551616, '9223372036854775808\"']";
+        assert_eq!(
+            json(yaml),
+            r#"[9223372036854775807,9223372036854776000,-9223372036854775808,18446744073709552000,"9223372036854775808\""]"#
+        );
+        assert_eq!(json(r#"{"a":12345678901234567890}"#), r#"{"a":12345678901234567000}"#);
+        for shift in 0..40 {
+            let text = format!("{{\"a\":\"{}\",\"b\":12345678901234567890}}", "x".repeat(shift));
+            assert!(json(&text).ends_with("\"b\":12345678901234567000}"), "{shift}");
+        }
+    }
+
+    #[test]
+    fn minus_zero_is_an_integer_in_yaml_only() {
+        assert_eq!(json("[-0.0, 'a:-0,', -0.5]"), r#"[0,"a:-0,",-0.5]"#);
+        assert_eq!(json(r#"{"a":-0.0}"#), r#"{"a":-0}"#);
+    }
+
+    #[test]
+    fn braces_open_json_or_yaml_in_flow_style() {
+        assert_eq!(json("{kind: Foo,}"), r#"{"kind":"Foo"}"#);
+        assert_eq!(json("\u{feff}{\"b\":1,\"a\":2}"), r#"{"a":2,"b":1}"#);
+        assert_eq!(json("\u{feff}b: 1\n"), r#"{"b":1}"#);
+        assert_eq!(json(""), "file is empty");
+        assert_eq!(json("{\"a\": ]"), "json: offset 6: invalid character ']' looking for beginning of value");
+    }
+
+    #[test]
+    fn the_document_ends_where_it_says_so() {
+        assert_eq!(json("a: b\n...\nc: [\n"), r#"{"a":"b"}"#);
+        assert_eq!(json("a: |\n  b\n  ...\n"), r#"{"a":"b\n...\n"}"#);
+        assert!(first(b"a: b\n... \nc: d\n", &Limits::default()).unwrap().more);
+        assert!(!first(b"a: b\n...\n# end\n", &Limits::default()).unwrap().more);
+    }
+
+    #[test]
+    fn faults_are_given_with_the_line_of_the_file() {
+        assert_eq!(json("---\na: b\n c: [\n"), "line 3: mapping values are not allowed in this context");
+        assert_eq!(json("--- a\nb: c\n"), "line 1: invalid Yaml document separator: a");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn escaping_changes_nothing_else(text in "[a<>&é]{0,40}") {
+            let mut out = text.clone().into_bytes();
+            escape_html(0, &mut out);
+            let expected = text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
+            proptest::prop_assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Reading the files of a directory.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use fbc::Limits;
+
+use crate::error::Error;
+
+/// Returns the names of a directory's entries in byte order.
+pub(crate) fn names(dir: &Path, limits: &Limits) -> Result<Vec<OsString>, Error> {
+    let failed = |source| Error::Io { path: dir.to_owned(), source };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        if names.len() == limits.files {
+            return Err(Error::TooMany { path: dir.to_owned(), limit: limits.files });
+        }
+        names.push(entry.map_err(failed)?.file_name());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What became of an attempt to read a file.
+pub(crate) enum Outcome {
+    /// Its content is in the buffer.
+    Read,
+    /// It is a directory.
+    Directory,
+    /// It cannot be read.
+    Unreadable(String),
+}
+
+/// Reads the file at `path` into `buffer`, which loses what it held.
+///
+/// Links are followed. Whatever is not a plain file stays unopened, since opening a pipe waits
+/// for its other end.
+pub(crate) fn read(path: &Path, limits: &Limits, buffer: &mut Vec<u8>) -> Result<Outcome, Error> {
+    buffer.clear();
+    let mut content = || -> io::Result<Outcome> {
+        let metadata = fs::metadata(path)?;
+        if metadata.is_dir() {
+            return Ok(Outcome::Directory);
+        }
+        if !metadata.is_file() {
+            return Ok(Outcome::Unreadable("not a regular file".into()));
+        }
+        buffer.reserve(metadata.len().min(limits.file_size) as usize + 1);
+        File::open(path)?.take(limits.file_size.saturating_add(1)).read_to_end(buffer)?;
+        Ok(Outcome::Read)
+    };
+    match content() {
+        Ok(Outcome::Read) if buffer.len() as u64 > limits.file_size => {
+            Err(Error::TooLarge { path: path.to_owned(), limit: limits.file_size })
+        }
+        Ok(outcome) => Ok(outcome),
+        Err(error) => Ok(Outcome::Unreadable(error.to_string())),
+    }
+}

@@ -1,0 +1,99 @@
+//! The images that a bundle is related to.
+
+use std::collections::BTreeSet;
+
+use fbc::shape::Mismatch;
+
+use crate::csv::Csv;
+
+/// An image, and the name that the CSV gives it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RelatedImage {
+    pub(crate) name: String,
+    pub(crate) image: String,
+}
+
+/// Returns the images that the CSV lists, and of the bundle's own image and those the CSV
+/// deploys the ones it does not list; in order of images.
+pub(crate) fn related(csv: &Csv<'_>, bundle_image: &str) -> Result<Vec<RelatedImage>, Mismatch> {
+    let mut related: Vec<RelatedImage> =
+        csv.related_images()?.into_iter().map(|(name, image)| RelatedImage { name, image }).collect();
+    let mut seen: BTreeSet<String> = related.iter().map(|related| related.image.clone()).collect();
+    let own = Some(bundle_image.to_owned()).filter(|image| !image.is_empty());
+    for image in own.into_iter().chain(csv.deployed_images()?) {
+        if seen.insert(image.clone()) {
+            related.push(RelatedImage { name: String::new(), image });
+        }
+    }
+    related.sort_by(|a, b| a.image.cmp(&b.image));
+    Ok(related)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use testkit::BundleDir;
+
+    use crate::Options;
+    use crate::testing::{OPTIONS, lines, rendered, rendered_with};
+
+    const INSTALL: &str = "  install:
+    strategy: deployment
+    spec:
+      deployments:
+      - spec: {template: {spec: {containers: [{image: op:1}, {image: zz:1}, {image: zz:1}], initContainers: [{image: aa:1}]}}}
+      - {}
+";
+
+    #[test]
+    fn deployed_images_join_those_that_are_listed() {
+        let listed = "  relatedImages: [{name: b, image: b:1}, {image: a:1}, {name: dup, image: a:1}, {name: op, image: op:1}, {name: empty}]\n";
+        let bundle = BundleDir::new().csv_spec(&format!("{listed}{INSTALL}"));
+        assert_snapshot!(lines(&bundle, &["image"]), @r#"
+        image  empty
+        image a:1
+        image a:1 dup
+        image aa:1
+        image b:1 b
+        image op:1 op
+        image zz:1
+        "#);
+    }
+
+    #[test]
+    fn the_image_of_the_bundle_is_related_to_it() {
+        let bundle = BundleDir::new().csv_spec("  relatedImages: [{name: self, image: r/foo:1}]\n");
+        let options = |image| Options { image, ..OPTIONS };
+        let images = |image| {
+            rendered_with(&bundle, &options(image))
+                .lines()
+                .filter(|l| l.contains("r/foo"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert_snapshot!(images("r/foo:2"), @r#"
+        foo foo.v1.2.3 r/foo:2
+        object {"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"foo.v1.2.3"},"spec":{"relatedImages":[{"image":"r/foo:1","name":"self"}],"version":"1.2.3"}}
+        image r/foo:1 self
+        image r/foo:2
+        "#);
+        assert_snapshot!(images("r/foo:1"), @r#"
+        foo foo.v1.2.3 r/foo:1
+        object {"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"foo.v1.2.3"},"spec":{"relatedImages":[{"image":"r/foo:1","name":"self"}],"version":"1.2.3"}}
+        image r/foo:1 self
+        "#);
+    }
+
+    #[test]
+    fn other_strategies_deploy_nothing() {
+        let bundle = BundleDir::new().csv_spec(&INSTALL.replace("deployment\n", "other\n"));
+        assert_eq!(lines(&bundle, &["image"]), "");
+    }
+
+    #[test]
+    fn images_of_the_wrong_type_are_refused() {
+        assert_snapshot!(rendered(&BundleDir::new().csv_spec("  relatedImages: r/foo\n")), @r#"get related images for bundle "foo.v1.2.3": json: cannot unmarshal string into field "spec.relatedImages" of type list (manifests/csv.yaml)"#);
+        let install = INSTALL.replace("[{image: aa:1}]", "[{image: 1}]");
+        assert_snapshot!(rendered(&BundleDir::new().csv_spec(&install)), @r#"get related images for bundle "foo.v1.2.3": json: cannot unmarshal number into field "spec.install.spec.deployments[0].spec.template.spec.initContainers[0].image" of type string (manifests/csv.yaml)"#);
+    }
+}

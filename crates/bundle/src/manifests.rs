@@ -1,0 +1,264 @@
+//! Reading `manifests/`: the objects of a bundle.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use fbc::Limits;
+use fbc::json::{Kind, Raw};
+
+use crate::apis::{self, ApiKey};
+use crate::document;
+use crate::error::Error;
+use crate::file::{self, Outcome};
+
+const CSV_KIND: &str = "ClusterServiceVersion";
+
+/// The objects of a bundle.
+pub(crate) struct Manifests {
+    /// The canonical JSON of the objects, in order of files.
+    objects: Vec<String>,
+    /// The place of the CSV among the objects.
+    csv: usize,
+    /// The file of the CSV.
+    pub(crate) csv_file: String,
+    /// The APIs that the CRDs define.
+    pub(crate) defined: BTreeSet<ApiKey>,
+}
+
+impl Manifests {
+    /// Reads the objects in `dir`, one from each file, whatever its name ends with.
+    ///
+    /// Directories, hidden files and all CSVs but the first are left out. What is not an object
+    /// is left out too, with a warning.
+    pub(crate) fn read(dir: &Path, limits: &Limits, warnings: &mut Vec<String>) -> Result<Manifests, Error> {
+        let mut reader =
+            Reader { limits, scratch: Vec::new(), objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
+        let skipped = warnings.len();
+        let mut text = Vec::new();
+        for name in file::names(dir, limits)? {
+            if name.as_bytes().starts_with(b".") {
+                continue;
+            }
+            let shown = format!("manifests/{}", name.display());
+            let added = match file::read(&dir.join(&name), limits, &mut text)? {
+                Outcome::Directory => continue,
+                Outcome::Unreadable(reason) => Err(reason),
+                Outcome::Read => reader.add(&text, &shown, warnings),
+            };
+            if let Err(reason) = added {
+                warnings.push(format!("{shown} is left out: {reason}"));
+            }
+            if reader.size > limits.file_size {
+                return Err(Error::TooLarge { path: dir.to_owned(), limit: limits.file_size });
+            }
+        }
+        let skipped = || warnings[skipped..].to_vec();
+        let Reader { objects, csv, crds, .. } = reader;
+        if objects.is_empty() {
+            return Err(Error::NoObjects { skipped: skipped() });
+        }
+        let defined = crds.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
+        let (csv, csv_file) = csv.ok_or_else(|| Error::NoCsv { skipped: skipped() })?;
+        Ok(Manifests { objects, csv, csv_file, defined })
+    }
+
+    /// Returns the CSV.
+    pub(crate) fn csv(&self) -> Raw<'_> {
+        Raw::from_checked(&self.objects[self.csv])
+    }
+
+    /// Gives the JSON of the objects away.
+    pub(crate) fn into_objects(self) -> Vec<String> {
+        self.objects
+    }
+}
+
+struct Reader<'a> {
+    limits: &'a Limits,
+    /// The JSON of the file at hand.
+    scratch: Vec<u8>,
+    objects: Vec<String>,
+    /// How many bytes the objects have.
+    size: u64,
+    csv: Option<(usize, String)>,
+    crds: Vec<Result<Vec<ApiKey>, Error>>,
+}
+
+impl Reader<'_> {
+    /// Adds the object in the text of a file, or tells why there is none.
+    fn add(&mut self, text: &[u8], file: &str, warnings: &mut Vec<String>) -> Result<(), String> {
+        let first = document::first(text, self.limits)?;
+        self.scratch.clear();
+        first.body.write_json(self.limits, &mut self.scratch)?;
+        let json = std::str::from_utf8(&self.scratch).map_err(|error| error.to_string())?;
+        let object = Raw::from_checked(json);
+        let header = Header::of(object)?;
+        if header.kind == CSV_KIND {
+            if let Some((_, first)) = &self.csv {
+                return Err(format!("{first} holds the CSV of this bundle"));
+            }
+            self.csv = Some((self.objects.len(), file.to_owned()));
+        } else if let Some(version) = header.crd_version() {
+            let keys = apis::of_crd(object, version);
+            self.crds.push(keys.map_err(|mismatch| Error::Crd { version, file: file.to_owned(), mismatch }));
+        }
+        self.size += json.len() as u64;
+        self.objects.push(json.to_owned());
+        if first.more {
+            warnings.push(format!("found more than one document inside {file}, using only the first one"));
+        }
+        Ok(())
+    }
+}
+
+/// What an object says of itself.
+struct Header {
+    api_version: String,
+    kind: String,
+}
+
+impl Header {
+    fn of(object: Raw<'_>) -> Result<Header, String> {
+        match object.kind() {
+            Kind::Object => {}
+            // Often a comment above a `---`, which makes a document of its own.
+            Kind::Null => return Err("its first document is empty".into()),
+            kind => return Err(format!("not a Kubernetes object but a value of kind {kind}")),
+        }
+        let mut header = Header { api_version: String::new(), kind: String::new() };
+        // Keys are in order: what is large comes later and is not looked at.
+        for (key, value) in object.members().take_while(|(key, _)| key.as_ref() <= "kind") {
+            match &*key {
+                "apiVersion" => header.api_version = value.as_str().unwrap_or_default().into_owned(),
+                "kind" => header.kind = value.as_str().unwrap_or_default().into_owned(),
+                _ => {}
+            }
+        }
+        if header.kind.is_empty() { Err("Object 'Kind' is missing".into()) } else { Ok(header) }
+    }
+
+    /// Returns the version of a CRD's own API, if this is a CRD of a version that is understood.
+    fn crd_version(&self) -> Option<&'static str> {
+        match (&*self.kind, &*self.api_version) {
+            ("CustomResourceDefinition", "apiextensions.k8s.io/v1") => Some("v1"),
+            ("CustomResourceDefinition", "apiextensions.k8s.io/v1beta1") => Some("v1beta1"),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use insta::assert_snapshot;
+    use testkit::BundleDir;
+
+    use crate::Options;
+    use crate::testing::{OPTIONS, lines, rendered, rendered_with};
+
+    const MAP: &str = "{kind: ConfigMap, metadata: {name: ";
+
+    fn map(name: &str) -> String {
+        format!("{MAP}{name}}}}}\n")
+    }
+
+    #[test]
+    fn files_of_any_name_hold_an_object_but_hidden_ones_and_directories() {
+        let bundle = BundleDir::new()
+            .manifest("plain", map("plain"))
+            .manifest("README.md", "# Foo\ntext\n")
+            .manifest("list.yaml", "- kind: x\n")
+            .manifest("nokind.yaml", "foo: bar\n")
+            .manifest("odd-kind.yaml", "kind: [x]\n")
+            .manifest("broken.yaml", "a: [b\n")
+            .manifest("empty.yaml", "")
+            .manifest(".hidden.yaml", map("hidden"))
+            .manifest("sub/map.yaml", map("sub"));
+        assert_snapshot!(lines(&bundle, &["object {\"kind", "warning"]), @r#"
+        object {"kind":"ConfigMap","metadata":{"name":"plain"}}
+        warning: manifests/README.md is left out: not a Kubernetes object but a value of kind string
+        warning: manifests/broken.yaml is left out: line 2: did not find expected ',' or ']'
+        warning: manifests/empty.yaml is left out: file is empty
+        warning: manifests/list.yaml is left out: not a Kubernetes object but a value of kind array
+        warning: manifests/nokind.yaml is left out: Object 'Kind' is missing
+        warning: manifests/odd-kind.yaml is left out: Object 'Kind' is missing
+        "#);
+    }
+
+    #[test]
+    fn only_the_first_document_of_a_file_counts() {
+        let bundle = BundleDir::new()
+            .manifest("two.yaml", format!("---\n{}---\n{}", map("a"), map("b")))
+            .manifest("two.json", "{\"kind\":\"A\"}\n{\"kind\":\"B\"}")
+            .manifest("one.yaml", format!("{}---\n# the end\n", map("one")))
+            .manifest("licence.yaml", format!("# licence\n---\n{}", map("lost")));
+        assert_snapshot!(lines(&bundle, &["object {\"kind", "warning"]), @r#"
+        object {"kind":"ConfigMap","metadata":{"name":"one"}}
+        object {"kind":"ConfigMap","metadata":{"name":"a"}}
+        object {"kind":"A"}
+        warning: manifests/licence.yaml is left out: its first document is empty
+        warning: found more than one document inside manifests/two.json, using only the first one
+        warning: found more than one document inside manifests/two.yaml, using only the first one
+        "#);
+    }
+
+    #[test]
+    fn of_several_csvs_the_first_counts() {
+        let csv = "kind: ClusterServiceVersion\nmetadata: {name: other}\n";
+        let bundle = BundleDir::new().manifest("z.yaml", csv);
+        assert_snapshot!(lines(&bundle, &["foo", "warning"]), @r#"
+        foo foo.v1.2.3
+        warning: manifests/z.yaml is left out: manifests/csv.yaml holds the CSV of this bundle
+        "#);
+    }
+
+    #[test]
+    fn a_bundle_needs_objects_and_a_csv() {
+        assert_snapshot!(rendered(&BundleDir::empty()), @"no bundle objects found");
+        let broken = BundleDir::new().manifest("csv.yaml", "kind: ClusterServiceVersion\n\tx");
+        assert_snapshot!(rendered(&broken), @"no csv in bundle: manifests/csv.yaml is left out: line 2: found a tab character that violates indentation");
+        let many = ["a", "b", "c", "d", "e"].iter().fold(BundleDir::empty(), |bundle, name| bundle.manifest(name, "x"));
+        assert_snapshot!(rendered(&many), @"no bundle objects found: manifests/a is left out: not a Kubernetes object but a value of kind string; manifests/b is left out: not a Kubernetes object but a value of kind string; manifests/c is left out: not a Kubernetes object but a value of kind string; and 2 more");
+    }
+
+    #[test]
+    fn links_are_followed_and_nothing_waits_for_a_pipe() {
+        let bundle = BundleDir::new().metadata("shared", "kind: Shared\n");
+        let manifests = bundle.path().join("manifests");
+        symlink("../metadata/shared", manifests.join("link.yaml")).unwrap();
+        symlink("nowhere", manifests.join("dangling.yaml")).unwrap();
+        assert!(Command::new("mkfifo").arg(manifests.join("pipe.yaml")).status().unwrap().success());
+        assert_snapshot!(lines(&bundle, &["object {\"kind", "warning"]), @r#"
+        object {"kind":"Shared"}
+        warning: manifests/dangling.yaml is left out: No such file or directory (os error 2)
+        warning: manifests/pipe.yaml is left out: not a regular file
+        "#);
+    }
+
+    #[test]
+    fn files_beyond_the_limits_are_refused() {
+        let mut limits = OPTIONS.limits.clone();
+        limits.file_size = 100;
+        assert_snapshot!(rendered_with(&BundleDir::new(), &Options { limits, ..OPTIONS }), @"BUNDLE/manifests/crd.yaml: larger than 100 bytes");
+        let mut limits = OPTIONS.limits.clone();
+        limits.files = 1;
+        assert_snapshot!(rendered_with(&BundleDir::new(), &Options { limits, ..OPTIONS }), @"BUNDLE/manifests: directory holds more than 1 files");
+        let bomb = "kind: &a [x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b]\n\
+            d: &d [*c, *c, *c, *c, *c, *c]\ne: [*d, *d, *d, *d, *d, *d, *d]\n";
+        assert_snapshot!(lines(&BundleDir::new().manifest("bomb.yaml", bomb), &["warning"]), @"warning: manifests/bomb.yaml is left out: line 5: document contains excessive aliasing");
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(64))]
+
+        #[test]
+        fn arbitrary_bytes_are_survived(text: Vec<u8>, yaml in r#"[\[\]{}:,"'a-e0-9 \n#&*|>\-]{0,60}"#) {
+            rendered(&BundleDir::new().manifest("a.yaml", &text).metadata("a.yaml", &text));
+            rendered(&BundleDir::new().manifest("b.yaml", &yaml).metadata("b.yaml", &yaml));
+            rendered(&BundleDir::new().csv_spec(&yaml));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Reading `metadata/`: the package of a bundle, what it depends on, and its properties.
+
+use std::path::Path;
+
+use fbc::Limits;
+use fbc::json::{Kind, Raw};
+
+use crate::document::{self, Body};
+use crate::error::Error;
+use crate::file::{self, Outcome};
+use crate::properties::{Listed, Property};
+
+/// The annotation that names the package.
+pub(crate) const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
+const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
+const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
+
+/// What the files in `metadata/` say, each thing taken from the first file that says it.
+pub(crate) struct Metadata {
+    pub(crate) package: String,
+    /// The file that names the package or its channels.
+    pub(crate) annotations_file: String,
+    pub(crate) dependencies: Listed,
+    pub(crate) properties: Listed,
+}
+
+impl Metadata {
+    /// Reads the files in `dir`; their names do not matter.
+    ///
+    /// What cannot be read is left out, with a warning.
+    pub(crate) fn read(dir: &Path, limits: &Limits, warnings: &mut Vec<String>) -> Result<Metadata, Error> {
+        let skipped = warnings.len();
+        let mut annotations = None;
+        let (mut dependencies, mut properties) = (Listed::default(), Listed::default());
+        let mut bytes = Vec::new();
+        for name in file::names(dir, limits)? {
+            let shown = format!("metadata/{}", name.display());
+            let document = match file::read(&dir.join(&name), limits, &mut bytes)? {
+                Outcome::Directory => continue,
+                Outcome::Unreadable(reason) => Err(reason),
+                Outcome::Read => Document::read(&bytes, limits),
+            };
+            let document = match document {
+                Ok(document) => document,
+                Err(reason) => {
+                    warnings.push(format!("{shown} is left out: {reason}"));
+                    continue;
+                }
+            };
+            if document.more {
+                warnings.push(format!("found more than one document inside {shown}, using only the first one"));
+            }
+            let mut warn = |reason: String| warnings.push(format!("{shown}: {reason}"));
+            if annotations.is_none() {
+                match document.annotations() {
+                    Ok(package) => annotations = package.map(|package| (package, shown.clone())),
+                    Err(reason) => warn(reason),
+                }
+            }
+            for (field, list) in [("dependencies", &mut dependencies), ("properties", &mut properties)] {
+                if list.properties.is_empty() {
+                    match document.properties(field) {
+                        Ok(properties) => *list = Listed { file: shown.clone(), properties },
+                        Err(reason) => warn(reason),
+                    }
+                }
+            }
+        }
+        let (package, annotations_file) =
+            annotations.ok_or_else(|| Error::NoAnnotations { skipped: warnings[skipped..].to_vec() })?;
+        Ok(Metadata { package, annotations_file, dependencies, properties })
+    }
+}
+
+/// One file as JSON.
+struct Document {
+    json: String,
+    /// Whether numbers and booleans do as strings, as they do in YAML.
+    lenient: bool,
+    more: bool,
+}
+
+impl Document {
+    fn read(text: &[u8], limits: &Limits) -> Result<Document, String> {
+        let first = document::first(text, limits)?;
+        let (json, lenient) = match first.body {
+            // Values keep the spelling of their file.
+            Body::Json(json) => (json.into_owned(), false),
+            Body::Yaml { .. } => {
+                let mut json = Vec::new();
+                first.body.write_json(limits, &mut json)?;
+                (String::from_utf8(json).map_err(|error| error.to_string())?, true)
+            }
+        };
+        let document = Document { json, lenient, more: first.more };
+        match document.root().kind() {
+            Kind::Object | Kind::Null => Ok(document),
+            kind => Err(format!("expected an object, found {kind}")),
+        }
+    }
+
+    fn root(&self) -> Raw<'_> {
+        Raw::from_checked(&self.json)
+    }
+
+    /// Returns the package, if one of the annotations that count is there.
+    fn annotations(&self) -> Result<Option<String>, String> {
+        let Some(annotations) = self.root().get("annotations").filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        if annotations.kind() != Kind::Object {
+            return Err(format!("annotations must be an object, found {}", annotations.kind()));
+        }
+        let text = |key| self.text(annotations.get(key)).ok_or_else(|| format!("annotation {key} must be a string"));
+        let (package, channels, default) = (text(PACKAGE)?, text(CHANNELS)?, text(DEFAULT_CHANNEL)?);
+        let any = !(package.is_empty() && channels.is_empty() && default.is_empty());
+        Ok(any.then_some(package))
+    }
+
+    /// Returns the list of types and values under `field`.
+    fn properties(&self, field: &str) -> Result<Vec<Property>, String> {
+        let Some(list) = self.root().get(field).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
+        if list.kind() != Kind::Array {
+            return Err(format!("{field} must be a list, found {}", list.kind()));
+        }
+        let property = |(index, item): (usize, Raw<'_>)| match item.kind() {
+            Kind::Object | Kind::Null => {
+                let kind = self.text(item.get("type"));
+                let kind = kind.ok_or_else(|| format!("{field}[{index}].type must be a string"))?;
+                Ok(Property::new(kind, item.get("value")))
+            }
+            kind => Err(format!("{field}[{index}] must be an object, found {kind}")),
+        };
+        list.items().enumerate().map(property).collect()
+    }
+
+    /// Reads a string; what is absent is empty.
+    fn text(&self, value: Option<Raw<'_>>) -> Option<String> {
+        let Some(value) = value else { return Some(String::new()) };
+        match value.kind() {
+            Kind::Null => Some(String::new()),
+            Kind::String => value.as_str().map(|text| text.into_owned()),
+            Kind::Number | Kind::Bool if self.lenient => Some(value.text().to_owned()),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use testkit::BundleDir;
+
+    use crate::testing::{lines, rendered};
+
+    const PREFIX: &str = "operators.operatorframework.io.bundle";
+
+    fn annotated(annotations: &str) -> BundleDir {
+        BundleDir::new().metadata("annotations.yaml", annotations.replace("PREFIX", PREFIX))
+    }
+
+    #[test]
+    fn the_first_file_that_says_something_counts_whatever_its_name() {
+        let late = r#"{"annotations": {"PREFIX.package.v1": "late"}, "properties": [{"type": "late"}]}"#;
+        let bundle = annotated("annotations: {PREFIX.package.v1: first}\n---\nx: y\n")
+            .metadata(".a", "annotations: {other: x}\nproperties: [{type: early, value: 1}]\n")
+            .metadata("b.json", late.replace("PREFIX", PREFIX))
+            .metadata("a.txt", "text\n")
+            .metadata("sub/a.yaml", "annotations: {}\n");
+        assert_snapshot!(lines(&bundle, &["first", "early", "late", "warning"]), @r#"
+        first foo.v1.2.3
+        early 1
+        warning: metadata/a.txt is left out: expected an object, found string
+        warning: found more than one document inside metadata/annotations.yaml, using only the first one
+        "#);
+    }
+
+    #[test]
+    fn a_file_that_names_only_channels_counts_too() {
+        let bundle = annotated("annotations: {PREFIX.channels.v1: stable}\n")
+            .metadata("b.yaml", format!("annotations: {{{PREFIX}.package.v1: late}}\n"));
+        assert_snapshot!(rendered(&bundle), @r#"package name must be set for bundle "foo.v1.2.3" (annotation operators.operatorframework.io.bundle.package.v1 in metadata/annotations.yaml)"#);
+    }
+
+    #[test]
+    fn yaml_numbers_and_booleans_do_as_strings() {
+        assert_snapshot!(lines(&annotated("annotations: {PREFIX.package.v1: 4.20}\n"), &["4"]), @"4.2 foo.v1.2.3");
+        assert_snapshot!(lines(&annotated("annotations: {PREFIX.package.v1: yes}\n"), &["true"]), @"true foo.v1.2.3");
+        assert_snapshot!(rendered(&annotated("annotations: {PREFIX.package.v1: [foo]}\n")), @"Could not find annotations file: metadata/annotations.yaml: annotation operators.operatorframework.io.bundle.package.v1 must be a string");
+        assert_snapshot!(rendered(&annotated(r#"{"annotations": {"PREFIX.package.v1": 42}}"#)), @"Could not find annotations file: metadata/annotations.yaml: annotation operators.operatorframework.io.bundle.package.v1 must be a string");
+    }
+
+    #[test]
+    fn annotations_are_needed() {
+        assert_snapshot!(rendered(&annotated("annotations: {PREFIX.mediatype.v1: registry+v1}\n")), @"Could not find annotations file");
+        assert_snapshot!(rendered(&BundleDir::new().without("metadata/annotations.yaml")), @"Could not find annotations file");
+    }
+
+    #[test]
+    fn lists_of_other_things_are_left_out_with_a_warning() {
+        let bundle = BundleDir::new()
+            .metadata("a.yaml", "properties: {}\ndependencies: [x]\n")
+            .metadata("b.yaml", "properties: [{type: [x], value: 1}]\n");
+        assert_snapshot!(lines(&bundle, &["warning"]), @r#"
+        warning: metadata/a.yaml: dependencies[0] must be an object, found string
+        warning: metadata/a.yaml: properties must be a list, found object
+        warning: metadata/b.yaml: properties[0].type must be a string
+        "#);
+    }
+}

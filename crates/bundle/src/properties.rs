@@ -1,0 +1,277 @@
+//! The properties of a bundle: given, derived and required.
+
+use std::collections::BTreeSet;
+
+use fbc::json::{Kind, Path, Raw, write_str};
+use fbc::property;
+
+use crate::apis::ApiKey;
+
+/// A property whose value is JSON text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Property {
+    pub(crate) kind: String,
+    /// The value in the spelling of its file; empty when there is none.
+    pub(crate) value: String,
+}
+
+impl Property {
+    pub(crate) fn new(kind: impl Into<String>, value: Option<Raw<'_>>) -> Property {
+        Property { kind: kind.into(), value: value.map(Raw::text).unwrap_or_default().to_owned() }
+    }
+
+    /// Makes a property whose value has these fields in this order.
+    fn made(kind: &str, fields: &[(&str, &str)]) -> Property {
+        let mut value = Vec::new();
+        for (i, (name, text)) in fields.iter().enumerate() {
+            value.push(if i == 0 { b'{' } else { b',' });
+            write_str(&mut value, name);
+            value.push(b':');
+            write_str(&mut value, text);
+        }
+        value.push(b'}');
+        Property { kind: kind.to_owned(), value: String::from_utf8_lossy(&value).into_owned() }
+    }
+}
+
+/// Properties, or dependencies of the same form, from one file.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    pub(crate) file: String,
+    pub(crate) properties: Vec<Property>,
+}
+
+/// A property that does not fit its type.
+#[derive(Debug)]
+pub(crate) struct Unfit {
+    pub(crate) file: String,
+    pub(crate) message: String,
+}
+
+/// What the `olm.package` property of a bundle says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) release: String,
+}
+
+impl Package {
+    fn read(value: Raw<'_>) -> Package {
+        let [name, version, release] = fields(value, ["packageName", "version", "release"]);
+        Package { name, version, release }
+    }
+
+    fn property(&self) -> Property {
+        let fields = [("packageName", &*self.name), ("version", &*self.version), ("release", &*self.release)];
+        let length = if self.release.is_empty() { 2 } else { 3 };
+        Property::made(property::PACKAGE, &fields[..length])
+    }
+}
+
+/// Where the properties of a bundle come from.
+pub(crate) struct Sources<'a> {
+    /// Those in `metadata/`.
+    pub(crate) given: Listed,
+    /// The package as the annotations and the CSV have it.
+    pub(crate) package: Package,
+    /// Those in an annotation of the CSV.
+    pub(crate) annotated: Listed,
+    /// The APIs that the bundle provides.
+    pub(crate) provided: &'a BTreeSet<ApiKey>,
+    /// The APIs that the bundle needs.
+    pub(crate) required: &'a [ApiKey],
+    /// What the bundle depends on, as in `metadata/`.
+    pub(crate) dependencies: &'a Listed,
+}
+
+/// Returns the properties of a bundle in order of type and value, and its package.
+///
+/// Of several packages the last counts; APIs are sets.
+pub(crate) fn collect(sources: Sources<'_>) -> Result<(Vec<Property>, Package), Unfit> {
+    let mut package = sources.package;
+    let Sources { given, annotated, dependencies, .. } = sources;
+    let derived = Listed { file: annotated.file.clone(), properties: vec![package.property()] };
+    let mut seen = BTreeSet::new();
+    let mut properties = Vec::new();
+    let mut provided: BTreeSet<Gvk> = sources.provided.iter().map(Gvk::of).collect();
+    let mut required: BTreeSet<Gvk> = sources.required.iter().map(Gvk::of).collect();
+    for Listed { file, properties: listed } in [given, derived, annotated] {
+        for listed in listed {
+            if seen.contains(&listed) {
+                continue;
+            }
+            let value = || typed(&file, seen.len(), &listed);
+            match &*listed.kind {
+                property::GVK => drop(provided.insert(Gvk::read(value()?))),
+                property::PACKAGE => package = Package::read(value()?),
+                _ => properties.push(listed.clone()),
+            }
+            seen.insert(listed);
+        }
+    }
+    for (index, dependency) in dependencies.properties.iter().enumerate() {
+        let value = || typed(&dependencies.file, index, dependency);
+        match &*dependency.kind {
+            property::GVK => drop(required.insert(Gvk::read(value()?))),
+            property::PACKAGE => {
+                let [name, range] = fields(value()?, ["packageName", "version"]);
+                let fields = [("packageName", &*name), ("versionRange", &*range)];
+                properties.push(Property::made(property::PACKAGE_REQUIRED, &fields));
+            }
+            _ => properties.push(dependency.clone()),
+        }
+    }
+    properties.push(package.property());
+    properties.extend(provided.iter().map(|gvk| gvk.property(property::GVK)));
+    properties.extend(required.iter().map(|gvk| gvk.property(property::GVK_REQUIRED)));
+    properties.sort();
+    Ok((properties, package))
+}
+
+/// Returns the properties in the `olm.properties` annotation of a CSV.
+pub(crate) fn annotated(annotation: &str, max_depth: usize) -> Result<Vec<Property>, String> {
+    let list = Raw::parse(annotation, max_depth).map_err(|error| error.to_string())?;
+    let expected = |what, found| format!("expected {what}, found {found}");
+    let property = |item: Raw<'_>| {
+        let kind = item.get("type").filter(|kind| !kind.is_null());
+        match (item.kind(), kind.map(|kind| (kind.kind(), kind.as_str()))) {
+            (Kind::Object | Kind::Null, None) => Ok(Property::new("", item.get("value"))),
+            (Kind::Object, Some((_, Some(kind)))) => Ok(Property::new(kind, item.get("value"))),
+            (Kind::Object, Some((found, None))) => Err(expected("a string as type", found)),
+            (found, _) => Err(expected("an object", found)),
+        }
+    };
+    match list.kind() {
+        Kind::Array => list.items().map(property).collect(),
+        Kind::Null => Ok(Vec::new()),
+        found => Err(expected("a list", found)),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Gvk {
+    group: String,
+    kind: String,
+    version: String,
+}
+
+impl Gvk {
+    fn of(key: &ApiKey) -> Gvk {
+        Gvk { group: key.group.clone(), kind: key.kind.clone(), version: key.version.clone() }
+    }
+
+    fn read(value: Raw<'_>) -> Gvk {
+        let [group, kind, version] = fields(value, ["group", "kind", "version"]);
+        Gvk { group, kind, version }
+    }
+
+    fn property(&self, kind: &str) -> Property {
+        Property::made(kind, &[("group", &self.group), ("kind", &self.kind), ("version", &self.version)])
+    }
+}
+
+/// Returns the value of a property of a known type, once it is known to fit the type.
+fn typed<'a>(file: &str, index: usize, property: &'a Property) -> Result<Raw<'a>, Unfit> {
+    let value = Raw::from_checked(&property.value);
+    let fits = if property.value.is_empty() {
+        Err("value is missing".to_owned())
+    } else {
+        property::shape(&property.kind).check(value, &Path::default()).map_err(|mismatch| mismatch.to_string())
+    };
+    fits.map_err(|message| Unfit {
+        file: file.to_owned(),
+        message: format!("parse property[{index}] of type \"{}\": {message}", property.kind),
+    })?;
+    Ok(value)
+}
+
+/// Returns string fields of an object; those that are absent are empty.
+fn fields<const N: usize>(value: Raw<'_>, names: [&str; N]) -> [String; N] {
+    names.map(|name| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use testkit::BundleDir;
+
+    use crate::testing::{lines, rendered};
+
+    fn annotation(properties: &str) -> BundleDir {
+        let csv = format!(
+            "kind: ClusterServiceVersion\nmetadata: {{name: foo, annotations: {{olm.properties: '{properties}'}}}}\nspec: {{}}"
+        );
+        BundleDir::new().manifest("csv.yaml", csv)
+    }
+
+    #[test]
+    fn properties_of_all_sources_are_sorted_by_type_and_value() {
+        let bundle = BundleDir::new()
+            .metadata(
+                "properties.yaml",
+                "properties:
+- {type: z, value: {b: <1>, a: 1.50}}
+- {type: z, value: {a: 1.5, b: <1>}}
+- {type: olm.gvk, value: {group: g, version: v, kind: K, extra: dropped}}
+- {type: olm.gvk, value: {group: example.com, version: v1, kind: Foo}}
+- {type: olm.package, value: {packageName: loses, version: 9.9.9}}
+- {type: none}
+",
+            )
+            .metadata(
+                "dependencies.json",
+                r#"{"dependencies":[
+                    {"type":"olm.package","value":{"packageName":"bar","version":">=1.0.0 <2.0.0"}},
+                    {"type":"olm.gvk","value":{"group":"b.example.com","kind":"Bar","version":"v1"}},
+                    {"type":"olm.constraint","value":{"z": 1,  "a":"<"}},
+                    {"type":"z","value":{ "x":1}}]}"#,
+            );
+        assert_snapshot!(lines(&bundle, &["olm", "z", "none"]), @r#"
+        none null
+        olm.constraint {"z":1,"a":"<"}
+        olm.gvk {"group":"example.com","kind":"Foo","version":"v1"}
+        olm.gvk {"group":"g","kind":"K","version":"v"}
+        olm.gvk.required {"group":"b.example.com","kind":"Bar","version":"v1"}
+        olm.package {"packageName":"foo","version":"1.2.3"}
+        olm.package.required {"packageName":"bar","versionRange":">=1.0.0 <2.0.0"}
+        z {"x":1}
+        z {"a":1.5,"b":"\u003c1\u003e"}
+        "#);
+    }
+
+    #[test]
+    fn the_annotation_keeps_its_spelling_and_its_package_wins() {
+        let bundle = annotation(
+            r#"[{"type":"custom","value":{"z":1.0,"a":"<\u003c"}},{"type":"olm.package","value":{"packageName":"bar","version":"9"}},null]"#,
+        );
+        assert_snapshot!(lines(&bundle, &["custom", "olm", " "]), @r#"
+         null
+        custom {"z":1.0,"a":"<\u003c"}
+        olm.gvk {"group":"example.com","kind":"Foo","version":"v1"}
+        olm.package {"packageName":"bar","version":"9"}
+        "#);
+    }
+
+    #[test]
+    fn an_annotation_that_is_no_list_of_properties_is_ignored() {
+        for (text, reason) in [
+            ("not json", "invalid character"),
+            ("{}", "expected a list"),
+            ("[1]", "expected an object"),
+            (r#"[{"type":1}]"#, "expected a string"),
+        ] {
+            let shown = lines(&annotation(text), &["warning"]);
+            assert!(shown.contains("csv.yaml: annotation olm.properties is ignored: "), "{shown}");
+            assert!(shown.contains(reason), "{shown}");
+        }
+    }
+
+    #[test]
+    fn values_of_known_types_must_fit_them() {
+        let given = |list: &str| BundleDir::new().metadata("x.yaml", list);
+        assert_snapshot!(rendered(&given("properties: [{type: a, value: 1}, {type: olm.gvk, value: bar}]")), @r#"get properties for bundle "foo.v1.2.3": parse property[1] of type "olm.gvk": json: cannot unmarshal string into value of type object (metadata/x.yaml)"#);
+        assert_snapshot!(rendered(&given("properties: [{type: olm.package}]")), @r#"get properties for bundle "foo.v1.2.3": parse property[0] of type "olm.package": value is missing (metadata/x.yaml)"#);
+        assert_snapshot!(rendered(&given("dependencies: [{type: olm.package, value: {version: 1.0}}]")), @r#"get properties for bundle "foo.v1.2.3": parse property[0] of type "olm.package": json: cannot unmarshal number into field "version" of type string (metadata/x.yaml)"#);
+    }
+}

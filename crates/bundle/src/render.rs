@@ -1,0 +1,328 @@
+//! From a bundle directory to an `olm.bundle` blob.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::path::Path;
+
+use fbc::json::{Layout, Raw, write_as_written, write_str};
+use fbc::{Limits, base64, blob, csv_metadata, property};
+
+use crate::apis;
+use crate::csv::Csv;
+use crate::document;
+use crate::error::Error;
+use crate::images::{self, RelatedImage};
+use crate::manifests::Manifests;
+use crate::metadata::Metadata;
+use crate::properties::{self, Listed, Package, Property, Sources, Unfit};
+use crate::template::ImageTemplate;
+
+/// The annotation of a CSV that holds further properties.
+const PROPERTIES: &str = "olm.properties";
+
+/// How a bundle is rendered.
+#[derive(Debug)]
+pub struct Options<'a> {
+    /// The reference of the image that the bundle was unpacked from; empty for a plain directory.
+    pub image: &'a str,
+    /// Makes the reference of a bundle that comes without one.
+    pub image_template: Option<&'a ImageTemplate>,
+    /// Whether bundles with an image hold what consoles show of the CSV in place of all objects.
+    pub migrate: bool,
+    /// How much is accepted.
+    pub limits: Limits,
+}
+
+/// A bundle as an entry of a catalog.
+#[derive(Debug)]
+pub struct Rendered {
+    /// The name of the bundle.
+    pub name: String,
+    /// The package it belongs to.
+    pub package: String,
+    /// The `olm.bundle` blob as compact JSON, properties and images in printing order.
+    pub json: String,
+    /// What was passed over and looks like a mistake.
+    pub warnings: Vec<String>,
+}
+
+/// Renders the bundle in `dir`.
+///
+/// # Errors
+/// Fails if the directory cannot be read or is no bundle, see [`Error`].
+pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
+    let limits = &options.limits;
+    let mut warnings = Vec::new();
+    let manifests = Manifests::read(&dir.join("manifests"), limits, &mut warnings)?;
+    let file = || manifests.csv_file.clone();
+    let csv = Csv::read(manifests.csv()).map_err(|mismatch| Error::Csv { file: file(), mismatch })?;
+    let name = || csv.name.clone();
+    let provided = apis::provided(&manifests.defined, &csv).map_err(|message| Error::ProvidedApis {
+        bundle: name(),
+        file: file(),
+        message,
+    })?;
+
+    let metadata = Metadata::read(&dir.join("metadata"), limits, &mut warnings)?;
+    if metadata.package.is_empty() {
+        return Err(Error::NoPackage { bundle: name(), file: metadata.annotations_file });
+    }
+    let derive = |message: String| Error::Derive { file: file(), message };
+    let package = Package {
+        name: metadata.package.clone(),
+        version: csv.version().map_err(|mismatch| derive(mismatch.to_string()))?,
+        release: csv.release().map_err(|message| derive(message.to_owned()))?,
+    };
+    let annotated = match csv.annotation(PROPERTIES).map(|text| properties::annotated(&text, limits.depth)) {
+        None => Vec::new(),
+        Some(Ok(properties)) => properties,
+        Some(Err(reason)) => {
+            warnings.push(format!("{}: annotation {PROPERTIES} is ignored: {reason}", file()));
+            Vec::new()
+        }
+    };
+    let required =
+        apis::required(&csv).map_err(|message| Error::Properties { bundle: name(), file: file(), message })?;
+    let (mut properties, package) = properties::collect(Sources {
+        given: metadata.properties,
+        package,
+        annotated: Listed { file: file(), properties: annotated },
+        provided: &provided,
+        required: &required,
+        dependencies: &metadata.dependencies,
+    })
+    .map_err(|Unfit { file, message }| Error::Properties { bundle: name(), file, message })?;
+
+    let image = match options.image_template {
+        Some(template) if options.image.is_empty() => template.fill(&package.name, &csv.name, &package.version),
+        _ => options.image.to_owned(),
+    };
+    let related = images::related(&csv, &image).map_err(|mismatch| Error::RelatedImages {
+        bundle: name(),
+        file: file(),
+        mismatch,
+    })?;
+    let migrated = properties.iter().any(|listed| listed.kind == property::CSV_METADATA);
+    let console =
+        (options.migrate && !image.is_empty() && !migrated).then(|| console_metadata(&manifests)).transpose()?;
+
+    let Csv { name, .. } = csv;
+    let late = match console {
+        Some(console) => {
+            properties.retain(|listed| listed.kind != property::BUNDLE_OBJECT);
+            vec![(property::CSV_METADATA, Value::Text(console))]
+        }
+        None => late(&mut properties, manifests.into_objects()),
+    };
+    let json = write(&name, &metadata.package, &image, properties, late, &related);
+    Ok(Rendered { name, package: metadata.package, json, warnings })
+}
+
+/// Returns the value of the property that tells consoles about a bundle.
+fn console_metadata(manifests: &Manifests) -> Result<String, Error> {
+    let mut value = Vec::new();
+    csv_metadata::from_csv(manifests.csv(), &mut value)
+        .map_err(|message| Error::Migrate { file: manifests.csv_file.clone(), message })?;
+    Ok(document::into_text(value))
+}
+
+/// The value of a property.
+#[derive(Debug)]
+enum Value {
+    /// JSON in the spelling of its source; empty when there is none.
+    Text(String),
+    /// The JSON of an object, which becomes `{"data":"..."}` with the object in base64.
+    Object(String),
+}
+
+impl Value {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Value::Text(text) if text.is_empty() => out.extend_from_slice(b"null"),
+            Value::Text(text) => write_as_written(Raw::from_checked(text), Layout::Compact, 0, out),
+            Value::Object(object) => {
+                out.extend_from_slice(b"{\"data\":\"");
+                base64::encode(object.as_bytes(), out);
+                out.extend_from_slice(b"\"}");
+            }
+        }
+    }
+
+    /// Orders values by the bytes of their text.
+    fn order(&self, other: &Value) -> Ordering {
+        match (self, other) {
+            (Value::Object(a), Value::Object(b)) => order_in_base64(a.as_bytes(), b.as_bytes()),
+            (Value::Text(a), Value::Text(b)) => a.cmp(b),
+            (Value::Text(text), object @ Value::Object(_)) => text.as_bytes().cmp(&object.written()),
+            (object @ Value::Object(_), Value::Text(text)) => object.written()[..].cmp(text.as_bytes()),
+        }
+    }
+
+    fn written(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+}
+
+/// Orders two texts as their base64 texts are ordered, encoding no more than the difference.
+fn order_in_base64(a: &[u8], b: &[u8]) -> Ordering {
+    // Objects of one kind have much in common: compare by chunks first.
+    const CHUNK: usize = 240;
+    let chunks = a.chunks(CHUNK).zip(b.chunks(CHUNK)).take_while(|(a, b)| a == b).map(|(chunk, _)| chunk.len());
+    let common = chunks.sum::<usize>();
+    let common = common + a[common..].iter().zip(&b[common..]).take_while(|(a, b)| a == b).count();
+    let group = common / 3 * 3;
+    let encoded = |bytes: &[u8]| {
+        let mut out = Vec::new();
+        base64::encode(&bytes[group..bytes.len().min(group + 3)], &mut out);
+        out
+    };
+    encoded(a).cmp(&encoded(b))
+}
+
+/// Takes the properties that come last in a bundle out of `properties` and returns them in
+/// order, the objects of the bundle among them.
+fn late(properties: &mut Vec<Property>, objects: Vec<String>) -> Vec<(&'static str, Value)> {
+    let mut take = |kind: &'static str| -> Vec<(&'static str, Value)> {
+        properties.extract_if(.., |listed| listed.kind == kind).map(|late| (kind, Value::Text(late.value))).collect()
+    };
+    let (mut late, metadata) = (take(property::BUNDLE_OBJECT), take(property::CSV_METADATA));
+    late.extend(objects.into_iter().map(|object| (property::BUNDLE_OBJECT, Value::Object(object))));
+    late.sort_by(|(_, a), (_, b)| a.order(b));
+    late.extend(metadata);
+    late
+}
+
+/// Writes an `olm.bundle` blob.
+fn write(
+    name: &str,
+    package: &str,
+    image: &str,
+    properties: Vec<Property>,
+    late: Vec<(&'static str, Value)>,
+    related: &[RelatedImage],
+) -> String {
+    let size = |(_, Value::Text(text) | Value::Object(text)): &(_, Value)| text.len() / 3 * 4 + 64;
+    let mut out = Vec::with_capacity(late.iter().map(size).sum::<usize>() + 4096);
+    let mut text = |key: &str, value: &str| {
+        out.extend_from_slice(key.as_bytes());
+        write_str(&mut out, value);
+    };
+    text("{\"schema\":", blob::BUNDLE);
+    text(",\"name\":", name);
+    text(",\"package\":", package);
+    text(",\"image\":", image);
+    let mut separator = ",\"properties\":[";
+    let early = properties.into_iter().map(|early| (Cow::Owned(early.kind), Value::Text(early.value)));
+    // Each value is dropped once it is written, so that large bundles are in memory hardly more than once.
+    for (kind, value) in early.chain(late.into_iter().map(|(kind, value)| (Cow::Borrowed(kind), value))) {
+        out.extend_from_slice(separator.as_bytes());
+        out.extend_from_slice(b"{\"type\":");
+        write_str(&mut out, &kind);
+        out.extend_from_slice(b",\"value\":");
+        value.write(&mut out);
+        out.push(b'}');
+        separator = ",";
+    }
+    out.extend_from_slice(b"],\"relatedImages\":[");
+    for (i, RelatedImage { name, image }) in related.iter().enumerate() {
+        out.extend_from_slice(if i == 0 { b"{\"name\":" } else { b",{\"name\":" });
+        write_str(&mut out, name);
+        out.extend_from_slice(b",\"image\":");
+        write_str(&mut out, image);
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+    document::into_text(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use testkit::BundleDir;
+
+    use super::*;
+    use crate::testing::{lines, rendered, templated};
+
+    #[test]
+    fn a_small_bundle_becomes_a_blob() {
+        assert_snapshot!(rendered(&BundleDir::new()), @r#"
+        foo foo.v1.2.3
+        olm.gvk {"group":"example.com","kind":"Foo","version":"v1"}
+        olm.package {"packageName":"foo","version":"1.2.3"}
+        object {"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","names":{"kind":"Foo","plural":"foos"},"scope":"Namespaced","versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"object"}},"served":true,"storage":true}]}}
+        object {"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"foo.v1.2.3"},"spec":{"version":"1.2.3"}}
+        "#);
+    }
+
+    #[test]
+    fn objects_come_last_in_the_order_of_their_base64() {
+        let given = r#"{"properties":[{"type":"olm.bundle.object","value":{"data":"e30="}},{"type":"zz","value":1},
+            {"type":"olm.csv.metadata","value":{}},{"type":"olm.bundle.object","value":{ "data":"e30="}}]}"#;
+        let bundle = BundleDir::new().metadata("p.json", given).manifest("a.yaml", "kind: A\n");
+        assert_snapshot!(lines(&bundle, &["object", "olm.csv", "zz"]), @r#"
+        zz 1
+        object {}
+        object {}
+        object {"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com"},"spec":{"group":"example.com","names":{"kind":"Foo","plural":"foos"},"scope":"Namespaced","versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"object"}},"served":true,"storage":true}]}}
+        object {"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"foo.v1.2.3"},"spec":{"version":"1.2.3"}}
+        object {"kind":"A"}
+        olm.csv.metadata {}
+        "#);
+    }
+
+    #[test]
+    fn a_template_names_the_image_after_the_package_that_wins() {
+        let bundle = BundleDir::new()
+            .metadata("p.yaml", "properties: [{type: olm.package, value: {packageName: loses, version: 9.9.9}}]\n");
+        assert_snapshot!(templated(&bundle, "r/{{.Package}}/{{.Name}}:{{.Version}}", false).lines().next().unwrap(), @"foo foo.v1.2.3 r/foo/foo.v1.2.3:1.2.3");
+    }
+
+    #[test]
+    fn migration_puts_metadata_in_the_place_of_objects() {
+        let bundle = BundleDir::new().csv_spec("  displayName: Foo <3\n");
+        assert_snapshot!(templated(&bundle, "r/foo", true), @r#"
+        foo foo.v1.2.3 r/foo
+        olm.gvk {"group":"example.com","kind":"Foo","version":"v1"}
+        olm.package {"packageName":"foo","version":"1.2.3"}
+        olm.csv.metadata {"apiServiceDefinitions":{},"crdDescriptions":{},"displayName":"Foo <3","provider":{}}
+        image r/foo
+        "#);
+        let objects = |shown: String| shown.lines().filter(|line| line.starts_with("object")).count();
+        assert_eq!(objects(templated(&bundle, "", true)), 2, "without an image nothing changes");
+        let bundle = bundle.metadata("p.yaml", "properties: [{type: olm.csv.metadata, value: {}}]\n");
+        assert_eq!(objects(templated(&bundle, "r/foo", true)), 2, "what is migrated stays as it is");
+    }
+
+    #[test]
+    fn migration_needs_a_version() {
+        let bundle = BundleDir::new().manifest("csv.yaml", "kind: ClusterServiceVersion\nspec: {version: one}\n");
+        assert_snapshot!(templated(&bundle, "r/foo", true), @r#"migrate: Invalid character(s) found in major number "0one" (manifests/csv.yaml)"#);
+    }
+
+    #[test]
+    fn a_bundle_without_package_is_refused() {
+        let annotations = "annotations: {operators.operatorframework.io.bundle.channels.v1: stable}\n";
+        assert_snapshot!(rendered(&BundleDir::new().metadata("annotations.yaml", annotations)), @r#"package name must be set for bundle "foo.v1.2.3" (annotation operators.operatorframework.io.bundle.package.v1 in metadata/annotations.yaml)"#);
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_is_named() {
+        let bundle = BundleDir::empty();
+        std::fs::remove_dir(bundle.path().join("manifests")).unwrap();
+        assert_snapshot!(rendered(&bundle), @"BUNDLE/manifests: No such file or directory (os error 2)");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn texts_are_ordered_as_their_base64_is(
+            same in "[a-c]{0,500}", a in "[a-z]{0,3}[0-9é]{0,7}", b in "[a-z]{0,3}[0-9é]{0,7}",
+        ) {
+            let (a, b) = (format!("{same}{a}"), format!("{same}{b}"));
+            let encoded = |text: &str| Value::Object(text.to_owned()).written();
+            let expected = encoded(&a).cmp(&encoded(&b));
+            proptest::prop_assert_eq!(order_in_base64(a.as_bytes(), b.as_bytes()), expected);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Names of bundle images, made from a template.
+
+/// A template for the image references of bundles, such as `quay.io/me/{{.Package}}:v{{.Version}}`.
+///
+/// Of the templates that the existing tool takes this is the part that fits the purpose: text,
+/// the fields `.Package`, `.Name` and `.Version`, comments, and the markers `{{-` and `-}}` that
+/// take white space away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageTemplate {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Field(Field),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Package,
+    Name,
+    Version,
+}
+
+/// Says why text is no template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid image reference template: {message}")]
+pub struct TemplateError {
+    message: String,
+}
+
+impl ImageTemplate {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// Fails if braces do not match, or hold something else than a field or a comment.
+    pub fn parse(text: &str) -> Result<ImageTemplate, TemplateError> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        let mut trim_next = false;
+        loop {
+            let (before, action) = match rest.split_once("{{") {
+                None => (rest, None),
+                Some((before, action)) => (before, Some(action)),
+            };
+            let action = action.map(Action::read).transpose()?;
+            let mut before = if trim_next { before.trim_start_matches(SPACE) } else { before };
+            if action.as_ref().is_some_and(|action| action.trim_before) {
+                before = before.trim_end_matches(SPACE);
+            }
+            if !before.is_empty() {
+                parts.push(Part::Text(before.to_owned()));
+            }
+            let Some(action) = action else { return Ok(ImageTemplate { parts }) };
+            parts.extend(action.field.map(Part::Field));
+            trim_next = action.trim_after;
+            rest = action.rest;
+        }
+    }
+
+    /// Fills the template in.
+    pub(crate) fn fill(&self, package: &str, name: &str, version: &str) -> String {
+        let part = |part: &Part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Field(Field::Package) => package.to_owned(),
+            Part::Field(Field::Name) => name.to_owned(),
+            Part::Field(Field::Version) => version.to_owned(),
+        };
+        self.parts.iter().map(part).collect()
+    }
+}
+
+/// White space as templates know it.
+const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// What stands between `{{` and `}}`, and what follows.
+struct Action<'a> {
+    field: Option<Field>,
+    trim_before: bool,
+    trim_after: bool,
+    rest: &'a str,
+}
+
+impl Action<'_> {
+    /// Reads an action from the text behind its opening braces.
+    fn read(text: &str) -> Result<Action<'_>, TemplateError> {
+        let fail = |message: String| Err(TemplateError { message });
+        let Some((inside, rest)) = text.split_once("}}") else {
+            return fail(format!("unclosed action {:?}", format!("{{{{{text}")));
+        };
+        // A minus trims only when a space keeps it apart from what it could be the sign of.
+        let opened = inside.strip_prefix('-').filter(|rest| rest.starts_with(SPACE));
+        let closed = opened.unwrap_or(inside).strip_suffix('-').filter(|rest| rest.ends_with(SPACE));
+        let word = closed.or(opened).unwrap_or(inside).trim_matches(SPACE);
+        let field = match word {
+            ".Package" => Some(Field::Package),
+            ".Name" => Some(Field::Name),
+            ".Version" => Some(Field::Version),
+            "" => return fail("missing value for command".into()),
+            comment if comment.starts_with("/*") && comment.ends_with("*/") && comment.len() >= 4 => None,
+            other => {
+                return match other.strip_prefix('.') {
+                    Some(field) if field.chars().all(|c| c.is_alphanumeric() || c == '_') => {
+                        fail(format!("can't evaluate field {field}, expected one of .Package, .Name and .Version"))
+                    }
+                    _ => fail(format!("unexpected {other:?}, expected one of .Package, .Name and .Version")),
+                };
+            }
+        };
+        Ok(Action { field, trim_before: opened.is_some(), trim_after: closed.is_some(), rest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(template: &str) -> String {
+        match ImageTemplate::parse(template) {
+            Ok(template) => template.fill("p", "p.v1", "1"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn fields_are_filled_in() {
+        assert_eq!(filled("r/{{.Package}}/{{ .Name }}:v{{\t.Version\n}}"), "r/p/p.v1:v1");
+        assert_eq!(filled("constant"), "constant");
+        assert_eq!(filled("a {{- .Name -}} b{{- /* nothing */ -}} c"), "ap.v1bc");
+        assert_eq!(filled("{{.Name}}}}{"), "p.v1}}{");
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_is_named() {
+        insta::assert_snapshot!(filled("r/{{.Package"), @r#"invalid image reference template: unclosed action "{{.Package""#);
+        insta::assert_snapshot!(filled("r/{{.Nope}}"), @"invalid image reference template: can't evaluate field Nope, expected one of .Package, .Name and .Version");
+        insta::assert_snapshot!(filled("{{ }}"), @"invalid image reference template: missing value for command");
+        insta::assert_snapshot!(filled("{{printf .Name}}"), @r#"invalid image reference template: unexpected "printf .Name", expected one of .Package, .Name and .Version"#);
+        insta::assert_snapshot!(filled("{{-.Name}}"), @r#"invalid image reference template: unexpected "-.Name", expected one of .Package, .Name and .Version"#);
+    }
+}

@@ -1,0 +1,62 @@
+//! What the tests of this crate share: the one place that knows how bundles are rendered.
+
+use fbc::json::Raw;
+use fbc::{Limits, base64, property};
+use testkit::BundleDir;
+
+use crate::{ImageTemplate, Options, render};
+
+pub(crate) const OPTIONS: Options<'static> = Options {
+    image: "",
+    image_template: None,
+    migrate: false,
+    limits: Limits { file_size: 1 << 20, blob_size: 1 << 20, depth: 50, documents: 100, yaml_nodes: 10_000, files: 20 },
+};
+
+/// Renders a bundle and shows its properties, one a line with objects decoded, its images and
+/// the warnings; or the error.
+pub(crate) fn rendered(bundle: &BundleDir) -> String {
+    rendered_with(bundle, &OPTIONS)
+}
+
+/// Renders a bundle with an image reference made by `template`.
+pub(crate) fn templated(bundle: &BundleDir, template: &str, migrate: bool) -> String {
+    match ImageTemplate::parse(template) {
+        Ok(template) => rendered_with(bundle, &Options { image_template: Some(&template), migrate, ..OPTIONS }),
+        Err(error) => error.to_string(),
+    }
+}
+
+pub(crate) fn rendered_with(bundle: &BundleDir, options: &Options<'_>) -> String {
+    let rendered = match render(bundle.path(), options) {
+        Ok(rendered) => rendered,
+        Err(error) => return error.to_string().replace(&bundle.path().display().to_string(), "BUNDLE"),
+    };
+    let blob = Raw::parse(&rendered.json, 100).expect("valid JSON");
+    let field = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
+    assert_eq!((field(blob, "schema"), field(blob, "name")), ("olm.bundle".to_owned(), rendered.name.clone()));
+    assert_eq!(field(blob, "package"), rendered.package);
+    let mut lines = vec![format!("{} {} {}", rendered.package, rendered.name, field(blob, "image"))];
+    for (kind, value) in property::of(blob) {
+        let value = value.expect("a value");
+        lines.push(match &*kind {
+            property::BUNDLE_OBJECT if value.get("data").is_some() => {
+                let object = base64::decode(&field(value, "data")).expect("base64");
+                format!("object {}", String::from_utf8(object).expect("text"))
+            }
+            kind => format!("{kind} {}", value.text()),
+        });
+    }
+    for image in blob.get("relatedImages").into_iter().flat_map(Raw::items) {
+        lines.push(format!("image {} {}", field(image, "image"), field(image, "name")));
+    }
+    lines.extend(rendered.warnings.into_iter().map(|warning| format!("warning: {warning}")));
+    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
+}
+
+/// Renders a bundle and shows only what starts with one of `words`.
+pub(crate) fn lines(bundle: &BundleDir, words: &[&str]) -> String {
+    let rendered = rendered(bundle);
+    let wanted = |line: &&str| words.iter().any(|word| line.starts_with(word));
+    rendered.lines().filter(wanted).collect::<Vec<_>>().join("\n")
+}
