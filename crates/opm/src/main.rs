@@ -1,3 +1,32 @@
-//! The `opm` command.
+//! The `opm` command: arguments in, answers out.
+//!
+//! `cli` knows what can be typed, `commands` has a file for each command, `source` turns what
+//! the user names into catalogs, `printer`, `report` and `progress` talk to the terminal, and
+//! `exit` decides how the process ends. Nothing else prints.
 
-fn main() {}
+mod cli;
+mod commands;
+mod exit;
+mod limits;
+mod personality;
+mod printer;
+mod progress;
+mod report;
+mod sarif;
+mod source;
+mod table;
+
+use std::process::ExitCode;
+
+/// Values nest up to [`fbc::limits::MAX_DEPTH`] levels, and walking them uses the stack.
+const STACK_SIZE: usize = 16 << 20;
+
+fn main() -> ExitCode {
+    let mut printer = printer::Printer::new();
+    let threads = rayon::ThreadPoolBuilder::new().stack_size(STACK_SIZE).build_global();
+    let outcome = match threads {
+        Ok(()) => personality::run(&mut printer),
+        Err(error) => Err(exit::Failure::message(format!("starting threads: {error}"))),
+    };
+    exit::end(outcome, &mut printer)
+}

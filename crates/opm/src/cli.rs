@@ -1,0 +1,152 @@
+//! What can be typed.
+
+use std::ffi::OsString;
+
+use clap::builder::{TypedValueParser, ValueParser};
+use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::commands::{completion, convert_template, generate, graph, init, list, migrate, render, validate, version};
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+
+/// Set to anything true, help shows commands and flags that may still change.
+const HELP_ALPHA: &str = "HELP_ALPHA";
+
+#[derive(Parser)]
+#[command(
+    name = "opm",
+    about = "Author, check and package catalogs of operators",
+    long_about = "Author, check and package catalogs of operators.\n\n\
+        A catalog is a directory of JSON and YAML files that tells the Operator Lifecycle Manager which \
+        operators exist, in which versions and channels, and how to upgrade between them.",
+    after_help = "Run 'opm COMMAND --help' for the flags of a command and examples.\n\
+        Set HELP_ALPHA=true to see commands and flags that may still change.",
+    disable_help_subcommand = false,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct Opm {
+    #[command(subcommand)]
+    command: OpmCommand,
+}
+
+#[derive(Subcommand)]
+enum OpmCommand {
+    Render(render::RenderArgs),
+    Validate(validate::ValidateArgs),
+    Init(init::InitArgs),
+    List(list::ListArgs),
+    Generate(generate::GenerateArgs),
+    Migrate(migrate::MigrateArgs),
+    Alpha(AlphaArgs),
+    Completion(completion::CompletionArgs),
+    Version(version::VersionArgs),
+}
+
+/// Commands that may still change
+#[derive(clap::Args)]
+#[command(hide = true, subcommand_required = true, arg_required_else_help = true)]
+struct AlphaArgs {
+    #[command(subcommand)]
+    command: AlphaCommand,
+}
+
+#[derive(Subcommand)]
+enum AlphaCommand {
+    List(list::AlphaListArgs),
+    RenderGraph(graph::GraphArgs),
+    ConvertTemplate(convert_template::ConvertArgs),
+    Generate(generate::AlphaGenerateArgs),
+}
+
+/// Parses the command line and runs the command.
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) if error.use_stderr() => return Err(Failure::Usage(error.render().ansi_if(printer.colour))),
+        Err(help) => {
+            write!(printer.data(), "{}", help.render())?;
+            return Ok(());
+        }
+    };
+    let opm = Opm::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
+    match &opm.command {
+        OpmCommand::Render(args) => render::run(args, printer),
+        OpmCommand::Validate(args) => validate::run(args, printer),
+        OpmCommand::Init(args) => init::run(args, printer),
+        OpmCommand::List(args) => list::run(args, printer),
+        OpmCommand::Generate(args) => generate::run(args, printer),
+        OpmCommand::Migrate(args) => migrate::run(args, printer),
+        OpmCommand::Completion(args) => completion::run(args, printer),
+        OpmCommand::Version(args) => version::run(args, printer),
+        OpmCommand::Alpha(alpha) => match &alpha.command {
+            AlphaCommand::List(args) => list::run_alpha(args, printer),
+            AlphaCommand::RenderGraph(args) => graph::run(args, printer),
+            AlphaCommand::ConvertTemplate(args) => convert_template::run(args, printer),
+            AlphaCommand::Generate(args) => generate::run_alpha(args, printer),
+        },
+    }
+}
+
+/// Returns the whole command line as clap knows it.
+pub(crate) fn command() -> Command {
+    let mut command = go_conventions(Opm::command());
+    if std::env::var(HELP_ALPHA).is_ok_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"))
+    {
+        command = show_alpha(command);
+    }
+    command
+}
+
+/// Lets switches be written as users of Go programs write them: `--flag`, `--flag=true`, `--flag=false`.
+fn go_conventions(command: Command) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    let mut command = command.mut_args(|arg| match arg.get_action() {
+        ArgAction::SetTrue => arg
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_value("false")
+            .default_missing_value("true")
+            .value_name("true|false")
+            .hide_default_value(true)
+            .value_parser(ValueParser::new(clap::builder::StringValueParser::new().try_map(parse_bool))),
+        _ => arg,
+    });
+    for name in names {
+        command = command.mut_subcommand(name, go_conventions);
+    }
+    command
+}
+
+fn parse_bool(text: String) -> Result<bool, String> {
+    match text.as_str() {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".into()),
+    }
+}
+
+/// Shows what is hidden because it may still change.
+fn show_alpha(command: Command) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    let mut command = command.mut_args(|arg| match arg.get_long() {
+        Some(long) if long.starts_with("alpha-") => arg.hide(false),
+        _ => arg,
+    });
+    for name in names {
+        let alpha = name == "alpha";
+        command = command.mut_subcommand(name, |sub| show_alpha(if alpha { sub.hide(false) } else { sub }));
+    }
+    command
+}
+
+trait Styled {
+    fn ansi_if(&self, colour: bool) -> String;
+}
+
+impl Styled for clap::builder::StyledStr {
+    fn ansi_if(&self, colour: bool) -> String {
+        if colour { self.ansi().to_string() } else { self.to_string() }
+    }
+}

@@ -1,0 +1,118 @@
+//! `opm alpha convert-template`: a catalog file as a template.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use clap::Subcommand;
+use fbc::json::{Layout, Raw, write_as_written, write_canonical};
+use fbc::{Format, Limits, blob, stream};
+
+use super::blob_format;
+use crate::exit::{Failure, Outcome};
+use crate::limits;
+use crate::printer::Printer;
+
+/// Turn a catalog file into a template
+#[derive(clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct ConvertArgs {
+    #[command(subcommand)]
+    command: ConvertCommand,
+}
+
+#[derive(Subcommand)]
+enum ConvertCommand {
+    /// Turn a catalog file into a basic template: bundles by their image
+    Basic(FileArgs),
+    /// Turn a catalog file into a substitutes template: blobs as they are
+    Substitutes(FileArgs),
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    opm alpha convert-template basic catalog.yaml -o yaml > template.yaml\n  \
+    opm render my-catalog | opm alpha convert-template substitutes")]
+struct FileArgs {
+    /// A file, or '-' for standard input
+    #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
+    file: String,
+    /// Output format (json|yaml)
+    #[arg(short, long, value_name = "json|yaml", default_value = "json", value_parser = blob_format)]
+    output: Format,
+}
+
+pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
+    let (args, schema, basic) = match &args.command {
+        ConvertCommand::Basic(args) => (args, "olm.template.basic", true),
+        ConvertCommand::Substitutes(args) => (args, "olm.template.substitutes", false),
+    };
+    let limits = limits::from_env()?;
+    let text = read(&args.file, &limits)
+        .map_err(|error| Failure::message(format!("unable to open input: {:?}: {error}", args.file)))?;
+    let documents = stream::documents(&text, &limits).map_err(|error| {
+        let line = text[..error.offset.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1;
+        Failure::message(format!("{}:{line}: {error}", args.file))
+    })?;
+    let template = template(schema, basic, &documents)?;
+    let template = Raw::parse(&template, limits.depth + 2).map_err(|error| Failure::message(error.to_string()))?;
+    let mut out = Vec::new();
+    match args.output {
+        Format::Json => {
+            let mut plain = Vec::new();
+            write_as_written(template, Layout::Indented(4), 0, &mut plain);
+            escape_html(&plain, &mut out);
+        }
+        Format::Yaml => {
+            out.extend_from_slice(b"---\n");
+            fbc::yaml::write_document(template, &mut out);
+        }
+    }
+    out.push(b'\n');
+    printer.data().write_all(&out)?;
+    Ok(())
+}
+
+fn read(file: &str, limits: &Limits) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut limited = match file {
+        "-" => (Box::new(io::stdin()) as Box<dyn Read>).take(limits.file_size + 1),
+        path => (Box::new(File::open(path)?) as Box<dyn Read>).take(limits.file_size + 1),
+    };
+    limited.read_to_end(&mut text)?;
+    if text.len() as u64 > limits.file_size {
+        return Err(io::Error::other(format!("larger than the limit of {} bytes", limits.file_size)));
+    }
+    Ok(text)
+}
+
+/// Puts documents into a template; a basic one names bundles by their image only.
+fn template(schema: &str, basic: bool, documents: &[String]) -> Result<String, Failure> {
+    let mut out = format!("{{\"schema\":\"{schema}\",\"entries\":").into_bytes();
+    for (i, document) in documents.iter().enumerate() {
+        out.push(if i == 0 { b'[' } else { b',' });
+        let raw = Raw::from_checked(document);
+        let field = |name| raw.get(name).and_then(Raw::as_str).unwrap_or_default();
+        if basic && field("schema") == blob::BUNDLE {
+            out.extend_from_slice(b"{\"schema\":\"olm.bundle\",\"image\":");
+            fbc::json::write_str(&mut out, &field("image"));
+            out.push(b'}');
+        } else {
+            write_canonical(raw, Layout::Compact, &mut out);
+        }
+    }
+    out.extend_from_slice(if documents.is_empty() { b"null" } else { b"]" });
+    out.extend_from_slice(if basic { b"}" } else { b",\"substitutions\":[]}" });
+    String::from_utf8(out).map_err(|error| Failure::message(error.to_string()))
+}
+
+/// Writes `<`, `>` and `&` as escapes. They stand only inside strings.
+fn escape_html(json: &[u8], out: &mut Vec<u8>) {
+    for &b in json {
+        match b {
+            b'<' => out.extend_from_slice(b"\\u003c"),
+            b'>' => out.extend_from_slice(b"\\u003e"),
+            b'&' => out.extend_from_slice(b"\\u0026"),
+            b => out.push(b),
+        }
+    }
+}

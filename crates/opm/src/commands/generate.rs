@@ -1,0 +1,205 @@
+//! `opm generate`: Dockerfiles for catalog images.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
+
+use clap::Subcommand;
+
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+
+const DEFAULT_IMAGE: &str = "quay.io/operator-framework/opm:latest";
+
+/// Write files that a catalog image is built from
+#[derive(clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    after_help = "With only a directory, the older single-stage 'index.Dockerfile' is written to the current directory.\n\n\
+        Examples:\n  opm generate dockerfile my-catalog\n  opm generate my-catalog"
+)]
+pub(crate) struct GenerateArgs {
+    #[command(subcommand)]
+    command: Option<GenerateCommand>,
+    /// Directory of the catalog
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+/// Write files that a catalog image is built from
+#[derive(clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct AlphaGenerateArgs {
+    #[command(subcommand)]
+    command: GenerateCommand,
+}
+
+#[derive(Subcommand)]
+enum GenerateCommand {
+    Dockerfile(DockerfileArgs),
+}
+
+/// Write a Dockerfile for a catalog
+#[derive(clap::Args)]
+#[command(
+    long_about = "Write a Dockerfile for a catalog.\n\n\
+        The file is called DIR.Dockerfile and lies next to DIR. An existing file is never overwritten.",
+    after_help = "Examples:\n  \
+        opm generate dockerfile my-catalog\n  \
+        opm generate dockerfile my-catalog --base-image scratch --extra-labels version=1.2,team=storage"
+)]
+struct DockerfileArgs {
+    /// Directory of the catalog
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Image that the catalog image is based on; 'scratch' for one without a program
+    #[arg(short = 'i', long, value_name = "IMAGE", conflicts_with = "binary_image")]
+    base_image: Option<String>,
+    /// Image that the cache is built with
+    #[arg(short, long, value_name = "IMAGE")]
+    builder_image: Option<String>,
+    /// Deprecated: image for both, as --base-image and --builder-image
+    #[arg(long, value_name = "IMAGE")]
+    binary_image: Option<String>,
+    /// Labels of the image, KEY=VALUE; can be given several times
+    #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    extra_labels: Vec<String>,
+}
+
+pub(crate) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
+    match (&args.command, &args.directory) {
+        (Some(GenerateCommand::Dockerfile(args)), _) => dockerfile(args, printer),
+        (None, Some(directory)) => index_dockerfile(directory),
+        (None, None) => Err(Failure::message("a directory is required")),
+    }
+}
+
+pub(crate) fn run_alpha(args: &AlphaGenerateArgs, printer: &mut Printer) -> Outcome {
+    let GenerateCommand::Dockerfile(args) = &args.command;
+    dockerfile(args, printer)
+}
+
+fn dockerfile(args: &DockerfileArgs, printer: &mut Printer) -> Outcome {
+    if args.binary_image.is_some() {
+        printer.warning("flag --binary-image is deprecated, use --base-image and --builder-image instead");
+    }
+    let base = args.binary_image.as_deref().or(args.base_image.as_deref()).unwrap_or(DEFAULT_IMAGE);
+    let builder = args.builder_image.as_deref().or(args.binary_image.as_deref()).unwrap_or(DEFAULT_IMAGE);
+    if builder == "scratch" {
+        return Err(Failure::message("invalid builder image: \"scratch\" cannot build the cache"));
+    }
+    let mut labels = BTreeMap::new();
+    for label in &args.extra_labels {
+        let (key, value) = label
+            .split_once('=')
+            .ok_or_else(|| Failure::message(format!("invalid label {label:?}: expected KEY=VALUE")))?;
+        labels.insert(key, value);
+    }
+    check_directory(&args.directory)?;
+    let directory = cleaned(&args.directory)?;
+    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let file = directory.with_file_name(format!("{name}.Dockerfile"));
+    let text = if base == "scratch" { data_only(builder, &name) } else { with_program(base, builder, &name) };
+    let labels: String = labels.iter().map(|(key, value)| format!("LABEL \"{key}\"=\"{value}\"\n")).collect();
+    let labels = if labels.is_empty() { labels } else { format!("\n# Set other custom labels\n{labels}") };
+    create(&file, &format!("{text}{labels}"))
+}
+
+/// Writes the Dockerfile that the first design of file-based catalogs showed.
+fn index_dockerfile(directory: &Path) -> Outcome {
+    check_directory(directory)?;
+    let name = cleaned(directory)?.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let text = format!(
+        "FROM quay.io/operator-framework/upstream-opm-builder\n\
+         LABEL operators.operatorframework.io.index.configs.v1=/configs\n\
+         ADD {name} /configs\n\
+         EXPOSE 50051\n\
+         ENTRYPOINT [\"/bin/opm\"]\n\
+         CMD [\"serve\",\"/configs\"]\n"
+    );
+    create(Path::new("index.Dockerfile"), &text)
+}
+
+fn check_directory(directory: &Path) -> Outcome {
+    match directory.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(Failure::message(format!("\"{}\" is not a directory", directory.display()))),
+        Err(error) => Err(Failure::message(format!("{}: {error}", directory.display()))),
+    }
+}
+
+/// Returns the path without dots at its end, so that it has a last part to take a name from.
+fn cleaned(directory: &Path) -> io::Result<PathBuf> {
+    let plain: PathBuf = directory.components().filter(|part| *part != Component::CurDir).collect();
+    match plain.components().next_back() {
+        Some(Component::Normal(_)) => Ok(plain),
+        _ => directory.canonicalize(),
+    }
+}
+
+fn create(file: &Path, text: &str) -> Outcome {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::message(format!("path \"{}\": file already exists", file.display())),
+        _ => Failure::message(format!("{}: {error}", file.display())),
+    };
+    let mut created = OpenOptions::new().write(true).create_new(true).open(file).map_err(failed)?;
+    created.write_all(text.as_bytes()).map_err(|error| {
+        // Half a file would be in the way of the next try.
+        let _ = std::fs::remove_file(file);
+        failed(error)
+    })
+}
+
+fn builder_stage(builder: &str, directory: &str) -> String {
+    format!(
+        r#"# The builder image is expected to contain
+# /bin/opm (with serve subcommand)
+FROM {builder} as builder
+
+# Copy FBC root into image at /configs and pre-populate serve cache
+ADD {directory} /configs
+RUN ["/bin/opm", "serve", "/configs", "--cache-dir=/tmp/cache", "--cache-only"]
+"#
+    )
+}
+
+const CONTENT: &str = "
+COPY --from=builder /configs /configs
+COPY --from=builder /tmp/cache /tmp/cache
+
+# Set FBC-specific label for the location of the FBC root directory
+# in the image
+LABEL operators.operatorframework.io.index.configs.v1=/configs
+";
+
+fn with_program(base: &str, builder: &str, directory: &str) -> String {
+    format!(
+        r#"{}
+FROM {base}
+# The base image is expected to contain
+# /bin/opm (with serve subcommand) and /bin/grpc_health_probe
+
+# Configure the entrypoint and command
+ENTRYPOINT ["/bin/opm"]
+CMD ["serve", "/configs", "--cache-dir=/tmp/cache"]
+{CONTENT}"#,
+        builder_stage(builder, directory)
+    )
+}
+
+fn data_only(builder: &str, directory: &str) -> String {
+    format!(
+        "{}
+FROM scratch
+# OLMv0 CatalogSources that use binary-less images must set:
+# spec:
+#   grpcPodConfig:
+#     extractContent:
+#       catalogDir: /configs
+#       cacheDir: /tmp/cache
+{CONTENT}",
+        builder_stage(builder, directory)
+    )
+}

@@ -1,0 +1,310 @@
+//! `opm list` and `opm alpha list`: what is in a catalog.
+
+use catalog::list::{BundleRow, ChannelRow, Order, PackageRow};
+use catalog::{Catalog, Package};
+use clap::Subcommand;
+use fbc::blob::TextBuffer;
+use fbc::json::Raw;
+use fbc::{Fbc, Limits, property};
+use serde_json::{Value, json};
+
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::{source, table};
+
+/// List packages, channels or bundles of a catalog
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        opm list packages my-catalog\n  \
+        opm list bundles my-catalog etcd -o csv\n  \
+        opm list channels my-catalog -o json | jq '.[].head'"
+)]
+pub(crate) struct ListArgs {
+    #[command(subcommand)]
+    command: ListCommand,
+}
+
+#[derive(Subcommand)]
+enum ListCommand {
+    /// List packages
+    Packages(PackagesArgs),
+    /// List channels with their heads
+    Channels(MembersArgs),
+    /// List bundles with their versions and upgrade edges, newest first, once for each channel
+    Bundles(MembersArgs),
+}
+
+#[derive(clap::Args)]
+struct PackagesArgs {
+    /// The catalog
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(clap::Args)]
+struct MembersArgs {
+    /// The catalog
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// List only this package
+    #[arg(value_name = "PACKAGE")]
+    package: Option<String>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(clap::Args)]
+struct OutputArgs {
+    /// Output format (table|json|yaml|csv)
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Table,
+    Json,
+    Yaml,
+    Csv,
+}
+
+fn output(text: &str) -> Result<Output, String> {
+    Ok(match text {
+        "table" => Output::Table,
+        "json" => Output::Json,
+        "yaml" => Output::Yaml,
+        "csv" => Output::Csv,
+        _ => return Err(format!("invalid --output value {text:?}, expected (table|json|yaml|csv)")),
+    })
+}
+
+/// List packages, channels or bundles of a catalog
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "'opm list' is the stable form, with versions, deprecations and other output formats.\n\n\
+        Examples:\n  opm alpha list packages my-catalog\n  opm alpha list bundles my-catalog etcd"
+)]
+pub(crate) struct AlphaListArgs {
+    #[command(subcommand)]
+    command: AlphaListCommand,
+}
+
+#[derive(Subcommand)]
+enum AlphaListCommand {
+    /// List packages
+    Packages {
+        /// The catalog
+        #[arg(value_name = "SOURCE")]
+        source: String,
+    },
+    /// List channels with their heads
+    Channels {
+        /// The catalog
+        #[arg(value_name = "SOURCE")]
+        source: String,
+        /// List only this package
+        #[arg(value_name = "PACKAGE")]
+        package: Option<String>,
+    },
+    /// List bundles with their upgrade edges, once for each channel
+    Bundles {
+        /// The catalog
+        #[arg(value_name = "SOURCE")]
+        source: String,
+        /// List only this package
+        #[arg(value_name = "PACKAGE")]
+        package: Option<String>,
+    },
+}
+
+pub(crate) fn run(args: &ListArgs, printer: &mut Printer) -> Outcome {
+    match &args.command {
+        ListCommand::Packages(args) => {
+            let (fbc, catalog) = source::checked(&args.source, true, printer)?;
+            let rows = catalog::list::packages(&catalog);
+            let names = display_names(&fbc, &rows, DisplayNames::Any)?;
+            let values = rows.iter().zip(&names).map(|(row, name)| package_value(row, name)).collect();
+            print(values, args.output.output, printer)
+        }
+        ListCommand::Channels(args) => {
+            let (_, catalog) = source::checked(&args.source, false, printer)?;
+            let rows = catalog::list::channels(packages(&catalog, args.package.as_deref())?);
+            print(rows.iter().map(channel_value).collect(), args.output.output, printer)
+        }
+        ListCommand::Bundles(args) => {
+            let (_, catalog) = source::checked(&args.source, false, printer)?;
+            let rows = catalog::list::bundles(packages(&catalog, args.package.as_deref())?, Order::NewestFirst);
+            print(rows.iter().map(bundle_value).collect(), args.output.output, printer)
+        }
+    }
+}
+
+pub(crate) fn run_alpha(args: &AlphaListArgs, printer: &mut Printer) -> Outcome {
+    let text = match &args.command {
+        AlphaListCommand::Packages { source } => {
+            let (fbc, catalog) = source::checked(source, true, printer)?;
+            let rows = catalog::list::packages(&catalog);
+            let names = display_names(&fbc, &rows, DisplayNames::OfObjects)?;
+            let rows =
+                rows.iter().zip(names).map(|(row, name)| vec![row.name.into(), name, row.default_channel.into()]);
+            table::text(&["NAME", "DISPLAY NAME", "DEFAULT CHANNEL"], rows.collect())
+        }
+        AlphaListCommand::Channels { source, package } => {
+            let (_, catalog) = source::checked(source, false, printer)?;
+            let rows = catalog::list::channels(packages(&catalog, package.as_deref())?);
+            let rows = rows.iter().map(|row| vec![row.package.into(), row.channel.into(), row.head.into()]);
+            table::text(&["PACKAGE", "CHANNEL", "HEAD"], rows.collect())
+        }
+        AlphaListCommand::Bundles { source, package } => {
+            let (_, catalog) = source::checked(source, false, printer)?;
+            let rows = catalog::list::bundles(packages(&catalog, package.as_deref())?, Order::Name);
+            let rows = rows.iter().map(|row| {
+                vec![
+                    row.package.into(),
+                    row.channel.into(),
+                    row.bundle.into(),
+                    row.replaces.into(),
+                    row.skips.join(","),
+                    row.skip_range.into(),
+                    row.image.into(),
+                ]
+            });
+            table::text(&["PACKAGE", "CHANNEL", "BUNDLE", "REPLACES", "SKIPS", "SKIP RANGE", "IMAGE"], rows.collect())
+        }
+    };
+    printer.data().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Returns all packages, or the one asked for.
+fn packages<'a>(catalog: &'a Catalog, name: Option<&str>) -> Result<Vec<&'a Package>, Failure> {
+    match name {
+        None => Ok(catalog.packages().iter().collect()),
+        Some(name) => match catalog.package(name) {
+            Some(package) => Ok(vec![package]),
+            None => Err(Failure::message(format!("package \"{name}\" not found"))),
+        },
+    }
+}
+
+/// Where display names are taken from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum DisplayNames {
+    /// Only from CSVs that bundles carry as objects, as older tools do.
+    OfObjects,
+    /// From csv metadata, too.
+    Any,
+}
+
+/// Returns what each package is called by the head of its default channel.
+fn display_names(fbc: &Fbc, rows: &[PackageRow<'_>], wanted: DisplayNames) -> Result<Vec<String>, Failure> {
+    let limits = Limits::default();
+    let mut names = Vec::new();
+    for row in rows {
+        let Some(blob) = row.head_blob.and_then(|index| fbc.blobs().get(index)) else {
+            names.push(String::new());
+            continue;
+        };
+        let csv = fbc.csv(blob, &limits)?;
+        let csv = csv.as_deref().and_then(|text| Raw::parse(text, limits.depth).ok());
+        let mut name = csv.and_then(|csv| csv.get("spec")?.get("displayName")?.as_str()).map(|name| name.into_owned());
+        if name.is_none() && wanted == DisplayNames::Any {
+            let mut buffer = TextBuffer::default();
+            let text = fbc.text(blob, &mut buffer)?;
+            name = property::of(text)
+                .find(|(kind, _)| kind == property::CSV_METADATA)
+                .and_then(|(_, value)| value?.get("displayName")?.as_str())
+                .map(|name| name.into_owned());
+        }
+        names.push(name.unwrap_or_default());
+    }
+    Ok(names)
+}
+
+fn package_value(row: &PackageRow<'_>, display_name: &str) -> Value {
+    json!({
+        "name": row.name,
+        "displayName": display_name,
+        "defaultChannel": row.default_channel,
+        "channels": row.channels,
+        "bundles": row.bundles,
+        "deprecation": row.deprecation,
+    })
+}
+
+fn channel_value(row: &ChannelRow<'_>) -> Value {
+    json!({
+        "package": row.package,
+        "channel": row.channel,
+        "head": row.head,
+        "default": row.default,
+        "entries": row.entries,
+        "deprecation": row.deprecation,
+    })
+}
+
+fn bundle_value(row: &BundleRow<'_>) -> Value {
+    json!({
+        "package": row.package,
+        "channel": row.channel,
+        "bundle": row.bundle,
+        "version": row.version,
+        "head": row.head,
+        "replaces": row.replaces,
+        "skips": row.skips,
+        "skipRange": row.skip_range,
+        "image": row.image,
+        "deprecation": row.deprecation,
+    })
+}
+
+/// Prints rows that all have the same fields.
+fn print(rows: Vec<Value>, output: Output, printer: &mut Printer) -> Outcome {
+    let text = match output {
+        Output::Json => format!("{:#}\n", Value::Array(rows)),
+        Output::Yaml => {
+            let json = Value::Array(rows).to_string();
+            let mut out = Vec::new();
+            fbc::yaml::write_document(Raw::from_checked(&json), &mut out);
+            String::from_utf8_lossy(&out).into_owned()
+        }
+        Output::Table | Output::Csv => {
+            let columns: Vec<String> =
+                rows.first().and_then(Value::as_object).map(|row| row.keys().cloned().collect()).unwrap_or_default();
+            let cells: Vec<Vec<String>> = rows
+                .iter()
+                .filter_map(Value::as_object)
+                .map(|row| row.values().map(|value| cell(value, output)).collect())
+                .collect();
+            match output {
+                Output::Csv => table::csv(&columns, &cells),
+                _ => {
+                    let heads: Vec<String> = columns.iter().map(|name| table::heading(name)).collect();
+                    table::text(&heads.iter().map(String::as_str).collect::<Vec<_>>(), cells)
+                }
+            }
+        }
+    };
+    printer.data().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn cell(value: &Value, output: Output) -> String {
+    match value {
+        Value::Null => String::new(),
+        // One line a row, whatever is in it.
+        Value::String(text) if output == Output::Table => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+        Value::Bool(false) if output == Output::Table => String::new(),
+        Value::Bool(true) if output == Output::Table => "yes".into(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,41 @@
+//! A file for each command: what can be typed, and one function that wires.
+
+pub(crate) mod completion;
+pub(crate) mod convert_template;
+pub(crate) mod generate;
+pub(crate) mod graph;
+pub(crate) mod init;
+pub(crate) mod list;
+pub(crate) mod migrate;
+pub(crate) mod render;
+pub(crate) mod validate;
+pub(crate) mod version;
+
+use fbc::Format;
+
+/// Reads the value of `--output` where blobs are printed.
+pub(crate) fn blob_format(text: &str) -> Result<Format, String> {
+    match text {
+        "json" => Ok(Format::Json),
+        "yaml" => Ok(Format::Yaml),
+        _ => Err(format!("invalid --output value {text:?}, expected (json|yaml)")),
+    }
+}
+
+/// How far bundles are brought up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MigrateLevel {
+    /// They stay as they are.
+    None,
+    /// Their objects become csv metadata.
+    CsvMetadata,
+}
+
+/// Reads the value of `--migrate-level`.
+pub(crate) fn migrate_level(text: &str) -> Result<MigrateLevel, String> {
+    match text {
+        "none" => Ok(MigrateLevel::None),
+        "bundle-object-to-csv-metadata" | "all" => Ok(MigrateLevel::CsvMetadata),
+        _ => Err(format!("unknown migration level {text:?}, expected (none|bundle-object-to-csv-metadata)")),
+    }
+}

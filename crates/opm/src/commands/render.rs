@@ -1,0 +1,55 @@
+//! `opm render`: whatever there is, as a file-based catalog on stdout.
+
+use bundle::ImageTemplate;
+use fbc::Format;
+
+use super::{MigrateLevel, blob_format, migrate_level};
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::{limits, source};
+
+/// Print catalogs and bundles as one file-based catalog
+#[derive(clap::Args)]
+#[command(
+    long_about = "Print catalogs and bundles as one file-based catalog.\n\n\
+        Each SOURCE is a directory with a file-based catalog, or one with a bundle (it holds the directories \
+        'manifests' and 'metadata'). The result is sorted by package, channel and bundle and is the same on \
+        every run. Nothing is printed unless every source can be read.",
+    after_help = "Examples:\n  \
+        opm render my-catalog\n  \
+        opm render my-catalog -o yaml > catalog.yaml\n  \
+        opm render bundles/etcd/0.9.4 bundles/etcd/0.9.5"
+)]
+pub(crate) struct RenderArgs {
+    /// What to render
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<String>,
+    /// Output format (json|yaml)
+    #[arg(short, long, value_name = "json|yaml", default_value = "json", value_parser = blob_format)]
+    output: Format,
+    /// Bring bundles to the newest form
+    #[arg(long, conflicts_with = "migrate_level")]
+    migrate: bool,
+    /// How far to bring bundles up to date (none|bundle-object-to-csv-metadata)
+    #[arg(long, value_name = "LEVEL", value_parser = migrate_level)]
+    migrate_level: Option<MigrateLevel>,
+    /// Template for the image of bundle directories; {{.Package}}, {{.Name}} and {{.Version}} are replaced
+    #[arg(long, value_name = "TEMPLATE", hide = true)]
+    alpha_image_ref_template: Option<String>,
+}
+
+pub(crate) fn run(args: &RenderArgs, printer: &mut Printer) -> Outcome {
+    let template = args.alpha_image_ref_template.as_deref().map(ImageTemplate::parse).transpose();
+    let template = template.map_err(|error| Failure::message(error.to_string()))?;
+    let options = source::Options {
+        limits: limits::from_env()?,
+        keep_text: true,
+        migrate: args.migrate || args.migrate_level == Some(MigrateLevel::CsvMetadata),
+        image_template: template.as_ref(),
+        inspect: None,
+    };
+    let fbc = source::load(&args.sources, &options, printer)?;
+    source::warn_of_homeless(&fbc, printer)?;
+    fbc.write(&fbc.in_order(), args.output, printer.data())?;
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! `opm validate`: everything that is wrong with a catalog, at once.
+
+use std::path::{Path, PathBuf};
+
+use catalog::Warnings;
+use fbc::json::{Layout, Raw, write_str};
+use fbc::{Fbc, Severity};
+
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::report::{self, Found};
+use crate::{limits, sarif, source};
+
+/// Check a file-based catalog and tell all of its problems
+#[derive(clap::Args)]
+#[command(
+    long_about = "Check a file-based catalog and tell all of its problems.\n\n\
+        Nothing is printed for a valid catalog, and the exit code is 0. Otherwise every problem is told in one \
+        run, with its file, line and column, and the exit code is 1. docs/rules.md lists the rules.",
+    after_help = "Examples:\n  \
+        opm validate my-catalog\n  \
+        opm validate my-catalog --warnings\n  \
+        opm validate my-catalog -o sarif > problems.sarif\n  \
+        opm validate my-catalog -o github    # annotations in a GitHub workflow"
+)]
+pub(crate) struct ValidateArgs {
+    /// Directory of the catalog
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Output format (text|json|yaml|sarif|github)
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    output: Output,
+    /// Tell also what merely looks wrong; the exit code does not depend on it
+    #[arg(long)]
+    warnings: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Text,
+    Json,
+    Yaml,
+    Sarif,
+    Github,
+}
+
+fn output(text: &str) -> Result<Output, String> {
+    Ok(match text {
+        "text" | "" => Output::Text,
+        "json" => Output::Json,
+        "yaml" => Output::Yaml,
+        "sarif" => Output::Sarif,
+        "github" => Output::Github,
+        _ => return Err(format!("invalid --output value {text:?}, expected (text|json|yaml|sarif|github)")),
+    })
+}
+
+pub(crate) fn run(args: &ValidateArgs, printer: &mut Printer) -> Outcome {
+    check_directory(&args.directory)?;
+    let warnings = if args.warnings { Warnings::On } else { Warnings::Off };
+    let inspect = catalog::inspect(warnings);
+    let options = source::Options {
+        limits: limits::from_env()?,
+        keep_text: false,
+        migrate: false,
+        image_template: None,
+        inspect: Some(&inspect),
+    };
+    let mut fbc = Fbc::default();
+    let loaded = source::load_catalog(&mut fbc, &args.directory, &options)
+        .map_err(|error| Failure::message(format!("{}: {error}", args.directory.display())))?;
+    let checked = catalog::check(&fbc, loaded, warnings);
+    let found = report::find(&fbc, &checked.problems);
+    let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
+    match args.output {
+        Output::Text => report::tell(printer, &found),
+        Output::Json | Output::Yaml => {
+            let json = result(&errors);
+            let raw = Raw::from_checked(&json);
+            let mut out = Vec::new();
+            if args.output == Output::Json {
+                fbc::json::write_as_written(raw, Layout::Indented(2), 0, &mut out);
+            } else {
+                fbc::yaml::write_document(raw, &mut out);
+            }
+            out.push(b'\n');
+            printer.data().write_all(&out)?;
+            tell_warnings(&found, printer);
+        }
+        Output::Sarif => printer.data().write_all(sarif::log(&found).as_bytes())?,
+        Output::Github => printer.data().write_all(github(&found).as_bytes())?,
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn check_directory(path: &Path) -> Outcome {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(()),
+        Ok(_) => Err(Failure::message(format!("\"{}\" is not a directory", path.display()))),
+        Err(error) => Err(Failure::message(format!("stat {}: {error}", path.display()))),
+    }
+}
+
+/// The result as older tools print it.
+fn result(errors: &[&Found<'_>]) -> String {
+    if errors.is_empty() {
+        return "{\"passed\":true}".into();
+    }
+    let mut out = b"{\"passed\":false,\"error\":{\"message\":".to_vec();
+    write_str(&mut out, &catalog::tree::message(errors.iter().map(|found| found.problem)));
+    out.extend_from_slice(b"}}");
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn tell_warnings(found: &[Found<'_>], printer: &Printer) {
+    for found in found.iter().filter(|found| found.problem.severity == Severity::Warning) {
+        printer.warning(&found.problem.message);
+    }
+}
+
+/// Workflow commands that make GitHub show problems at their lines.
+fn github(found: &[Found<'_>]) -> String {
+    let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");
+    let mut out = String::new();
+    for found in found {
+        let level = match found.problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        let mut place = Vec::new();
+        if let Some(path) = &found.path {
+            place.push(format!("file={}", property(path)));
+        }
+        if let Some(located) = &found.located {
+            place.push(format!("line={},col={}", located.line, located.column));
+        }
+        place.push(format!("title={}", property(found.problem.rule)));
+        let help = found.problem.help.as_deref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+        out += &format!("::{level} {}::{}\n", place.join(","), escape(&format!("{}{help}", found.problem.message)));
+    }
+    out
+}

@@ -1,0 +1,55 @@
+//! How the process ends.
+
+use std::io;
+use std::process::ExitCode;
+
+use crate::printer::Printer;
+
+/// What a command gives back: nothing, or the reason to fail.
+pub(crate) type Outcome = Result<(), Failure>;
+
+/// Why a command failed. All of them end with exit code 1, as scripts expect.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something could not be done; the text says what and why.
+    Message(String),
+    /// The arguments make no sense; the text says why, with the usage.
+    Usage(String),
+    /// What is wrong has been told already.
+    Told,
+    /// Nobody reads the output any more. That is no failure.
+    ClosedPipe,
+}
+
+impl Failure {
+    /// Makes a failure with a text for the user.
+    pub(crate) fn message(text: impl Into<String>) -> Failure {
+        Failure::Message(text.into())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            _ => Failure::Message(error.to_string()),
+        }
+    }
+}
+
+/// Tells what went wrong, if anything did, and returns the exit code.
+pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
+    let outcome = outcome.and_then(|()| printer.flush().map_err(Failure::from));
+    match outcome {
+        Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Message(text)) => {
+            printer.error(&text);
+            ExitCode::FAILURE
+        }
+        Err(Failure::Usage(text)) => {
+            printer.usage(&text);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Input that means harm, or is simply broken: a clear error with its place, and nothing else.
+
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::env::{SMALL, TestEnv};
+
+/// Validates a catalog with one file more, and returns what was told.
+fn told(bytes: &[u8]) -> String {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL).file("catalog/bad", bytes);
+    let told = env.opm(&["validate", "catalog"]);
+    assert!(told.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{told}");
+    assert!(!told.contains("panicked"), "{told}");
+    told
+}
+
+#[test]
+fn invalid_utf_8_has_a_place() {
+    assert!(told(b"{\"schema\":\"x\",\"a\":\"\xff\"}").contains("invalid UTF-8 at byte 19"));
+    assert!(told(b"{\"schema\":\"x\",\"a\":\"\xff\"}").contains("catalog/bad:1:20 [utf-8]"));
+    assert!(told(b"schema: x\na: \"\xff\"\n").contains("catalog/bad:2:"));
+}
+
+#[test]
+fn keys_that_differ_only_by_case_clash() {
+    let told = told(b"schema: x\nName: a\nname: b\n");
+    assert!(told.contains("duplicate keys for key \"name\": [Name name]"), "{told}");
+    assert!(told.contains("catalog/bad:2:7"), "{told}");
+}
+
+#[test]
+fn aliases_that_explode_or_go_in_circles_are_refused_quickly() {
+    let start = Instant::now();
+    let mut bomb = String::from("schema: x\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for i in 1..12 {
+        bomb += &format!("a{i}: &a{i} [{}]\n", vec![format!("*a{}", i - 1); 10].join(","));
+    }
+    assert!(told(bomb.as_bytes()).contains("[yaml-syntax]"));
+    assert!(told(b"schema: x\na: &a [*a]\n").contains("[yaml-syntax]"));
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let json = format!("{{\"schema\":\"x\",\"a\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(told(json.as_bytes()).contains("nested deeper than 200 levels"));
+    let yaml = format!("schema: x\na: {}1{}\n", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(told(yaml.as_bytes()).contains("[yaml-syntax]"));
+}
+
+#[test]
+fn huge_files_are_refused_without_reading_them() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL);
+    let file = std::fs::File::create(env.path("catalog/huge.json")).unwrap();
+    file.set_len(1 << 30).unwrap();
+    let told = env.opm(&["validate", "catalog"]);
+    assert!(told.contains("read huge.json: file is larger than the limit of 536870912 bytes"), "{told}");
+}
+
+#[test]
+fn limits_are_set_by_the_environment() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL).file("catalog/b.json", "{\"schema\":\"x\",\"a\":[[[1]]]}{\"schema\":\"y\"}");
+    let with = |variable: &str, value: &str| {
+        let output = env.command().env(variable, value).args(["validate", "catalog"]).output().unwrap();
+        format!("{} {}", output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr))
+    };
+    assert!(with("OPM_MAX_FILE_SIZE", "100").starts_with("1 error: read a.yaml: file is larger than the limit of 100"));
+    assert!(with("OPM_MAX_DEPTH", "3").contains("nested deeper than 3 levels"));
+    assert!(with("OPM_MAX_DOCUMENTS", "1").contains("file holds more than 1 documents"));
+    assert!(with("OPM_MAX_FILES", "1").contains("more than 1 files"));
+    assert!(with("OPM_MAX_YAML_NODES", "5").contains("[yaml-syntax]"));
+    assert!(with("OPM_MAX_DEPTH", "5000").starts_with("1 error: OPM_MAX_DEPTH must be a whole number of at most 1000"));
+    assert_eq!(with("OPM_MAX_DEPTH", "20"), "0 ");
+}
+
+#[test]
+fn files_that_are_none_are_named() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL);
+    symlink("nowhere", env.path("catalog/dangling")).unwrap();
+    symlink("loop", env.path("catalog/loop")).unwrap();
+    symlink(".", env.path("catalog/self")).unwrap();
+    assert!(Command::new("mkfifo").arg(env.path("catalog/pipe")).status().unwrap().success());
+    insta::assert_snapshot!(env.opm(&["validate", "catalog"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: read dangling: symbolic link leads nowhere: No such file or directory (os error 2)
+    read loop: symbolic link leads nowhere: Too many levels of symbolic links (os error 40)
+    read pipe: is neither a file nor a directory
+    read self: is a directory (links to directories are not followed)
+
+    read dangling: symbolic link leads nowhere: No such file or directory (os error 2)
+      --> catalog/dangling [file-readable]
+
+    read loop: symbolic link leads nowhere: Too many levels of symbolic links (os error 40)
+      --> catalog/loop [file-readable]
+
+    read pipe: is neither a file nor a directory
+      --> catalog/pipe [file-readable]
+
+    read self: is a directory (links to directories are not followed)
+      --> catalog/self [file-readable]
+
+    4 problems found
+    ");
+}
+
+#[test]
+fn references_stay_inside_the_catalog() {
+    let env = TestEnv::new();
+    let with =
+        |reference: &str| SMALL.to_owned() + &format!("- type: olm.bundle.object\n  value: {{ref: {reference:?}}}\n");
+    env.file("secret.yaml", "kind: Secret\n").file("catalog/.indexignore", "objects\n");
+    env.file("catalog/objects/o.yaml", "kind: ConfigMap\n");
+    symlink("../../secret.yaml", env.path("catalog/objects/link.yaml")).unwrap();
+    let validate = |reference: &str| {
+        env.file("catalog/a.yaml", with(reference));
+        env.opm(&["validate", "catalog"])
+    };
+    assert!(validate("objects/o.yaml").starts_with("exit 0"));
+    assert!(validate("objects/../objects/o.yaml").starts_with("exit 0"));
+    assert!(validate("../secret.yaml").contains("ref \"../secret.yaml\" leads outside the catalog"));
+    assert!(validate("objects/link.yaml").contains("ref \"objects/link.yaml\" leads outside the catalog"));
+    assert!(validate("/etc/passwd").contains("ref \"/etc/passwd\" is an absolute path"));
+    assert!(validate("objects/nosuch.yaml").contains("ref \"objects/nosuch.yaml\": No such file"));
+    assert!(validate("objects").contains("ref \"objects\" is not a file"));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL).file("catalog/b/c.yaml", SMALL);
+    let closed = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o000);
+    std::fs::set_permissions(env.path("catalog/a.yaml"), closed).unwrap();
+    if std::fs::read(env.path("catalog/a.yaml")).is_ok() {
+        let _ = writeln!(std::io::stderr(), "skipped: this user reads every file");
+        return;
+    }
+    let told = env.opm(&["validate", "catalog"]);
+    assert!(told.contains("read a.yaml: Permission denied"), "{told}");
+}
+
+#[test]
+fn what_follows_a_document_is_not_dropped() {
+    assert!(told(b"schema: x\n...\nschema: y\n").contains("catalog/bad:3:1 [yaml-syntax]"));
+    assert!(told(b"---\n{\"schema\": \"x\"}{\"schema\": \"y\"}\n").contains("[yaml-syntax]"));
+}

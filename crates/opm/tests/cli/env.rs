@@ -1,0 +1,120 @@
+//! A place to run commands in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A scratch directory with an empty home; commands run inside it.
+pub(crate) struct TestEnv {
+    directory: tempfile::TempDir,
+}
+
+impl TestEnv {
+    pub(crate) fn new() -> TestEnv {
+        TestEnv { directory: tempfile::tempdir().expect("a scratch directory") }
+    }
+
+    /// Writes a file, and the directories it is in.
+    pub(crate) fn file(&self, path: &str, text: impl AsRef<[u8]>) -> &TestEnv {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        fs::write(path, text).expect("a file");
+        self
+    }
+
+    /// Copies a directory of the project.
+    pub(crate) fn copy_of(&self, project_path: &str) -> &TestEnv {
+        let name = Path::new(project_path).file_name().expect("a name");
+        copy(&project(project_path), &self.directory.path().join(name));
+        self
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path)
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// The names in a directory, sorted.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.path(path))
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_opm"));
+        command
+            .current_dir(self.directory.path())
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `opm` and shows everything that came of it.
+    pub(crate) fn opm(&self, arguments: &[&str]) -> String {
+        self.show(self.command().args(arguments).output().expect("opm runs"))
+    }
+
+    /// Runs `opm`, which must succeed, and returns its stdout.
+    pub(crate) fn stdout(&self, arguments: &[&str]) -> String {
+        let output = self.command().args(arguments).output().expect("opm runs");
+        assert!(output.status.success(), "{}", self.show(output));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn show(&self, output: Output) -> String {
+        let scratch = self.directory.path().display().to_string();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&scratch, "[SCRATCH]");
+        let code = output.status.code().map_or("signal".into(), |code| code.to_string());
+        format!("exit {code}\n--- stdout\n{}--- stderr\n{}", text(&output.stdout), text(&output.stderr))
+    }
+}
+
+/// A path of the project.
+pub(crate) fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
+}
+
+/// A small catalog that is valid.
+pub(crate) const SMALL: &str = "\
+schema: olm.package
+name: foo
+defaultChannel: stable
+---
+schema: olm.channel
+package: foo
+name: stable
+entries:
+- name: foo.v1.0.0
+---
+schema: olm.bundle
+name: foo.v1.0.0
+package: foo
+image: registry.example.com/foo:v1.0.0
+properties:
+- type: olm.package
+  value:
+    packageName: foo
+    version: 1.0.0
+";

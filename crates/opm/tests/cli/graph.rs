@@ -1,0 +1,39 @@
+use crate::env::{SMALL, TestEnv};
+
+#[test]
+fn a_graph_is_drawn_in_every_format() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    let graph = |format: &str| env.stdout(&["alpha", "render-graph", "catalog", "-o", format]);
+    assert!(graph("mermaid").starts_with("graph LR\n"));
+    assert!(graph("svg").starts_with("<svg "));
+    assert!(graph("dot").starts_with("digraph "));
+    assert!(graph("html").starts_with("<!DOCTYPE html>"));
+    for format in ["mermaid", "svg", "dot", "html", "text"] {
+        for package in ["buoy", "lantern", "tide-gauge", "weather-vane"] {
+            assert!(graph(format).contains(package), "{package} in {format}");
+        }
+        let one = env.stdout(&["alpha", "render-graph", "catalog", "-o", format, "-p", "buoy"]);
+        assert!(one.contains("buoy-v1.0.0-2") && !one.contains("tide-gauge"), "{format}");
+    }
+}
+
+#[test]
+fn an_invalid_catalog_is_drawn_as_far_as_it_goes() {
+    let env = TestEnv::new();
+    env.file("catalog/c.yaml", SMALL.replace("- name: foo.v1.0.0\n", "- name: foo.v1.0.0\n  skipRange: nonsense\n"));
+    insta::assert_snapshot!(env.opm(&["alpha", "render-graph", "catalog", "-o", "text"]), @r#"
+    exit 0
+    --- stdout
+    foo
+    └─ stable (default) · 1 entry · head 1.0.0
+       ◉ 1.0.0  foo.v1.0.0  head  skipRange nonsense is no range
+    --- stderr
+    warning: ignoring invalid SkipRange for package/edge "foo"/"foo.v1.0.0": Could not get version from string: "nonsense"
+    "#);
+    assert!(
+        env.opm(&["alpha", "render-graph", "catalog", "--minimum-edge", "x"])
+            .contains("unknown minimum edge name: \"x\"")
+    );
+    assert!(env.opm(&["alpha", "render-graph", "catalog", "-o", "png"]).contains("mermaid|svg|dot|html|text"));
+}

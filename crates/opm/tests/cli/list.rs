@@ -1,0 +1,55 @@
+use crate::env::TestEnv;
+
+#[test]
+fn packages_are_listed_with_what_they_are_called() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    insta::assert_snapshot!(env.stdout(&["list", "packages", "catalog"]), @r"
+    NAME          DISPLAY NAME  DEFAULT CHANNEL  CHANNELS  BUNDLES  DEPRECATION
+    buoy          Buoy          stable           1         2        
+    lantern       Lantern       stable           2         5        
+    tide-gauge    Tide Gauge    v0               1         5        
+    weather-vane  Weather Vane  fair             2         2
+    ");
+}
+
+#[test]
+fn bundles_are_listed_newest_first() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    insta::assert_snapshot!(env.stdout(&["list", "bundles", "catalog", "buoy", "-o", "csv"]).replace('\r', ""), @r"
+    package,channel,bundle,version,head,replaces,skips,skipRange,image,deprecation
+    buoy,stable,buoy-v1.0.0-2,1.0.0-2,true,buoy-v1.0.0-1,,,registry.example.com/harbour/buoy-bundle:v1.0.0-2,
+    buoy,stable,buoy-v1.0.0-1,1.0.0-1,false,,,,registry.example.com/harbour/buoy-bundle:v1.0.0-1,
+    ");
+    insta::assert_snapshot!(env.stdout(&["list", "channels", "catalog", "weather-vane", "-o", "yaml"]), @r"
+    - channel: fair
+      default: true
+      deprecation: null
+      entries: 2
+      head: weather-vane.v0.9.4
+      package: weather-vane
+    - channel: stormy
+      default: false
+      deprecation: null
+      entries: 1
+      head: weather-vane.v0.9.4
+      package: weather-vane
+    ");
+    let rows: serde_json::Value =
+        serde_json::from_str(&env.stdout(&["list", "bundles", "catalog", "lantern", "-o", "json"])).unwrap();
+    assert_eq!(rows[0]["version"], "2.0.0-rc.1");
+    assert_eq!(rows[3]["skips"], serde_json::json!([]));
+}
+
+#[test]
+fn an_unknown_package_is_named() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    insta::assert_snapshot!(env.opm(&["list", "bundles", "catalog", "lamp"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: package "lamp" not found
+    "#);
+}

@@ -1,0 +1,15 @@
+//! Whole commands: what is typed, and what comes out.
+
+mod env;
+
+mod bad_input;
+mod completion;
+mod convert_template;
+mod generate;
+mod graph;
+mod init;
+mod list;
+mod migrate;
+mod readme;
+mod render;
+mod validate;

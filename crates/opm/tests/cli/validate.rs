@@ -1,0 +1,162 @@
+use crate::env::{SMALL, TestEnv};
+
+#[test]
+fn a_valid_catalog_says_nothing() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    insta::assert_snapshot!(env.opm(&["validate", "catalog"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    ");
+    insta::assert_snapshot!(env.opm(&["validate", "catalog", "-o", "json"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "passed": true
+    }
+    --- stderr
+    "#);
+}
+
+#[test]
+fn an_error_shows_its_line_and_a_way_to_mend_it() {
+    let env = TestEnv::new();
+    env.file(
+        "catalog/foo.yaml",
+        SMALL.replace("- name: foo.v1.0.0\n", "- name: foo.v1.0.0\n- name: foo.v2.0.0\n")
+            + "---
+schema: olm.bundle
+name: foo.v2.0.0
+package: foo
+image: registry.example.com/foo:v2.0.0
+properties:
+- type: olm.package
+  value: {packageName: foo, version: 2.0.0}
+",
+    );
+    insta::assert_snapshot!(env.opm(&["validate", "catalog"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: invalid index:
+    └── invalid package "foo":
+        └── invalid channel "stable":
+            └── multiple channel heads found in graph: foo.v1.0.0, foo.v2.0.0
+     --> catalog/foo.yaml:9:9 [channel-single-head]
+    9 | - name: foo.v1.0.0
+      |         ^^^^^^^^^^ nothing replaces or skips this entry
+    help: add `replaces: foo.v1.0.0` to foo.v2.0.0, or move one of them to another channel
+    "#);
+}
+
+/// Twenty-two different faults in four files, JSON and YAML.
+const FAULTS: &[(&str, &str)] = &[
+    ("field-types", "delta/catalog.yaml:3:14"),
+    ("package-name-label", "beta/catalog.json:3:13"),
+    ("channel-entry-unique", "alpha/catalog.yaml:16:9"),
+    ("channel-package-known", "beta/catalog.json:9:16"),
+    ("bundle-image-pull-spec", "alpha/catalog.yaml:22:8"),
+    ("bundle-version", "alpha/catalog.yaml:25:40"),
+    ("property-values", "alpha/catalog.yaml:35:10"),
+    ("bundle-package-property", "alpha/catalog.yaml:33:24"),
+    ("related-image-pull-spec", "alpha/catalog.yaml:45:10"),
+    ("bundle-package-property", "beta/catalog.json:41:13"),
+    ("bundle-in-channel", "beta/catalog.json:41:13"),
+    ("entry-has-bundle", "alpha/catalog.yaml:17:9"),
+    ("deprecation-reference", "gamma/catalog.yaml:44:11"),
+    ("channel-has-entries", "alpha/catalog.yaml:3:17"),
+    ("channel-single-head", "alpha/catalog.yaml:9:9"),
+    ("entry-skips", "alpha/catalog.yaml:14:5"),
+    ("entry-skip-range", "alpha/catalog.yaml:15:14"),
+    ("bundle-image-set", "alpha/catalog.yaml:38:7"),
+    ("package-versions-unique", "beta/catalog.json:36:86"),
+    ("default-channel-set", "gamma/catalog.yaml:2:7"),
+    ("channel-chain", "gamma/catalog.yaml:8:9"),
+    ("deprecation-message", "gamma/catalog.yaml:46:3"),
+];
+
+#[test]
+fn all_faults_of_a_catalog_are_told_in_one_run_each_at_its_line() {
+    let env = TestEnv::new();
+    env.copy_of("fixtures/twenty-faults");
+    let told = env.opm(&["validate", "twenty-faults"]);
+    assert!(told.starts_with("exit 1\n"));
+    let places: Vec<String> = told
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("--> twenty-faults/"))
+        .map(str::to_owned)
+        .collect();
+    let expected: Vec<String> = FAULTS.iter().map(|(rule, place)| format!("{place} [{rule}]")).collect();
+    assert_eq!(places, expected);
+}
+
+#[test]
+fn the_same_faults_are_told_to_code_hosts() {
+    let env = TestEnv::new();
+    env.copy_of("fixtures/twenty-faults");
+    let output = env.command().args(["validate", "twenty-faults", "-o", "sarif"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let log: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(log["version"], "2.1.0");
+    let results = log["runs"][0]["results"].as_array().unwrap();
+    let places: Vec<(String, String)> = results
+        .iter()
+        .map(|result| {
+            let place = &result["locations"][0]["physicalLocation"];
+            let uri = place["artifactLocation"]["uri"].as_str().unwrap().trim_start_matches("twenty-faults/");
+            let region = &place["region"];
+            (
+                result["ruleId"].as_str().unwrap().into(),
+                format!("{uri}:{}:{}", region["startLine"], region["startColumn"]),
+            )
+        })
+        .collect();
+    let expected: Vec<(String, String)> =
+        FAULTS.iter().map(|(rule, place)| ((*rule).into(), (*place).into())).collect();
+    assert_eq!(places, expected);
+    let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
+    for result in results {
+        let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+        assert_eq!(rules[index]["id"], result["ruleId"]);
+    }
+
+    let github = env.opm(&["validate", "twenty-faults", "-o", "github"]);
+    assert_eq!(github.lines().filter(|line| line.starts_with("::error file=twenty-faults/")).count(), FAULTS.len());
+    assert!(github.contains("::error file=twenty-faults/alpha/catalog.yaml,line=9,col=9,title=channel-single-head::"));
+}
+
+#[test]
+fn warnings_do_not_change_the_exit_code() {
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", SMALL.replace("defaultChannel: stable", "defaultChannel: stable\nvendor: me"));
+    insta::assert_snapshot!(env.opm(&["validate", "catalog", "--warnings"]), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: olm.package "foo" has unknown field "vendor", which is lost when it is rendered
+     --> catalog/foo.yaml:4:9 [unknown-fields]
+    4 | vendor: me
+      |         ^^
+    warning: head "foo.v1.0.0" has neither olm.csv.metadata nor objects: consoles cannot show it
+      --> catalog/foo.yaml:13:7 [head-metadata]
+    13 | name: foo.v1.0.0
+       |       ^^^^^^^^^^
+    help: render the bundle from its image, which adds them
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", "catalog", "--warnings=false"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    ");
+}
+
+#[test]
+fn what_a_broken_file_may_hold_is_not_missed() {
+    let env = TestEnv::new();
+    env.file("catalog/a.yaml", SMALL)
+        .file("catalog/b.yaml", "schema: olm.channel\npackage: bar\nname: c\nentries: [}\n");
+    let told = env.opm(&["validate", "catalog"]);
+    assert!(told.contains("catalog/b.yaml:4:11 [yaml-syntax]"), "{told}");
+    assert!(!told.contains("unknown package"), "{told}");
+}
