@@ -1,16 +1,18 @@
 //! Reading catalogs from disk.
 
-use std::cell::RefCell;
+mod json;
+mod window;
+mod yaml;
+
 use std::fs::File;
 use std::io::{self, Read};
-use std::ops::Range;
 use std::path::Path;
 
 use rayon::prelude::*;
 
 use crate::blob::{Blob, Content, Fbc, PACKAGE, SourceFile, TextAt};
 use crate::decode;
-use crate::json::{self, ErrorKind, Raw};
+use crate::json::Raw;
 use crate::limits::Limits;
 use crate::migrate;
 use crate::object::RefBase;
@@ -18,16 +20,10 @@ use crate::oldform;
 use crate::problem::{FileId, Place, Problem, Spot, Stage};
 use crate::store::Store;
 use crate::walk::walk;
-use crate::yaml;
+use window::Window;
 
-/// How many bytes of a JSON file are read at a time.
-const WINDOW: usize = 1 << 20;
-/// A batch of blobs is worth several threads from this size on.
-const PARALLEL_FROM: usize = 256 << 10;
 /// How many bytes of a file are looked at to tell JSON from YAML.
 const FORMAT_PREFIX: usize = 4096;
-/// How many YAML documents are converted before their blobs are stored.
-const YAML_BATCH: usize = 64;
 
 /// A look at each blob while its text is at hand.
 pub type Inspect<'a> = dyn Fn(&Blob, Raw<'_>, &mut Vec<Problem>) + Sync + 'a;
@@ -184,12 +180,6 @@ impl FileOutcome {
     }
 }
 
-/// A value that was found to be JSON, and its part of the list of long values.
-struct Checked {
-    range: Range<usize>,
-    spans: Range<usize>,
-}
-
 /// What became of one document.
 struct Done {
     blob: Option<Blob>,
@@ -243,155 +233,8 @@ impl Task<'_> {
         if prefix.trim_ascii_start().first() == Some(&b'{') {
             self.read_json(window, outcome)
         } else {
-            let (offset, text) = window.into_rest()?;
-            self.read_yaml(offset, &text, outcome)
+            self.read_yaml(window, outcome)
         }
-    }
-
-    /// Reads values until the file ends or stops being JSON.
-    fn read_json(&self, mut window: Window, outcome: &mut FileOutcome) -> io::Result<()> {
-        let mut wanted = WINDOW;
-        let mut values = 0usize;
-        loop {
-            window.fill(wanted)?;
-            let (text, damaged) = match std::str::from_utf8(window.bytes()) {
-                Ok(text) => (text, false),
-                Err(error) => {
-                    let valid = &window.bytes()[..error.valid_up_to()];
-                    // A character cut by the end of the window is no damage.
-                    let damaged = error.error_len().is_some() || window.ended;
-                    (std::str::from_utf8(valid).unwrap_or_default(), damaged)
-                }
-            };
-            let mut values_here: Vec<Checked> = Vec::new();
-            let mut spans = Vec::new();
-            let mut at = 0;
-            let fault = loop {
-                if text[at..].trim_ascii_start().is_empty() {
-                    at = text.len();
-                    break None;
-                }
-                let first_span = spans.len();
-                match json::check_indexed(text, at, self.limits().depth, &mut spans) {
-                    Ok(range) => {
-                        at = range.end;
-                        values_here.push(Checked { range, spans: first_span..spans.len() });
-                        values += 1;
-                        if values > self.limits().documents {
-                            break Some(self.too_many_documents(window.offset + at as u64));
-                        }
-                    }
-                    // The text stops where it stops being UTF-8.
-                    Err(error) if error.kind == ErrorKind::End && damaged => {
-                        break Some(self.not_utf8(window.offset + text.len() as u64));
-                    }
-                    Err(error) if error.kind == ErrorKind::End && !window.ended => break None,
-                    Err(error) if values < 2 && !damaged => {
-                        let start = text[at..].find(|c: char| !c.is_ascii_whitespace()).map_or(at, |skip| at + skip);
-                        self.decode_batch(text, &values_here, &spans, window.offset, outcome);
-                        window.consume(start);
-                        return self.read_yaml_instead(window, &error, start, outcome);
-                    }
-                    Err(error) => break Some(self.json_fault(window.offset, &error)),
-                }
-            };
-            self.decode_batch(text, &values_here, &spans, window.offset, outcome);
-            if let Some(progress) = self.options.progress {
-                progress(at as u64);
-            }
-            let fault = fault.or_else(|| damaged.then(|| self.not_utf8(window.offset + text.len() as u64)));
-            if let Some(problem) = fault {
-                outcome.problems.push(problem);
-                outcome.incomplete = true;
-                return Ok(());
-            }
-            if at == window.bytes().len() && window.ended {
-                return Ok(());
-            }
-            window.consume(at);
-            wanted = if at == 0 { wanted * 2 } else { WINDOW };
-            if at == 0 && window.bytes().len() > self.limits().blob_size {
-                outcome.problems.push(self.blob_too_large(window.offset));
-                outcome.incomplete = true;
-                return Ok(());
-            }
-        }
-    }
-
-    /// Goes on as YAML where a file that looked like JSON is none after all.
-    fn read_yaml_instead(
-        &self,
-        window: Window,
-        error: &json::Error,
-        start: usize,
-        outcome: &mut FileOutcome,
-    ) -> io::Result<()> {
-        let (offset, text) = window.into_rest()?;
-        let mut as_yaml = FileOutcome::default();
-        self.read_yaml(offset, &text, &mut as_yaml)?;
-        if as_yaml.incomplete && as_yaml.blobs.is_empty() {
-            // Not YAML either: what looked like JSON was meant to be JSON.
-            let base = offset - start as u64;
-            outcome.problems.push(self.json_fault(base, error));
-            outcome.incomplete = true;
-        } else {
-            outcome.blobs.extend(as_yaml.blobs);
-            outcome.problems.extend(as_yaml.problems);
-            outcome.incomplete |= as_yaml.incomplete;
-        }
-        Ok(())
-    }
-
-    fn decode_batch(&self, text: &str, values: &[Checked], spans: &[json::Span], base: u64, outcome: &mut FileOutcome) {
-        let decode = |value: &Checked| {
-            let raw = Raw::from_indexed(text, value.range.clone(), &spans[value.spans.clone()]);
-            self.decode(raw, base + value.range.start as u64, Source::File)
-        };
-        let size: usize = values.iter().map(|value| value.range.len()).sum();
-        if values.len() > 1 && size >= PARALLEL_FROM {
-            let done: Vec<Done> = values.par_iter().map(decode).collect();
-            done.into_iter().for_each(|done| outcome.add(done));
-        } else {
-            values.iter().map(decode).for_each(|done| outcome.add(done));
-        }
-    }
-
-    /// Reads the YAML documents of `text`, which starts `base` bytes into the file.
-    fn read_yaml(&self, base: u64, text: &[u8], outcome: &mut FileOutcome) -> io::Result<()> {
-        let documents: Vec<_> = yaml::documents(text).collect();
-        if documents.len() > self.limits().documents {
-            outcome.problems.push(self.too_many_documents(base));
-            outcome.incomplete = true;
-            return Ok(());
-        }
-        let convert = |document: &Result<yaml::Document<'_>, yaml::BadSeparator>| -> Result<Done, Box<Problem>> {
-            let document = document.as_ref().map_err(|error| Box::new(self.yaml_fault(base, error.offset, error)))?;
-            let offset = base + document.offset as u64;
-            let mut converted = Vec::new();
-            yaml::to_json(document.text, &self.limits().yaml(), &mut converted)
-                .map_err(|error| Box::new(self.yaml_fault(offset, error.offset, &error)))?;
-            let converted = std::str::from_utf8(&converted).map_err(|_| Box::new(self.not_utf8(offset)))?;
-            Ok(self.decode(Raw::from_checked(converted), offset, Source::Converted))
-        };
-        for batch in documents.chunks(YAML_BATCH) {
-            let done: Vec<_> = match batch {
-                [one] => vec![convert(one)],
-                batch => batch.par_iter().map(convert).collect(),
-            };
-            for done in done {
-                match done {
-                    Ok(done) => outcome.add(done),
-                    Err(problem) => {
-                        outcome.problems.push(*problem);
-                        outcome.incomplete = true;
-                    }
-                }
-            }
-        }
-        if let Some(progress) = self.options.progress {
-            progress(text.len() as u64);
-        }
-        Ok(())
     }
 
     /// Turns the document that starts at `offset` into a blob.
@@ -468,17 +311,6 @@ impl Task<'_> {
         problem
     }
 
-    fn json_fault(&self, base: u64, error: &json::Error) -> Problem {
-        let offset = base + error.offset as u64;
-        Problem::new("json-syntax", Stage::Load, format!("json: offset {offset}: {error}"))
-            .at(self.place(Spot::Offset(offset)))
-    }
-
-    fn yaml_fault(&self, base: u64, offset: usize, error: &dyn std::error::Error) -> Problem {
-        Problem::new("yaml-syntax", Stage::Load, format!("yaml: {error}"))
-            .at(self.place(Spot::Offset(base + offset as u64)))
-    }
-
     fn not_utf8(&self, offset: u64) -> Problem {
         Problem::new("utf-8", Stage::Load, format!("invalid UTF-8 at byte {offset}"))
             .at(self.place(Spot::Offset(offset)))
@@ -493,71 +325,6 @@ impl Task<'_> {
     fn blob_too_large(&self, offset: u64) -> Problem {
         let message = format!("blob is larger than the limit of {} bytes", self.limits().blob_size);
         Problem::new("limits", Stage::Load, message).at(self.place(Spot::Offset(offset)))
-    }
-}
-
-/// A stretch of a file in memory.
-struct Window {
-    file: io::Take<File>,
-    buffer: Vec<u8>,
-    /// How much of the buffer's start is done with.
-    done: usize,
-    /// Where the rest of the buffer stands in the file.
-    offset: u64,
-    /// Whether the file has no more.
-    ended: bool,
-}
-
-thread_local! {
-    /// The buffer of the last file, for the next one: fresh memory costs more than reading into it.
-    static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.capacity() <= 2 * WINDOW {
-            buffer.clear();
-            SPARE.set(buffer);
-        }
-    }
-}
-
-impl Window {
-    fn new(file: io::Take<File>) -> Window {
-        Window { file, buffer: SPARE.take(), done: 0, offset: 0, ended: false }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[self.done..]
-    }
-
-    /// Reads until there are `wanted` bytes or no more.
-    fn fill(&mut self, wanted: usize) -> io::Result<()> {
-        let have = self.bytes().len();
-        if self.ended || have >= wanted {
-            return Ok(());
-        }
-        self.buffer.drain(..self.done);
-        self.done = 0;
-        let missing = (wanted - have) as u64;
-        let read = (&mut self.file).take(missing).read_to_end(&mut self.buffer)?;
-        self.ended = (read as u64) < missing;
-        Ok(())
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.done += count;
-        self.offset += count as u64;
-    }
-
-    /// Returns all that is left, and where it starts.
-    fn into_rest(mut self) -> io::Result<(u64, Vec<u8>)> {
-        self.buffer.drain(..self.done);
-        if !self.ended {
-            self.file.read_to_end(&mut self.buffer)?;
-        }
-        Ok((self.offset, std::mem::take(&mut self.buffer)))
     }
 }
 

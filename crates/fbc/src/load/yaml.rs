@@ -1,0 +1,126 @@
+//! Files of YAML documents.
+
+use std::io;
+
+use rayon::prelude::*;
+
+use super::window::Window;
+use super::{Done, FileOutcome, Source, Task};
+use crate::json::Raw;
+use crate::problem::{Problem, Spot, Stage};
+use crate::yaml;
+
+/// How many bytes are read at a time.
+const WINDOW: usize = 4 << 20;
+
+impl Task<'_> {
+    /// Reads documents until the file ends.
+    pub(super) fn read_yaml(&self, mut window: Window, outcome: &mut FileOutcome) -> io::Result<()> {
+        let mut wanted = WINDOW;
+        let mut count = 0;
+        loop {
+            window.fill(wanted)?;
+            let whole = match window.ended {
+                true => window.bytes().len(),
+                false => whole_documents(window.bytes()),
+            };
+            if whole == 0 && !window.ended {
+                if window.bytes().len() > self.limits().blob_size {
+                    outcome.problems.push(self.blob_too_large(window.offset));
+                    outcome.incomplete = true;
+                    return Ok(());
+                }
+                wanted *= 2;
+                continue;
+            }
+            count += self.read_documents(window.offset, &window.bytes()[..whole], outcome);
+            if count > self.limits().documents {
+                outcome.problems.push(self.too_many_documents(window.offset));
+                outcome.incomplete = true;
+                return Ok(());
+            }
+            if let Some(progress) = self.options.progress {
+                progress(whole as u64);
+            }
+            window.consume(whole);
+            if window.ended {
+                return Ok(());
+            }
+            wanted = WINDOW;
+        }
+    }
+
+    /// Reads the documents of `text`, which starts `base` bytes into the file, and counts them.
+    fn read_documents(&self, base: u64, text: &[u8], outcome: &mut FileOutcome) -> usize {
+        let documents: Vec<_> = yaml::documents(text).take(self.limits().documents + 1).collect();
+        let convert = |document: &Result<yaml::Document<'_>, yaml::BadSeparator>| -> Result<Done, Box<Problem>> {
+            let document = document.as_ref().map_err(|error| Box::new(self.yaml_fault(base, error.offset, error)))?;
+            let offset = base + document.offset as u64;
+            let mut converted = Vec::new();
+            yaml::to_json(document.text, &self.limits().yaml(), &mut converted)
+                .map_err(|error| Box::new(self.yaml_fault(offset, error.offset, &error)))?;
+            let converted = std::str::from_utf8(&converted).map_err(|_| Box::new(self.not_utf8(offset)))?;
+            Ok(self.decode(Raw::from_checked(converted), offset, Source::Converted))
+        };
+        let done: Vec<_> = match documents.as_slice() {
+            [one] => vec![convert(one)],
+            several => several.par_iter().map(convert).collect(),
+        };
+        for done in done {
+            match done {
+                Ok(done) => outcome.add(done),
+                Err(problem) => {
+                    outcome.problems.push(*problem);
+                    outcome.incomplete = true;
+                }
+            }
+        }
+        documents.len()
+    }
+
+    fn yaml_fault(&self, base: u64, offset: usize, error: &dyn std::error::Error) -> Problem {
+        Problem::new("yaml-syntax", Stage::Load, format!("yaml: {error}"))
+            .at(self.place(Spot::Offset(base + offset as u64)))
+    }
+}
+
+/// Returns how much of `text`, whose file goes on, is documents that end within it; nothing when
+/// that cannot be told.
+///
+/// The rest starts with a separator that stands between two lines which are none: wherever
+/// separators are adjacent, it depends on their neighbours what they mean.
+fn whole_documents(text: &[u8]) -> usize {
+    let is_separator = |at: usize| text[at..].starts_with(b"---");
+    let mut end = text.len();
+    while let Some(newline) = memchr::memrchr(b'\n', &text[..end]) {
+        end = newline;
+        let separator = newline + 1;
+        if !is_separator(separator) {
+            continue;
+        }
+        let Some(after) = memchr::memchr(b'\n', &text[separator..]).map(|at| separator + at + 1) else { continue };
+        let before = memchr::memrchr(b'\n', &text[..newline]).map_or(0, |at| at + 1);
+        // What follows must be there in full to be known as no separator.
+        let known = text.len() >= after + 3;
+        if known && !is_separator(after) && !is_separator(before) {
+            return separator;
+        }
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_ends_before_a_separator_that_stands_alone() {
+        let upto = |text: &str| text[..whole_documents(text.as_bytes())].to_owned();
+        assert_eq!(upto("a: 1\n---\nb: 1\n---\nc: 1\n"), "a: 1\n---\nb: 1\n");
+        assert_eq!(upto("a: 1\n---\nb: 1\n---\n"), "a: 1\n");
+        assert_eq!(upto("a: 1\n---\nb: 1\n---\n---\nc: 1\n"), "a: 1\n");
+        assert_eq!(upto("a: 1\n---\n--"), "");
+        assert_eq!(upto("a: 1\nb: 2\n"), "");
+        assert_eq!(upto("---\n---\na: 1\n"), "");
+    }
+}
