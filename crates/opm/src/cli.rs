@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use clap::builder::{TypedValueParser, ValueParser};
+use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{completion, convert_template, generate, graph, init, list, migrate, render, validate, version};
@@ -15,6 +16,8 @@ const HELP_ALPHA: &str = "HELP_ALPHA";
 #[derive(Parser)]
 #[command(
     name = "opm",
+    bin_name = "opm",
+    version,
     about = "Author, check and package catalogs of operators",
     long_about = "Author, check and package catalogs of operators.\n\n\
         A catalog is a directory of JSON and YAML files that tells the Operator Lifecycle Manager which \
@@ -63,7 +66,10 @@ enum AlphaCommand {
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) if error.use_stderr() => return Err(Failure::Usage(error.render().ansi_if(printer.colour))),
+        // A command that only groups others shows them, as users of Go programs expect.
+        Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
+        }
         Err(help) => {
             write!(printer.data(), "{}", help.render())?;
             return Ok(());

@@ -1,7 +1,5 @@
 //! `opm alpha render-graph`: the upgrades of a catalog as a picture.
 
-use std::io::IsTerminal;
-
 use catalog::graph::Graph;
 use catalog::{GraphError, GraphOptions, draw, mermaid};
 
@@ -55,7 +53,7 @@ fn output(text: &str) -> Result<Output, String> {
         "dot" => Output::Dot,
         "html" => Output::Html,
         "text" => Output::Text,
-        _ => return Err(format!("invalid --output value {text:?}, expected (mermaid|svg|dot|html|text)")),
+        _ => return Err("expected mermaid, svg, dot, html or text".into()),
     })
 }
 
@@ -91,10 +89,8 @@ pub(crate) fn run(args: &GraphArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-/// Returns the width of the terminal that is written to, if the shell tells it.
+/// Returns the width of the terminal that is written to, if it is one.
 fn terminal_width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
-        return None;
-    }
-    std::env::var("COLUMNS").ok()?.parse().ok()
+    let (width, _) = terminal_size::terminal_size_of(std::io::stdout())?;
+    Some(usize::from(width.0))
 }

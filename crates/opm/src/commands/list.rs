@@ -79,7 +79,7 @@ fn output(text: &str) -> Result<Output, String> {
         "json" => Output::Json,
         "yaml" => Output::Yaml,
         "csv" => Output::Csv,
-        _ => return Err(format!("invalid --output value {text:?}, expected (table|json|yaml|csv)")),
+        _ => return Err("expected table, json, yaml or csv".into()),
     })
 }
 

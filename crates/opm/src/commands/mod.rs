@@ -18,7 +18,7 @@ pub(crate) fn blob_format(text: &str) -> Result<Format, String> {
     match text {
         "json" => Ok(Format::Json),
         "yaml" => Ok(Format::Yaml),
-        _ => Err(format!("invalid --output value {text:?}, expected (json|yaml)")),
+        _ => Err("expected json or yaml".into()),
     }
 }
 
@@ -36,6 +36,6 @@ pub(crate) fn migrate_level(text: &str) -> Result<MigrateLevel, String> {
     match text {
         "none" => Ok(MigrateLevel::None),
         "bundle-object-to-csv-metadata" | "all" => Ok(MigrateLevel::CsvMetadata),
-        _ => Err(format!("unknown migration level {text:?}, expected (none|bundle-object-to-csv-metadata)")),
+        _ => Err("unknown migration level, expected none or bundle-object-to-csv-metadata".into()),
     }
 }

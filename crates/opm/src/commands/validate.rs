@@ -51,7 +51,7 @@ fn output(text: &str) -> Result<Output, String> {
         "yaml" => Output::Yaml,
         "sarif" => Output::Sarif,
         "github" => Output::Github,
-        _ => return Err(format!("invalid --output value {text:?}, expected (text|json|yaml|sarif|github)")),
+        _ => return Err("expected text, json, yaml, sarif or github".into()),
     })
 }
 

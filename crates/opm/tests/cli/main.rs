@@ -12,4 +12,5 @@ mod list;
 mod migrate;
 mod readme;
 mod render;
+mod usage;
 mod validate;
