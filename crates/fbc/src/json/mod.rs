@@ -7,6 +7,7 @@
 
 mod check;
 mod cursor;
+pub(crate) mod members;
 mod raw;
 mod scan;
 mod write;

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::members::{Member, compare_keys, put_in_order};
 use super::raw::{Raw, escape};
 use super::scan::{plain_end, skip_space, string_end, value_end};
 use crate::number;
@@ -40,13 +41,6 @@ struct Writer<'a> {
     /// Members written so far of all open objects: where the member starts in
     /// `out`, where its key ends, where it ends.
     members: Vec<Member>,
-}
-
-#[derive(Clone, Copy)]
-struct Member {
-    start: usize,
-    key_end: usize,
-    end: usize,
 }
 
 impl Writer<'_> {
@@ -132,34 +126,16 @@ impl Writer<'_> {
             }
         }
         if !ascending {
-            self.sort(first, level + 1, out);
+            let separator = |out: &mut Vec<u8>| {
+                out.push(b',');
+                self.line(level + 1, out);
+            };
+            put_in_order(&self.members[first..], separator, out);
         }
         self.members.truncate(first);
         self.line(level, out);
         out.push(b'}');
         at + 1
-    }
-
-    /// Puts the members written since `first` in order of their keys, the last of equals only.
-    #[cold]
-    fn sort(&self, first: usize, level: usize, out: &mut Vec<u8>) {
-        let mut members = self.members[first..].to_vec();
-        let start = members[0].start;
-        members.sort_by(|a, b| compare_keys(&out[a.start..a.key_end], &out[b.start..b.key_end]));
-        let source = out.split_off(start);
-        let part = |from: usize, to: usize| &source[from - start..to - start];
-        for (i, member) in members.iter().enumerate() {
-            // The sort is stable: of equal keys the last written stands last.
-            let key = part(member.start, member.key_end);
-            if members.get(i + 1).is_some_and(|next| part(next.start, next.key_end) == key) {
-                continue;
-            }
-            if out.len() > start {
-                out.push(b',');
-                self.line(level, out);
-            }
-            out.extend_from_slice(part(member.start, member.end));
-        }
     }
 
     fn string(&self, at: usize, out: &mut Vec<u8>) -> usize {
@@ -181,18 +157,6 @@ impl Writer<'_> {
             out.resize(out.len() + level * width, b' ');
         }
     }
-}
-
-/// Compares two keys in their written form (with quotes) by the bytes they stand for.
-fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
-    let plain = |key: &[u8]| !key.contains(&b'\\');
-    if plain(a) && plain(b) {
-        // Without the closing quote, so that a prefix sorts first.
-        return a[..a.len() - 1].cmp(&b[..b.len() - 1]);
-    }
-    let decoded =
-        |key: &[u8]| std::str::from_utf8(key).ok().and_then(|k| Raw::from_checked(k).as_str().map(|s| s.into_owned()));
-    decoded(a).cmp(&decoded(b))
 }
 
 /// Appends a quoted string in its normal spelling.

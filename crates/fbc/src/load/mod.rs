@@ -175,6 +175,8 @@ impl FileOutcome {
     }
 
     fn add(&mut self, done: Done) {
+        // What a document without an envelope was meant to be is not known.
+        self.incomplete |= done.blob.is_none();
         self.blobs.extend(done.blob);
         self.problems.extend(done.problems);
     }

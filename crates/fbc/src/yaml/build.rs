@@ -13,6 +13,7 @@ use std::rc::Rc;
 use super::events::Scalar;
 use super::read::Limits;
 use super::scalar::{self, Value};
+use crate::json::members::{Member, compare_keys, put_in_order};
 use crate::json::{self, Raw};
 
 /// A collection that is being written.
@@ -46,14 +47,6 @@ enum Next {
     Value,
     /// The value of a merge key.
     Merge,
-}
-
-/// Where a member of a mapping stands in the output: key with quotes, colon, value.
-#[derive(Clone, Copy)]
-struct Member {
-    start: usize,
-    key_end: usize,
-    end: usize,
 }
 
 /// An anchored node.
@@ -217,7 +210,7 @@ impl<'a> Builder<'a> {
             FrameKind::Sequence => self.out.push(b']'),
             FrameKind::Mapping { first, in_order, .. } => {
                 if !in_order {
-                    put_in_order(&self.members[first..], self.out);
+                    put_in_order(&self.members[first..], |out| out.push(b','), self.out);
                 }
                 self.members.truncate(first);
                 self.out.push(b'}');
@@ -356,38 +349,4 @@ impl<'a> Builder<'a> {
     fn too_deep(&self) -> String {
         format!("document is nested more than {} levels deep", self.limits.depth)
     }
-}
-
-/// Orders the members at the end of `out` by key, keeping the last of equal keys.
-fn put_in_order(members: &[Member], out: &mut Vec<u8>) {
-    let Some(start) = members.first().map(|member| member.start) else { return };
-    let mut members = members.to_vec();
-    members.sort_by(|a, b| compare_keys(&out[a.start..a.key_end], &out[b.start..b.key_end]));
-    let source = out.split_off(start);
-    let part = |from: usize, to: usize| &source[from - start..to - start];
-    for (i, member) in members.iter().enumerate() {
-        // The sort is stable: the last written of equal keys stands last.
-        let key = part(member.start, member.key_end);
-        if members.get(i + 1).is_some_and(|next| part(next.start, next.key_end) == key) {
-            continue;
-        }
-        if out.len() > start {
-            out.push(b',');
-        }
-        out.extend_from_slice(part(member.start, member.end));
-    }
-}
-
-/// Compares two keys as written, quotes included, by the bytes they stand for.
-fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
-    // Without the closing quote, so that a prefix sorts first.
-    let (a, b) = (&a[..a.len() - 1], &b[..b.len() - 1]);
-    if memchr::memchr(b'\\', a).is_none() && memchr::memchr(b'\\', b).is_none() {
-        return a.cmp(b);
-    }
-    let decoded = |key: &[u8]| {
-        let quoted = format!("{}\"", String::from_utf8_lossy(key));
-        Raw::from_checked(&quoted).as_str().map(|text| text.into_owned())
-    };
-    decoded(a).cmp(&decoded(b))
 }

@@ -1,0 +1,45 @@
+//! Members of an object that is being written, put in the order of their keys.
+
+use std::cmp::Ordering;
+
+use super::raw::Raw;
+
+/// Where a member stands in what was written: its start, the end of its key, its end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Member {
+    pub(crate) start: usize,
+    pub(crate) key_end: usize,
+    pub(crate) end: usize,
+}
+
+/// Puts the members at the end of `out` in the order of their keys, the last of equals only, and
+/// writes `separator` between them.
+#[cold]
+pub(crate) fn put_in_order(members: &[Member], separator: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) {
+    let Some(start) = members.first().map(|member| member.start) else { return };
+    let mut members = members.to_vec();
+    members.sort_by(|a, b| compare_keys(&out[a.start..a.key_end], &out[b.start..b.key_end]));
+    let source = out.split_off(start);
+    let part = |from: usize, to: usize| &source[from - start..to - start];
+    for (i, member) in members.iter().enumerate() {
+        // The sort is stable: of equal keys the last written stands last.
+        let key = part(member.start, member.key_end);
+        if members.get(i + 1).is_some_and(|next| part(next.start, next.key_end) == key) {
+            continue;
+        }
+        if out.len() > start {
+            separator(out);
+        }
+        out.extend_from_slice(part(member.start, member.end));
+    }
+}
+
+/// Compares two keys as written, quotes included, by the bytes they stand for.
+pub(crate) fn compare_keys(a: &[u8], b: &[u8]) -> Ordering {
+    if !a.contains(&b'\\') && !b.contains(&b'\\') {
+        // Without the closing quote, so that a prefix sorts first.
+        return a[..a.len() - 1].cmp(&b[..b.len() - 1]);
+    }
+    let decoded = |key: &[u8]| Raw::from_checked(&String::from_utf8_lossy(key)).as_str().map(|text| text.into_owned());
+    decoded(a).cmp(&decoded(b))
+}
