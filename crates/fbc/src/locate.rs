@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 
 use crate::blob::Fbc;
-use crate::json::{self, Path, Raw};
+use crate::json::{self, ErrorKind, Path, Raw};
 use crate::limits::MAX_DEPTH;
 use crate::problem::{FileId, Place, Spot};
 use crate::yaml;
@@ -24,11 +24,26 @@ pub struct Located {
 
 /// Lines longer than this are cut around the marked part.
 const LONGEST_LINE: usize = 160;
+/// So much text is looked at first to find the end of a document.
+const FIRST_LOOK: usize = 64 << 10;
 
 /// Finds places in the files of a catalog; keeps the file it looked at last.
 pub struct Locator<'a> {
     fbc: &'a Fbc,
-    file: Option<(FileId, Vec<u8>)>,
+    file: Option<(FileId, Text)>,
+}
+
+/// A file's text, and where its lines start.
+struct Text {
+    bytes: Vec<u8>,
+    lines: Vec<usize>,
+}
+
+impl Text {
+    fn new(bytes: Vec<u8>) -> Text {
+        let lines = std::iter::once(0).chain(memchr::memchr_iter(b'\n', &bytes).map(|at| at + 1)).collect();
+        Text { bytes, lines }
+    }
 }
 
 impl<'a> Locator<'a> {
@@ -41,16 +56,16 @@ impl<'a> Locator<'a> {
     pub fn locate(&mut self, place: &Place) -> Option<Located> {
         if self.file.as_ref().is_none_or(|(file, _)| *file != place.file) {
             let text = fs::read(self.fbc.full_path_of(place.file)?).ok()?;
-            self.file = Some((place.file, text));
+            self.file = Some((place.file, Text::new(text)));
         }
         let (_, text) = self.file.as_ref()?;
         let range = match &place.spot {
             Spot::File => return None,
             Spot::Offset(offset) => {
-                let offset = usize::try_from(*offset).ok()?.min(text.len());
+                let offset = usize::try_from(*offset).ok()?.min(text.bytes.len());
                 offset..offset
             }
-            Spot::Value { document, path } => value(text, usize::try_from(*document).ok()?, path)?,
+            Spot::Value { document, path } => value(&text.bytes, usize::try_from(*document).ok()?, path)?,
         };
         Some(located(text, range))
     }
@@ -78,21 +93,32 @@ fn value(text: &[u8], start: usize, path: &Path) -> Option<Range<usize>> {
 }
 
 fn in_json(text: &[u8], path: &Path) -> Option<Range<usize>> {
-    let valid = match std::str::from_utf8(text) {
-        Ok(text) => text,
-        Err(error) => std::str::from_utf8(&text[..error.valid_up_to()]).ok()?,
-    };
-    let range = json::check(valid, 0, MAX_DEPTH).ok()?;
-    let inner = Raw::from_checked(&valid[range.clone()]).locate(path)?;
-    Some(range.start + inner.start..range.start + inner.end)
+    // A document is a small part of what follows its start.
+    let mut length = FIRST_LOOK;
+    loop {
+        let part = &text[..length.min(text.len())];
+        let valid = match std::str::from_utf8(part) {
+            Ok(part) => part,
+            Err(error) => std::str::from_utf8(&part[..error.valid_up_to()]).ok()?,
+        };
+        match json::check(valid, 0, MAX_DEPTH) {
+            Ok(range) => {
+                let inner = Raw::from_checked(&valid[range.clone()]).locate(path)?;
+                return Some(range.start + inner.start..range.start + inner.end);
+            }
+            Err(error) if error.kind == ErrorKind::End && length < text.len() => length *= 4,
+            Err(_) => return None,
+        }
+    }
 }
 
-fn located(text: &[u8], range: Range<usize>) -> Located {
+fn located(text: &Text, range: Range<usize>) -> Located {
+    let Text { bytes: text, lines } = text;
     let start = range.start.min(text.len());
-    let line_start = memchr::memrchr(b'\n', &text[..start]).map_or(0, |at| at + 1);
+    let line = lines.partition_point(|line| *line <= start);
+    let line_start = lines[line - 1];
     let line_end = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |at| start + at);
     let end = range.end.clamp(start, line_end);
-    let line = memchr::memchr_iter(b'\n', &text[..start]).count() + 1;
     let chars = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count();
     let column = chars(&text[line_start..start]);
     let marked = chars(&text[start..end]).max(1);
@@ -119,7 +145,7 @@ mod tests {
     use crate::path;
 
     fn mark(text: &str, start: usize, path: &Path) -> String {
-        let located = located(text.as_bytes(), value(text.as_bytes(), start, path).unwrap());
+        let located = located(&Text::new(text.into()), value(text.as_bytes(), start, path).unwrap());
         let marked: String = located.text.chars().skip(located.marked.start).take(located.marked.len()).collect();
         format!("{}:{} {marked}", located.line, located.column)
     }
@@ -134,6 +160,12 @@ mod tests {
     }
 
     #[test]
+    fn documents_larger_than_the_first_look_are_found() {
+        let text = format!("{{\"a\": \"{}\",\n\"b\": 1}} {{}}", "é".repeat(FIRST_LOOK));
+        assert_eq!(mark(&text, 0, &path!["b"]), "2:6 1");
+    }
+
+    #[test]
     fn what_is_missing_is_shown_by_what_would_hold_it() {
         assert_eq!(mark("{\"a\": {\"b\": 1}}", 0, &path!["a", "c"]), "1:7 {\"b\": 1}");
     }
@@ -141,7 +173,8 @@ mod tests {
     #[test]
     fn long_lines_are_cut_around_the_place() {
         let line = format!("{{\"a\": \"{}\", \"b\": \"here\"}}", "x".repeat(10_000));
-        let located = located(line.as_bytes(), value(line.as_bytes(), 0, &path!["b"]).unwrap());
+        let range = value(line.as_bytes(), 0, &path!["b"]).unwrap();
+        let located = located(&Text::new(line.into()), range);
         assert_eq!((located.column, located.text.chars().count()), (10_016, 87));
         assert_eq!(&located.text[located.marked.clone()], "\"here\"");
     }
