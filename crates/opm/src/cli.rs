@@ -107,7 +107,8 @@ pub(crate) fn command() -> Command {
 /// Lets switches be written as users of Go programs write them: `--flag`, `--flag=true`, `--flag=false`.
 fn go_conventions(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    let mut command = command.mut_args(|arg| match arg.get_action() {
+    // Of a flag given twice the last counts.
+    let mut command = command.args_override_self(true).mut_args(|arg| match arg.get_action() {
         ArgAction::SetTrue => arg
             .action(ArgAction::Set)
             .num_args(0..=1)

@@ -7,6 +7,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod interrupt;
 mod limits;
 mod personality;
 mod printer;

@@ -8,6 +8,7 @@ use fbc::{Blob, Fbc, Format};
 
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::exit::{Failure, Outcome};
+use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{limits, source};
 
@@ -52,15 +53,9 @@ pub(crate) fn run(args: &MigrateArgs, printer: &mut Printer) -> Outcome {
     };
     fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
     // Written aside and moved into place: what fails leaves nothing behind.
-    let aside = tempfile::Builder::new()
-        .prefix(".opm-migrate-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777))
-        .tempdir_in(parent)
-        .map_err(|error| in_path(parent, &error))?;
+    let aside = Unfinished::create(parent, ".opm-migrate-").map_err(|error| in_path(parent, &error))?;
     write(&fbc, aside.path(), args.output)?;
-    fs::rename(aside.path(), target).map_err(|error| in_path(target, &error))?;
-    // Nothing is left at the old place to be removed.
-    let _ = aside.keep();
+    aside.finish(target).map_err(|error| in_path(target, &error))?;
     Ok(())
 }
 
@@ -89,7 +84,9 @@ fn write(fbc: &Fbc, directory: &Path, format: Format) -> Outcome {
             name if name.contains(['/', '\0']) => return Err(bad_name(name)),
             name => directory.join(name),
         };
-        fs::create_dir_all(&place).map_err(|error| in_path(&place, &error))?;
+        if !package.is_empty() {
+            fs::create_dir(&place).map_err(|error| in_path(&place, &error))?;
+        }
         write_file(fbc, group, &place.join(name), format)?;
     }
     Ok(())

@@ -1,4 +1,29 @@
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
 use crate::env::{SMALL, TestEnv};
+
+#[test]
+fn an_interruption_leaves_nothing_behind() {
+    let env = TestEnv::new();
+    let big: String = (0..20_000)
+        .map(|i| format!("{{\"schema\":\"x.io/note\",\"package\":\"p{i}\",\"text\":\"{}\"}}\n", "x".repeat(500)))
+        .collect();
+    env.file("catalog/c.json", big);
+    let mut child =
+        env.command().args(["migrate", "catalog", "out"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let writing = || env.names(".").iter().any(|name| name.starts_with(".opm-migrate-"));
+    let start = Instant::now();
+    while !writing() && start.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(writing(), "nothing was being written");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let status = child.wait().unwrap();
+    assert!(!status.success(), "the signal came too late");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
+    assert_eq!(env.names("."), ["catalog"]);
+}
 
 #[test]
 fn packages_get_directories_of_their_own() {

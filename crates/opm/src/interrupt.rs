@@ -1,0 +1,72 @@
+//! Leaving nothing behind when the user interrupts.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, Once, PoisonError};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Directories to remove before the process ends by a signal.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static WATCH: Once = Once::new();
+
+/// A directory that is being written, and is removed unless it is finished: when this is
+/// dropped, and when the process is interrupted.
+pub(crate) struct Unfinished {
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// Makes a new directory in `parent` whose name starts with `prefix`.
+    pub(crate) fn create(parent: &Path, prefix: &str) -> io::Result<Unfinished> {
+        WATCH.call_once(watch);
+        // No signal may come between making the directory and knowing of it.
+        let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = tempfile::Builder::new()
+            .prefix(prefix)
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .tempdir_in(parent)?
+            .keep();
+        unfinished.push(path.clone());
+        Ok(Unfinished { path })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves the directory to its place, where it stays.
+    pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
+        fs::rename(&self.path, target)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        unfinished.retain(|path| *path != self.path);
+        // Gone already when it was finished.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Waits for a signal on a thread of its own. Without one, the signal simply ends the process.
+fn watch() {
+    let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM]) else { return };
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+            for path in unfinished.iter() {
+                // Whoever still writes by the old name finds nothing there, and then waits for
+                // the lock, which is never given back.
+                let doomed = path.with_extension("interrupted");
+                let _ = fs::rename(path, &doomed);
+                let _ = fs::remove_dir_all(&doomed);
+            }
+            // The way the signal would have ended it, so that shells see it.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+}
