@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::events::{Event, Parser, Span};
+use super::events::{Event, Fault, Parser, Span};
+use super::read::{terminated, with_quotes_respelled};
 use super::scalar;
 use crate::json::Step;
 
@@ -54,26 +55,41 @@ struct Tree {
 
 impl Tree {
     fn parse(text: &[u8]) -> Option<Tree> {
+        let (tree, respelled) = with_quotes_respelled(&terminated(text), Tree::parse_once);
+        let mut tree = tree.ok()?;
+        for node in &mut tree.nodes {
+            let original = |offset| respelled.original(offset).min(text.len());
+            node.span = original(node.span.start)..original(node.span.end);
+        }
+        Some(tree)
+    }
+
+    fn parse_once(text: &[u8]) -> Result<Tree, Fault> {
         let mut parser = Parser::new(text);
         let mut nodes: Vec<Node> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
         let mut anchors: HashMap<String, usize> = HashMap::new();
         loop {
-            let (event, span) = parser.next_event().ok()?;
+            let (event, span) = parser.next_event()?;
             let (anchor, kind) = match event {
                 Event::Scalar(scalar) => {
                     let key = scalar::value(&scalar).and_then(scalar::key).ok().map(|key| key.into_owned());
                     (scalar.anchor, NodeKind::Scalar { key, merge: scalar::is_merge_key(&scalar) })
                 }
-                Event::Alias(name) => (None, NodeKind::Alias(*anchors.get(name)?)),
+                Event::Alias(name) => {
+                    let unknown = || Fault::new(span.start, "unknown anchor");
+                    (None, NodeKind::Alias(*anchors.get(name).ok_or_else(unknown)?))
+                }
                 Event::SequenceStart { anchor } => (anchor, NodeKind::Sequence(Vec::new())),
                 Event::MappingStart { anchor } => (anchor, NodeKind::Mapping(Vec::new())),
                 Event::SequenceEnd | Event::MappingEnd => {
-                    nodes[open.pop()?].span.end = span.end;
+                    if let Some(index) = open.pop() {
+                        nodes[index].span.end = span.end;
+                    }
                     continue;
                 }
                 Event::DocumentStart { .. } => continue,
-                Event::DocumentEnd | Event::StreamEnd => return Some(Tree { nodes }),
+                Event::DocumentEnd | Event::StreamEnd => return Ok(Tree { nodes }),
             };
             let index = nodes.len();
             if let Some(name) = anchor {
@@ -206,6 +222,21 @@ n: 1
         assert_eq!(at(&path!["c", "more"]), Some(("more", "|\n    text")));
         assert_eq!(at(&path!["d", "k"]), Some(("k", "v")));
         assert_eq!(at(&path!["d", "z"]), None);
+    }
+
+    #[test]
+    fn values_behind_an_escaped_single_quote_are_found() {
+        let text = br#"{"a\'": "x\'y\'", "b": |}"#;
+        assert_eq!(locate(text, &path!["b"].0), None);
+        let text = br#"{"a\'": "x\'y\'", "b": 1}"#;
+        assert_eq!(locate_key(text, &path!["a'"].0), Some(1..6));
+        assert_eq!(locate(text, &path!["a'"].0), Some(8..16));
+        assert_eq!(locate(text, &path!["b"].0), Some(23..24));
+    }
+
+    #[test]
+    fn a_last_line_needs_no_break() {
+        assert_eq!(locate(b"a: |\n  text", &path!["a"].0), Some(3..11));
     }
 
     proptest::proptest! {

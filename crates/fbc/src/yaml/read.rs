@@ -65,7 +65,7 @@ impl YamlError {
 /// document holds what JSON cannot express or more than `limits` allow.
 pub fn to_json(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), YamlError> {
     let start = out.len();
-    let terminated: Cow<'_, [u8]> = if text.ends_with(b"\n") { text.into() } else { [text, b"\n"].concat().into() };
+    let terminated = terminated(text);
     if fast::read(&terminated, limits, out) {
         return Ok(());
     }
@@ -76,32 +76,60 @@ pub fn to_json(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Ya
     })
 }
 
+/// Returns the text with a line break at its end.
+pub(super) fn terminated(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.ends_with(b"\n") { text.into() } else { [text, b"\n"].concat().into() }
+}
+
 /// Reads any document, by way of the parser.
+pub(super) fn parse(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let start = out.len();
+    let (result, respelled) = with_quotes_respelled(text, |text| {
+        out.truncate(start);
+        parse_once(text, limits, out)
+    });
+    result.map_err(|mut fault| {
+        fault.offset = respelled.original(fault.offset);
+        fault
+    })
+}
+
+/// Reads `text` with `read`, which uses the parser.
 ///
 /// The parser does not know the escape `\'`, which the existing tools read. It
 /// is rare: where the parser stumbles over one, it is respelled and the
-/// document read again.
-pub(super) fn parse(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Fault> {
+/// document read again. Offsets in the result are those of the respelled text.
+pub(super) fn with_quotes_respelled<T>(
+    text: &[u8],
+    mut read: impl FnMut(&[u8]) -> Result<T, Fault>,
+) -> (Result<T, Fault>, Respelled) {
     const ATTEMPTS: usize = 100;
-    let start = out.len();
-    let mut respelled: Cow<'_, [u8]> = text.into();
-    // Where bytes were added, and how many.
-    let mut added: Vec<usize> = Vec::new();
-    let mut result = parse_once(text, limits, out);
+    let mut text = Cow::Borrowed(text);
+    let mut respelled = Respelled::default();
+    let mut result = read(&text);
     for _ in 0..ATTEMPTS {
         match &result {
-            Err(fault) if respelled.get(fault.offset..).is_some_and(|rest| rest.starts_with(b"\\'")) => {
-                respelled = respell_quotes(&respelled, fault.offset, &mut added).into();
-                out.truncate(start);
-                result = parse_once(&respelled, limits, out);
+            Err(fault) if text.get(fault.offset..).is_some_and(|rest| rest.starts_with(b"\\'")) => {
+                text = respell_quotes(&text, fault.offset, &mut respelled.added).into();
+                result = read(&text);
             }
             _ => break,
         }
     }
-    result.map_err(|mut fault| {
-        fault.offset -= QUOTE.len() * added.iter().filter(|&&at| at < fault.offset).count();
-        fault
-    })
+    (result, respelled)
+}
+
+/// Where bytes were added to a text.
+#[derive(Default)]
+pub(super) struct Respelled {
+    added: Vec<usize>,
+}
+
+impl Respelled {
+    /// Returns where in the original text an offset of the respelled text is.
+    pub(super) fn original(&self, offset: usize) -> usize {
+        offset - QUOTE.len() * self.added.iter().filter(|&&at| at < offset).count()
+    }
 }
 
 /// What `\'` gains when it is respelled `\x27`.
