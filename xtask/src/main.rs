@@ -1,3 +1,67 @@
-//! Tasks around the code.
+//! Tasks around the code: `cargo xtask TASK`.
+//!
+//! To add a task, add a file and a line in [`TASKS`].
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "tasks talk to the person who runs them")]
 
-fn main() {}
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use workspace::Workspace;
+
+mod ci;
+mod docs;
+mod licence;
+mod tidy;
+mod workspace;
+
+/// Something to do, by the word that asks for it.
+struct Task {
+    name: &'static str,
+    /// The options it knows, as shown to people.
+    options: &'static str,
+    about: &'static str,
+    run: fn(&Workspace, &[String]) -> Result<()>,
+}
+
+const TASKS: &[Task] = &[
+    Task { name: "ci", options: "", about: "runs every check that a change must pass", run: ci::run },
+    Task { name: "tidy", options: "", about: "checks the rules of the house", run: tidy::run },
+    Task {
+        name: "docs",
+        options: "[--check]",
+        about: "writes the pages that are made from the code, or checks that they are up to date",
+        run: docs::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<()> {
+    let Some((name, options)) = arguments.split_first() else { bail!("no task given\n\n{}", usage()) };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        println!("{}", usage());
+        return Ok(());
+    }
+    let Some(task) = TASKS.iter().find(|task| task.name == name) else {
+        bail!("there is no task \"{name}\"\n\n{}", usage());
+    };
+    (task.run)(&Workspace::find()?, options)
+}
+
+fn usage() -> String {
+    let lines = TASKS.iter().map(|task| {
+        let call = format!("{} {}", task.name, task.options);
+        format!("  {call:42}  {}", task.about)
+    });
+    format!("Usage: cargo xtask TASK\n\nTasks:\n{}", lines.collect::<Vec<_>>().join("\n"))
+}

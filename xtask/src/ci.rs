@@ -1,0 +1,88 @@
+//! Every check that a change must pass, in one command.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace::{self, Workspace, cargo, is_installed};
+use crate::{docs, tidy};
+
+/// One check.
+enum Check {
+    /// Cargo with these arguments.
+    Cargo(&'static [&'static str]),
+    /// A cargo command that not everybody has, with its arguments.
+    Extra(&'static str, &'static [&'static str]),
+    /// The tests, by whatever runs them.
+    Tests,
+    /// A task of this program, with its options.
+    Task(fn(&Workspace, &[String]) -> Result<()>, &'static [&'static str]),
+}
+
+const CHECKS: &[(&str, Check)] = &[
+    ("fmt", Check::Cargo(&["fmt", "--all", "--check"])),
+    ("clippy", Check::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("tests", Check::Tests),
+    ("doc tests", Check::Cargo(&["test", "--quiet", "--workspace", "--doc"])),
+    ("tidy", Check::Task(tidy::run, &[])),
+    ("docs --check", Check::Task(docs::run, &["--check"])),
+    ("deny", Check::Extra("deny", &["check"])),
+    ("shear", Check::Extra("shear", &[])),
+];
+
+/// Runs the checks in order and stops at the first that fails.
+pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
+    ensure!(options.is_empty(), "ci takes no options");
+    let start = Instant::now();
+    let mut skipped = Vec::new();
+    for (name, check) in CHECKS {
+        println!("== {name}");
+        let start = Instant::now();
+        let done =
+            check.run(workspace).with_context(|| format!("{name} after {:.1} s", start.elapsed().as_secs_f64()))?;
+        match done {
+            Done::Checked => println!("== {name}: passed in {:.1} s", start.elapsed().as_secs_f64()),
+            Done::Skipped(why) => {
+                println!("== {name}: skipped, {why}");
+                skipped.push(*name);
+            }
+        }
+    }
+    let skipped = if skipped.is_empty() { "none".into() } else { skipped.join(", ") };
+    println!("== all passed in {:.1} s; skipped: {skipped}", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+enum Done {
+    Checked,
+    Skipped(String),
+}
+
+impl Check {
+    fn run(&self, workspace: &Workspace) -> Result<Done> {
+        let cargo = |arguments: &[&str]| workspace::run(cargo().current_dir(&workspace.root).args(arguments));
+        match self {
+            Check::Cargo(arguments) => cargo(arguments)?,
+            Check::Extra(name, arguments) => {
+                if !has_command(name) {
+                    return Ok(Done::Skipped(format!("cargo-{name} is not installed")));
+                }
+                cargo(&[&[*name], *arguments].concat())?;
+            }
+            Check::Tests if has_command("nextest") => {
+                cargo(&["nextest", "run", "--workspace", "--status-level", "fail", "--show-progress", "none"])?;
+            }
+            Check::Tests => cargo(&["test", "--quiet", "--workspace", "--all-targets"])?,
+            Check::Task(task, options) => {
+                let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+                task(workspace, &options)?;
+            }
+        }
+        Ok(Done::Checked)
+    }
+}
+
+fn has_command(name: &str) -> bool {
+    is_installed(Command::new(format!("cargo-{name}")).arg(name))
+}
