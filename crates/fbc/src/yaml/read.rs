@@ -76,9 +76,10 @@ pub fn to_json(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Ya
     })
 }
 
-/// Returns the text with a line break at its end.
+/// Returns the text with a line break at its end, unless it is UTF-16, of which one byte is no part.
 pub(super) fn terminated(text: &[u8]) -> Cow<'_, [u8]> {
-    if text.ends_with(b"\n") { text.into() } else { [text, b"\n"].concat().into() }
+    let wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
+    if wide || text.ends_with(b"\n") { text.into() } else { [text, b"\n"].concat().into() }
 }
 
 /// Reads any document, by way of the parser.
@@ -212,6 +213,13 @@ mod tests {
                 format!("{}:{}: {error}", error.line + 1, error.column + 1)
             }
         }
+    }
+
+    #[test]
+    fn utf_16_is_read_in_either_order() {
+        let wide = |order: fn(u16) -> [u8; 2]| "\u{feff}a: é\n".encode_utf16().flat_map(order).collect::<Vec<u8>>();
+        assert_eq!(shown(wide(u16::to_le_bytes)), "{\"a\":\"é\"}");
+        assert_eq!(shown(wide(u16::to_be_bytes)), "{\"a\":\"é\"}");
     }
 
     #[test]
