@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 
 use workspace::Workspace;
 
+mod bench;
 mod ci;
 mod docs;
 mod licence;
@@ -32,6 +33,12 @@ const TASKS: &[Task] = &[
         options: "[--check]",
         about: "writes the pages that are made from the code, or checks that they are up to date",
         run: docs::run,
+    },
+    Task {
+        name: "bench",
+        options: "[--quick] [--write] [--binary PATH]",
+        about: "measures opm on a large catalog",
+        run: bench::run,
     },
 ];
 

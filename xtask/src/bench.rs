@@ -1,0 +1,170 @@
+//! How fast opm is, next to programs that everybody has.
+//!
+//! The same figures mean nothing on two machines, so `sha256sum` and `jq` read the same bytes in
+//! the same run, and every figure is also told as a multiple of theirs.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use self::data::Data;
+use self::measure::{Figures, measure};
+use crate::workspace::{self, Workspace, cargo};
+
+mod data;
+mod generate;
+mod measure;
+
+const START: &str = "<!-- bench:start -->";
+const END: &str = "<!-- bench:end -->";
+
+/// What is done to the data, and what it may cost on two cores.
+struct Job {
+    /// The command, as a person would type it.
+    name: &'static str,
+    /// The arguments in front of the catalog.
+    arguments: &'static [&'static str],
+    budget: &'static str,
+}
+
+const CATALOG_JOBS: &[Job] = &[
+    Job { name: "validate", arguments: &["validate"], budget: "0.4 s, 75 MB, 1.0 × hashing" },
+    Job { name: "render -o json", arguments: &["render", "-o", "json"], budget: "0.3 s, 75 MB, 0.5 × hashing" },
+    Job { name: "render -o yaml", arguments: &["render", "-o", "yaml"], budget: "0.8 s, 75 MB, 1.2 × hashing" },
+    Job { name: "alpha list bundles", arguments: &["alpha", "list", "bundles"], budget: "0.3 s, 75 MB" },
+    Job { name: "alpha render-graph", arguments: &["alpha", "render-graph"], budget: "0.3 s, 75 MB" },
+];
+const BUNDLES_JOB: Job =
+    Job { name: "render of all bundle directories", arguments: &["render", "-o", "json"], budget: "1.5 s, 100 MB" };
+
+/// How to measure.
+#[derive(Default)]
+struct Options {
+    /// Fewer runs, and less data if it has to be made.
+    quick: bool,
+    /// Put the table into the README.
+    write: bool,
+    /// Measure this program instead of building one.
+    binary: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Result<Options> {
+        let mut options = Options::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--quick" => options.quick = true,
+                "--write" => options.write = true,
+                "--binary" => options.binary = Some(words.next().context("--binary needs a path")?.into()),
+                other => bail!("bench does not know {other}"),
+            }
+        }
+        Ok(options)
+    }
+
+    fn runs(&self) -> usize {
+        if self.quick { 3 } else { 7 }
+    }
+}
+
+/// Measures, prints a table and, if asked to, puts it into the README.
+pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
+    let options = Options::parse(options)?;
+    let target = target_directory(workspace)?;
+    let binary = match &options.binary {
+        Some(binary) => binary.canonicalize().with_context(|| format!("no program {}", binary.display()))?,
+        None => {
+            workspace::run(cargo().current_dir(&workspace.root).args(["build", "--release", "--package", "opm"]))?;
+            target.join("release/opm")
+        }
+    };
+    let data = Data::find(workspace, &target.join("bench"), options.quick)?;
+    let table = table(&binary, &data, options.runs())?;
+    println!("{table}");
+    if options.write {
+        let readme = workspace.root.join("README.md");
+        let text = fs::read_to_string(&readme).context("reading README.md")?;
+        fs::write(&readme, replace_block(&text, &table)?).context("writing README.md")?;
+    }
+    Ok(())
+}
+
+fn target_directory(workspace: &Workspace) -> Result<PathBuf> {
+    let metadata = workspace.metadata(false)?;
+    let directory = metadata["target_directory"].as_str().context("cargo does not know where it builds")?;
+    Ok(directory.into())
+}
+
+/// Measures everything and returns the table.
+fn table(binary: &Path, data: &Data, runs: usize) -> Result<String> {
+    let mut table = format!(
+        "{}. Median of {runs} runs on {} cores; output goes to /dev/null.\n\n\
+         | task | wall | CPU | peak memory | × sha256sum | × jq | budget (two cores) |\n\
+         |---|---|---|---|---|---|---|\n",
+        data.about,
+        std::thread::available_parallelism().map_or(0, |cores| cores.get()),
+    );
+    let catalog = data.catalog.files()?;
+    let hash = measure(&data.catalog.root, Path::new("sha256sum"), &[], &catalog, runs)?;
+    let jq = measure(&data.catalog.root, Path::new("jq"), &["-c", "."], &catalog, runs)?;
+    for job in CATALOG_JOBS {
+        let figures = measure(&data.catalog.root, binary, job.arguments, &[".".into()], runs)?;
+        row(&mut table, &format!("`opm {}`", job.name), &figures, Some(&hash), Some(&jq), job.budget);
+    }
+    row(&mut table, "`sha256sum`", &hash, None, None, "");
+    row(&mut table, "`jq -c .`", &jq, None, None, "");
+    let hash = measure(&data.bundles.root, Path::new("sha256sum"), &[], &data.bundles.files()?, runs)?;
+    let directories = data.bundles.bundle_directories()?;
+    let figures = measure(&data.bundles.root, binary, BUNDLES_JOB.arguments, &directories, runs)?;
+    let name = format!("`opm render` of {} bundle directories", directories.len());
+    row(&mut table, &name, &figures, Some(&hash), None, BUNDLES_JOB.budget);
+    row(&mut table, "`sha256sum` of these", &hash, None, None, "");
+    let size = fs::metadata(binary).context("reading the size of the program")?.len();
+    let _ = writeln!(table, "\nThe program has {:.1} MB; its budget is 20 MB.", size as f64 / 1e6);
+    Ok(table)
+}
+
+fn row(table: &mut String, name: &str, figures: &Figures, hash: Option<&Figures>, jq: Option<&Figures>, budget: &str) {
+    let ratio = |other: Option<&Figures>| {
+        other.map_or(String::new(), |other| format!("{:.2}", figures.wall.as_secs_f64() / other.wall.as_secs_f64()))
+    };
+    let cpu = figures.cpu.map_or(String::new(), |cpu| format!("{:.2} s", cpu.as_secs_f64()));
+    let memory = figures.memory.map_or(String::new(), |bytes| format!("{:.0} MB", bytes as f64 / 1e6));
+    let _ = writeln!(
+        table,
+        "| {name} | {:.2} s | {cpu} | {memory} | {} | {} | {budget} |",
+        figures.wall.as_secs_f64(),
+        ratio(hash),
+        ratio(jq),
+    );
+}
+
+/// Puts the table between the two marks.
+fn replace_block(text: &str, table: &str) -> Result<String> {
+    let (before, rest) = text.split_once(START).with_context(|| format!("README.md has no line {START}"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("README.md has no line {END}"))?;
+    Ok(format!("{before}{START}\n{}\n{END}{after}", table.trim_end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let text = format!("a\n{START}\nold\n{END}\nb\n");
+        assert_eq!(replace_block(&text, "new\n").unwrap(), format!("a\n{START}\nnew\n{END}\nb\n"));
+        assert!(replace_block("a\n", "new\n").is_err());
+    }
+
+    #[test]
+    fn options_are_understood_or_refused() {
+        let parse = |words: &[&str]| Options::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let options = parse(&["--quick", "--binary", "x"]).unwrap();
+        assert!(options.quick && !options.write && options.binary.is_some());
+        assert!(parse(&["--binary"]).is_err() && parse(&["--slow"]).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! What one program needs.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::workspace::is_installed;
+
+/// What a program needed: the median over its runs, and the most memory of all.
+pub(crate) struct Figures {
+    pub(crate) wall: Duration,
+    /// Time on all cores, if it could be measured.
+    pub(crate) cpu: Option<Duration>,
+    /// Bytes in memory at the worst moment, if it could be measured.
+    pub(crate) memory: Option<u64>,
+}
+
+/// Runs a program in `directory` several times, after one run that brings the files into memory.
+///
+/// Time on all cores and memory are told by GNU `time`; without it they stay unknown.
+pub(crate) fn measure(
+    directory: &Path,
+    program: &Path,
+    arguments: &[&str],
+    paths: &[PathBuf],
+    runs: usize,
+) -> Result<Figures> {
+    let timed = is_installed(&mut Command::new("time"));
+    if !timed {
+        eprintln!("GNU time is not installed: CPU time and memory stay unknown");
+    }
+    let notes = std::env::temp_dir().join(format!("opm-bench-{}", std::process::id()));
+    let mut walls = Vec::new();
+    let mut cpus = Vec::new();
+    let mut memory = None;
+    for number in 0..=runs {
+        let mut command = if timed {
+            let mut command = Command::new("time");
+            command.args([OsStr::new("-f"), OsStr::new("%U %S %M"), OsStr::new("-o"), notes.as_os_str()]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        command.args(arguments).args(paths).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
+        let start = Instant::now();
+        let output = command.stderr(Stdio::piped()).spawn().and_then(|child| child.wait_with_output());
+        let wall = start.elapsed();
+        let output = output.with_context(|| format!("running {}", program.display()))?;
+        let told = if timed { fs::read_to_string(&notes).unwrap_or_default() } else { String::new() };
+        ensure!(
+            output.status.success(),
+            "{} {} failed: {}",
+            program.display(),
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n")
+        );
+        if number == 0 {
+            continue;
+        }
+        walls.push(wall);
+        if let Some((cpu, bytes)) = parse(&told) {
+            cpus.push(cpu);
+            memory = memory.max(Some(bytes));
+        }
+    }
+    if timed {
+        fs::remove_file(&notes).ok();
+    }
+    Ok(Figures { wall: median(walls).context("no runs")?, cpu: median(cpus), memory })
+}
+
+/// Reads the note of `time`: seconds of the program, seconds of the system for it, kilobytes.
+fn parse(note: &str) -> Option<(Duration, u64)> {
+    let mut words = note.split_whitespace();
+    let mut number = || words.next()?.parse::<f64>().ok();
+    let (user, system, kilobytes) = (number()?, number()?, number()?);
+    Some((Duration::try_from_secs_f64(user + system).ok()?, kilobytes as u64 * 1024))
+}
+
+fn median(mut durations: Vec<Duration>) -> Option<Duration> {
+    durations.sort();
+    durations.get(durations.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_note_of_time_is_understood() {
+        assert_eq!(parse("1.25 0.50 2048\n"), Some((Duration::from_millis(1750), 2 << 20)));
+        assert_eq!(parse("sh: 1\n"), None);
+    }
+
+    #[test]
+    fn a_median_is_one_of_the_values() {
+        assert_eq!(median([3, 1, 2].map(Duration::from_secs).to_vec()), Some(Duration::from_secs(2)));
+        assert_eq!(median(Vec::new()), None);
+    }
+}
