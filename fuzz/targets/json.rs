@@ -1,0 +1,124 @@
+//! JSON: accepts what serde_json accepts, walks all of it, and its canonical form is its own.
+#![no_main]
+
+use fbc::json::{Cursor, ErrorKind, Kind, Layout, Raw, check_indexed, write_as_written, write_canonical};
+use libfuzzer_sys::fuzz_target;
+use opm_fuzz::{LIMITS, canonical, paths};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    // This reads numbers and escapes without making anything of them, as we do.
+    let theirs = serde_json::from_str::<IgnoredAny>(text);
+    match Raw::parse(text, LIMITS.depth) {
+        Ok(value) => {
+            assert!(theirs.is_ok(), "accepted here only");
+            check(text, value);
+        }
+        Err(error) => {
+            assert!(error.offset <= text.len() && !error.to_string().is_empty());
+            let deep = matches!(error.kind, ErrorKind::Depth { .. });
+            assert!(deep || theirs.is_err(), "refused here only: {error}");
+        }
+    }
+});
+
+fn check(text: &str, value: Raw<'_>) {
+    let mut spans = Vec::new();
+    let range = check_indexed(text, 0, LIMITS.depth, &mut spans).expect("checked before");
+    assert_eq!(&text[range.clone()], value.text());
+    let indexed = Raw::from_indexed(text, range, &spans);
+    assert_eq!(walk(value), walk(indexed), "both walks see the same");
+    let mut cursor = Vec::new();
+    walk_cursor(&mut Cursor::new(value), &mut cursor);
+    assert_eq!(walk(value), cursor, "the cursor sees the same");
+    let compact = canonical(value);
+    let again = Raw::parse(&compact, LIMITS.depth).expect("the canonical form is JSON");
+    assert_eq!(canonical(again), compact, "the canonical form is its own");
+    // Here every key is there once, so every way leads somewhere.
+    for path in paths(again, 50) {
+        let range = again.locate(&path).unwrap_or_else(|| panic!("{path} is nowhere"));
+        assert!(compact.get(range).is_some());
+    }
+    for write in [write_canonical as fn(Raw<'_>, Layout, &mut Vec<u8>), |value, layout, out| {
+        write_as_written(value, layout, 0, out);
+    }] {
+        let mut indented = Vec::new();
+        write(value, Layout::Indented(4), &mut indented);
+        let indented = String::from_utf8(indented).expect("JSON is text");
+        let again = Raw::parse(&indented, LIMITS.depth).expect("the indented form is JSON");
+        assert_eq!(canonical(again), compact, "layout means nothing");
+    }
+    // serde_json refuses huge numbers and halves of surrogate pairs.
+    if let Ok(theirs) = serde_json::from_str::<Value>(text) {
+        let ours = serde_json::from_str(&compact).expect("the canonical form is JSON");
+        assert!(same(&ours, &theirs), "{compact} has lost something");
+    }
+}
+
+/// Compares values, numbers by value rather than by spelling.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// Returns all keys, and the text of all other scalars, in order.
+fn walk(value: Raw<'_>) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value.kind() {
+            Kind::Object => {
+                let members: Vec<_> = value.members().collect();
+                seen.push(format!("object of {}", members.len()));
+                for (key, inner) in members.into_iter().rev() {
+                    seen.push(key.into_owned());
+                    assert_eq!(&value.text()[value.offset_of(inner)..][..inner.text().len()], inner.text());
+                    open.push(inner);
+                }
+            }
+            Kind::Array => {
+                let items: Vec<_> = value.items().collect();
+                seen.push(format!("list of {}", items.len()));
+                open.extend(items.into_iter().rev());
+            }
+            _ => seen.push(value.text().to_owned()),
+        }
+    }
+    seen.sort();
+    seen
+}
+
+fn walk_cursor(cursor: &mut Cursor<'_>, seen: &mut Vec<String>) {
+    collect(cursor, seen);
+    seen.sort();
+}
+
+fn collect(cursor: &mut Cursor<'_>, seen: &mut Vec<String>) {
+    let mut count = 0;
+    match cursor.kind() {
+        Kind::Object => {
+            cursor.members(|key, cursor| {
+                count += 1;
+                seen.push(key.to_owned());
+                collect(cursor, seen);
+            });
+            seen.push(format!("object of {count}"));
+        }
+        Kind::Array => {
+            cursor.items(|cursor| {
+                count += 1;
+                collect(cursor, seen);
+            });
+            seen.push(format!("list of {count}"));
+        }
+        _ => seen.push(cursor.value().text().to_owned()),
+    }
+}

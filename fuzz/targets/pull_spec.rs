@@ -1,0 +1,23 @@
+//! Pull specs: what is accepted has no characters that a registry could not take.
+#![no_main]
+
+use fbc::pull_spec::{self, PullSpecError};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match pull_spec::check(text) {
+        Ok(()) => {
+            let known = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/@[]+".contains(&b);
+            assert!(text.bytes().all(known), "a strange character is accepted");
+            assert!(!text.ends_with([':', '/', '@']), "an unfinished text is accepted");
+            assert!(!text.contains("//") && !text.starts_with('/'), "an empty component is accepted");
+            let (_, digest) = text.split_once('@').unwrap_or((text, "sha256:"));
+            assert!(digest.contains(':'), "a digest without algorithm is accepted");
+        }
+        Err(PullSpecError::UpperCase) => {
+            assert_ne!(text.to_lowercase(), text, "lower case is refused as upper case");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+});
