@@ -23,8 +23,8 @@ enum Check {
 const CHECKS: &[(&str, Check)] = &[
     ("fmt", Check::Cargo(&["fmt", "--all", "--check"])),
     ("clippy", Check::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
-    ("tests", Check::Tests),
     ("doc tests", Check::Cargo(&["test", "--quiet", "--workspace", "--doc"])),
+    ("tests", Check::Tests),
     ("tidy", Check::Task(tidy::run, &[])),
     ("docs --check", Check::Task(docs::run, &["--check"])),
     ("deny", Check::Extra("deny", &["check"])),

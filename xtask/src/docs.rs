@@ -97,10 +97,15 @@ fn named(rules: &[Rule]) -> Vec<(&'static str, &'static str)> {
 /// Checks that the table of rules for reading names just those that the code reports.
 fn reading_is_complete(reader: &Path) -> Result<()> {
     let mut text = String::new();
-    for entry in fs::read_dir(reader).with_context(|| format!("reading {READER}"))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "rs") {
-            text.push_str(&fs::read_to_string(&path)?);
+    let mut directories = vec![reader.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).with_context(|| format!("reading {}", directory.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text.push_str(&fs::read_to_string(&path)?);
+            }
         }
     }
     let known: BTreeSet<&str> = READING.iter().map(|(name, _)| *name).collect();
