@@ -28,7 +28,7 @@ const DESCRIPTION: usize = 21_000;
 const ICON: usize = 8_000;
 /// Custom resources of a bundle directory, and fields of each.
 const RESOURCES: usize = 6;
-const FIELDS: usize = 620;
+const FIELDS: usize = 500;
 
 /// Makes a catalog with a file for each package.
 pub(crate) fn catalog(root: &Path, scale: Scale) -> Result<()> {
