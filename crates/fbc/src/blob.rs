@@ -168,11 +168,6 @@ impl Fbc {
         &self.blobs
     }
 
-    /// Returns a file's path below the root of its catalog.
-    pub fn path_of(&self, file: FileId) -> Option<&Path> {
-        self.files.get(file.0 as usize).map(|file| file.path.as_path())
-    }
-
     /// Returns a file's path as it can be opened.
     pub fn full_path_of(&self, file: FileId) -> Option<PathBuf> {
         let file = self.files.get(file.0 as usize)?;

@@ -57,8 +57,11 @@ impl Task<'_> {
             let document = document.as_ref().map_err(|error| Box::new(self.yaml_fault(base, error.offset, error)))?;
             let offset = base + document.offset as u64;
             let mut converted = Vec::new();
-            yaml::to_json(document.text, &self.limits().yaml(), &mut converted)
-                .map_err(|error| Box::new(self.yaml_fault(offset, error.offset, &error)))?;
+            yaml::to_json(document.text, &self.limits().yaml(), &mut converted).map_err(|error| {
+                let mut problem = self.yaml_fault(offset, error.offset, &error);
+                problem.label = error.context.map(|(_, context)| context);
+                Box::new(problem)
+            })?;
             let converted = std::str::from_utf8(&converted).map_err(|_| Box::new(self.not_utf8(offset)))?;
             Ok(self.decode(Raw::from_checked(converted), offset, Source::Converted))
         };
