@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use crate::workspace::{self, Workspace, cargo, is_installed};
-use crate::{docs, tidy};
+use crate::{codegen, docs, tidy};
 
 /// One check.
 enum Check {
@@ -27,6 +27,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("tests", Check::Tests),
     ("tidy", Check::Task(tidy::run, &[])),
     ("docs --check", Check::Task(docs::run, &["--check"])),
+    ("codegen --check", Check::Task(codegen::run, &["--check"])),
     ("deny", Check::Extra("deny", &["check"])),
     ("shear", Check::Extra("shear", &[])),
 ];

@@ -11,6 +11,7 @@ use workspace::Workspace;
 
 mod bench;
 mod ci;
+mod codegen;
 mod docs;
 mod licence;
 mod tidy;
@@ -33,6 +34,12 @@ const TASKS: &[Task] = &[
         options: "[--check]",
         about: "writes the pages that are made from the code, or checks that they are up to date",
         run: docs::run,
+    },
+    Task {
+        name: "codegen",
+        options: "[--check]",
+        about: "makes the code of the gRPC API from its description, or checks that it is up to date",
+        run: codegen::run,
     },
     Task {
         name: "bench",

@@ -4,6 +4,7 @@
 //! if every rule of [`rules`] holds, into a [`Catalog`]; [`tree`] tells in words what does not
 //! hold. [`list`] answers what is in a catalog; [`graph`] works out its upgrades for [`draw`] to draw,
 //! and [`mermaid`] draws them as older tools do.
+//! [`query`] is what servers are asked, and [`message`] how they answer.
 //! Nothing here touches disk, network or terminal.
 
 mod build;
@@ -13,7 +14,9 @@ pub mod graph;
 pub mod list;
 pub mod media_type;
 pub mod mermaid;
+pub mod message;
 mod model;
+pub mod query;
 pub mod rules;
 #[cfg(test)]
 mod sample;
@@ -23,4 +26,5 @@ pub mod tree;
 pub use build::{Checked, Warnings, check, inspect};
 pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};
 pub use model::{Bundle, Catalog, Channel, Entry, Package};
+pub use query::{Api, Query, QueryError};
 pub use selection::{GraphError, GraphOptions};

@@ -207,6 +207,28 @@ impl Fbc {
         Ok(object::csv(text, &self.ref_base(blob, limits)))
     }
 
+    /// Returns the JSON text of each object that a bundle carries, in order.
+    ///
+    /// `text` is what [`Fbc::text`] gave for `blob`. Objects that cannot be read are left out;
+    /// loading has told of them.
+    pub fn objects(&self, blob: &Blob, text: Raw<'_>, limits: &Limits) -> Vec<String> {
+        object::objects(text, &self.ref_base(blob, limits)).collect()
+    }
+
+    /// Tells whether the files that were loaded still look as they did then.
+    pub fn is_current(&self) -> bool {
+        self.files.iter().all(|file| {
+            let metadata = fs::metadata(self.roots[file.root].join(&file.path));
+            let now = metadata.and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
+            now.is_ok_and(|now| file.stamp == Some(now))
+        })
+    }
+
+    /// Keeps only the blobs that `keep` says yes to.
+    pub fn retain(&mut self, keep: impl FnMut(&Blob) -> bool) {
+        self.blobs.retain(keep);
+    }
+
     /// Returns where references in a blob lead to.
     pub(crate) fn ref_base<'a>(&'a self, blob: &Blob, limits: &'a Limits) -> RefBase<'a> {
         let file = blob.origin.map(|(file, _)| &self.files[file.0 as usize]);

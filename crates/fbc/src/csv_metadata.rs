@@ -6,14 +6,15 @@ use crate::shape::Shape;
 use crate::version::Version;
 
 /// A field of the property's value, and where a CSV has it.
-struct Field {
-    name: &'static str,
-    form: Form,
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) form: Form,
     /// Whether the field is written although it is empty.
-    always: bool,
+    pub(crate) always: bool,
 }
 
-enum Form {
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
     Str,
     Bool,
     Number,
@@ -69,7 +70,7 @@ const API_SERVICE: &[Field] = &[
 const LINK: &[Field] = &[some("name", Form::Str), some("url", Form::Str)];
 
 /// Fields of the value: name there, where in the CSV, form.
-const FIELDS: &[(&[&str], Field)] = &[
+pub(crate) const FIELDS: &[(&[&str], Field)] = &[
     (&["metadata", "annotations"], some("annotations", Form::StringMap)),
     (
         &["spec", "apiservicedefinitions"],
@@ -161,7 +162,7 @@ pub fn from_csv(csv: Raw<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-fn write_field(field: &Field, value: Option<Raw<'_>>, first: &mut bool, out: &mut Vec<u8>) {
+pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, first: &mut bool, out: &mut Vec<u8>) {
     let value = value.filter(|value| value.kind() != Kind::Null);
     let empty = match (&field.form, value) {
         (_, None) => true,

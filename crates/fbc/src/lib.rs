@@ -23,6 +23,7 @@ pub mod property;
 pub mod shape;
 
 pub mod blob;
+pub mod csv;
 pub mod csv_metadata;
 mod decode;
 pub mod load;

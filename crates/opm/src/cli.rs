@@ -6,7 +6,9 @@ use clap::builder::{TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::commands::{completion, convert_template, generate, graph, init, list, migrate, render, validate, version};
+use crate::commands::{
+    completion, convert_template, generate, graph, init, list, migrate, render, serve, validate, version,
+};
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 
@@ -37,6 +39,7 @@ struct Opm {
 enum OpmCommand {
     Render(render::RenderArgs),
     Validate(validate::ValidateArgs),
+    Serve(serve::ServeArgs),
     Init(init::InitArgs),
     List(list::ListArgs),
     Generate(generate::GenerateArgs),
@@ -79,6 +82,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
     match &opm.command {
         OpmCommand::Render(args) => render::run(args, printer),
         OpmCommand::Validate(args) => validate::run(args, printer),
+        OpmCommand::Serve(args) => serve::run(args, printer),
         OpmCommand::Init(args) => init::run(args, printer),
         OpmCommand::List(args) => list::run(args, printer),
         OpmCommand::Generate(args) => generate::run(args, printer),
@@ -117,7 +121,7 @@ fn go_conventions(command: Command) -> Command {
             .default_missing_value("true")
             .value_name("true|false")
             .hide_default_value(true)
-            .value_parser(ValueParser::new(clap::builder::StringValueParser::new().try_map(parse_bool))),
+            .value_parser(ValueParser::new(clap::builder::StringValueParser::new().try_map(|text| parse_bool(&text)))),
         _ => arg,
     });
     for name in names {
@@ -126,8 +130,9 @@ fn go_conventions(command: Command) -> Command {
     command
 }
 
-fn parse_bool(text: String) -> Result<bool, String> {
-    match text.as_str() {
+/// Reads a switch as Go programs do.
+pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {
+    match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("expected true or false".into()),

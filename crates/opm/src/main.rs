@@ -9,6 +9,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod limits;
+mod log;
 mod personality;
 mod printer;
 mod progress;
@@ -20,7 +21,7 @@ mod table;
 use std::process::ExitCode;
 
 /// Values nest up to [`fbc::limits::MAX_DEPTH`] levels, and walking them uses the stack.
-const STACK_SIZE: usize = 16 << 20;
+pub(crate) const STACK_SIZE: usize = 16 << 20;
 
 fn main() -> ExitCode {
     let mut printer = printer::Printer::new();

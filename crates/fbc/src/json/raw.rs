@@ -205,6 +205,15 @@ impl<'a> Raw<'a> {
         (self.kind() == Kind::String).then(|| unescape(self.inner()))
     }
 
+    /// Returns a boolean value.
+    pub fn as_bool(self) -> Option<bool> {
+        match self.text {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+
     /// The text between the quotes of a string.
     fn inner(self) -> &'a str {
         self.text.get(1..self.text.len().saturating_sub(1)).unwrap_or_default()

@@ -8,6 +8,7 @@ pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod migrate;
 pub(crate) mod render;
+pub(crate) mod serve;
 pub(crate) mod validate;
 pub(crate) mod version;
 

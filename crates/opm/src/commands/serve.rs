@@ -1,0 +1,253 @@
+//! `opm serve`: answers the registry API from a catalog.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serve::cache::store::{Integrity, PrepareError};
+use serve::listen::Address;
+use serve::load::{Directory, LoadError, OnInvalid};
+use serve::run::{Plan, RunError};
+use serve::server::ServerLimits;
+use serve::tls::TlsFiles;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::{STACK_SIZE, limits, log, report};
+
+/// What is written to the termination log is cut to what Kubernetes keeps.
+const TERMINATION_LOG_SIZE: usize = 4096;
+
+/// Serve a catalog over gRPC
+#[derive(clap::Args)]
+#[command(
+    long_about = "Serve a catalog over gRPC.\n\n\
+        The port opens at once; the health API tells when the catalog can be asked. Without --watch, changes of the \
+        directory are not seen until the server is started again.\n\n\
+        With --cache-dir, a cache that was built before with --cache-only makes the start a matter of milliseconds. \
+        Such a cache must fit the catalog, unless --cache-enforce-integrity=false allows to rebuild it.",
+    after_help = "Examples:\n  \
+        opm serve my-catalog\n  \
+        opm serve my-catalog --watch --on-invalid=quarantine\n  \
+        opm serve my-catalog --address 127.0.0.1 --port 0     # a free port, named in the log\n  \
+        opm serve my-catalog --address unix:/run/catalog.sock\n\n\
+        Build a cache, then serve it:\n  \
+        opm serve my-catalog --cache-dir /tmp/cache --cache-only\n  \
+        opm serve my-catalog --cache-dir /tmp/cache"
+)]
+pub(crate) struct ServeArgs {
+    /// Directory of the catalog
+    #[arg(value_name = "DIR")]
+    source: PathBuf,
+    /// Port to listen on; 0 picks a free one and names it in the log
+    #[arg(short, long, value_name = "PORT", default_value_t = 50051)]
+    port: u16,
+    /// Address to listen on: a host, or unix:PATH; all interfaces if not given
+    #[arg(long, value_name = "ADDRESS", default_value = "", hide_default_value = true)]
+    address: String,
+    /// File that the reason of a failure is written to
+    #[arg(short, long, value_name = "FILE", default_value = "/dev/termination-log")]
+    termination_log: PathBuf,
+    /// Directory of the cache; without it a temporary one is made
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// Bring the cache up to date and exit
+    #[arg(long)]
+    cache_only: bool,
+    /// Exit if the cache is missing or stale; the default when --cache-dir is given without --cache-only
+    #[arg(
+        long,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = crate::cli::parse_bool
+    )]
+    cache_enforce_integrity: Option<bool>,
+    /// Load the catalog again when the directory changes; what cannot be served is refused
+    #[arg(long)]
+    watch: bool,
+    /// How often the directory is looked at with --watch
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    poll_interval: Duration,
+    /// What to do with a catalog that has problems (fail|quarantine); quarantine leaves out broken packages
+    #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_invalid)]
+    on_invalid: OnInvalid,
+    /// Certificate for TLS, in PEM form; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key of the certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Roots of the certificates that clients must show
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
+    /// Most connections at a time
+    #[arg(long, value_name = "COUNT", default_value_t = ServerLimits::default().connections)]
+    max_connections: usize,
+    /// Most calls at a time on one connection
+    #[arg(long, value_name = "COUNT", default_value_t = ServerLimits::default().streams)]
+    max_streams: u32,
+    /// Most bytes of a request
+    #[arg(long, value_name = "BYTES", default_value_t = ServerLimits::default().request_size)]
+    max_request_size: usize,
+    /// How long running calls may take to finish when the server is told to end
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    drain_timeout: Duration,
+    /// Log every call, with its headers
+    #[arg(long)]
+    debug: bool,
+}
+
+pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
+    log::start(args.debug);
+    let termination_log = TerminationLog::open(&args.termination_log);
+    let outcome =
+        plan(args).and_then(|plan| if args.cache_only { prepare(&plan, printer) } else { serve(plan, printer) });
+    if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
+        log.write(text);
+    }
+    outcome
+}
+
+fn plan(args: &ServeArgs) -> Result<Plan, Failure> {
+    let integrity = match (args.cache_enforce_integrity, &args.cache_dir) {
+        (Some(true), None) => {
+            return Err(Failure::message("--cache-dir must be specified with --cache-enforce-integrity"));
+        }
+        (Some(true), Some(_)) => Integrity::Enforced,
+        (None, Some(_)) if !args.cache_only => Integrity::Implied,
+        (Some(false) | None, _) => Integrity::Rebuild,
+    };
+    let address = match args.address.strip_prefix("unix:") {
+        Some(path) => Address::Unix(PathBuf::from(path)),
+        None => Address::Tcp(args.address.trim_matches(['[', ']']).to_owned(), args.port),
+    };
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key, client_ca: args.tls_client_ca.clone() });
+    Ok(Plan {
+        directory: Directory { root: args.source.clone(), limits: limits::from_env()?, on_invalid: args.on_invalid },
+        cache_dir: args.cache_dir.clone(),
+        integrity,
+        address,
+        tls,
+        limits: ServerLimits {
+            connections: args.max_connections,
+            streams: args.max_streams,
+            request_size: args.max_request_size,
+            ..ServerLimits::default()
+        },
+        watch: args.watch.then_some(args.poll_interval),
+        drain: args.drain_timeout,
+    })
+}
+
+fn prepare(plan: &Plan, printer: &Printer) -> Outcome {
+    serve::run::prepare_only(plan).map_err(|error| failure(error, printer))
+}
+
+fn serve(plan: Plan, printer: &Printer) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_SIZE)
+        .build()
+        .map_err(|error| Failure::message(format!("starting threads: {error}")))?;
+    let outcome = runtime.block_on(async {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let stop = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        Ok(serve::run::run(plan, stop).await)
+    });
+    // Nothing that still runs may keep the process alive.
+    runtime.shutdown_background();
+    match outcome.map_err(|error: std::io::Error| Failure::message(error.to_string()))? {
+        Ok(()) => Ok(()),
+        Err(RunError::Prepare(error)) => Err(failure(error, printer)),
+        Err(error) => Err(Failure::message(error.to_string())),
+    }
+}
+
+/// Tells the problems of a catalog with their places, and returns the failure in short.
+fn failure(error: PrepareError, printer: &Printer) -> Failure {
+    let text = error.to_string();
+    if let PrepareError::Catalog(LoadError::Invalid { fbc, problems }) = &error {
+        report::tell(printer, &report::find(fbc, problems));
+    }
+    Failure::Message(text)
+}
+
+/// The file that says why a container ended.
+struct TerminationLog(std::fs::File);
+
+impl TerminationLog {
+    fn open(path: &Path) -> Option<TerminationLog> {
+        match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
+            Ok(file) => Some(TerminationLog(file)),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "unable to set termination log path");
+                None
+            }
+        }
+    }
+
+    fn write(mut self, text: &str) {
+        let line: String = text.replace('\n', " ");
+        let mut end = line.len().min(TERMINATION_LOG_SIZE);
+        while !line.is_char_boundary(end) {
+            end -= 1;
+        }
+        let _ = self.0.set_len(0);
+        let _ = self.0.write_all(&line.as_bytes()[..end]);
+    }
+}
+
+/// Reads a duration as Go programs write it: `10s`, `500ms`, `1m30s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no duration; write it like 500ms, 10s or 1m30s");
+    let mut total = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        total += number
+            * match &rest[..unit] {
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                _ => return Err(wrong()),
+            };
+        rest = &rest[unit..];
+    }
+    if text.is_empty() { Err(wrong()) } else { Duration::try_from_secs_f64(total).map_err(|_| wrong()) }
+}
+
+fn on_invalid(text: &str) -> Result<OnInvalid, String> {
+    match text {
+        "fail" => Ok(OnInvalid::Fail),
+        "quarantine" => Ok(OnInvalid::Quarantine),
+        _ => Err("expected fail or quarantine".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_in_go() {
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert!(duration("10").is_err());
+        assert!(duration("").is_err());
+        assert!(duration("99999999999999999999h").is_err());
+    }
+}

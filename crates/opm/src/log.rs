@@ -1,0 +1,149 @@
+//! Log lines on stderr, in the form that users of older tools grep for.
+
+use std::fmt::{self, Write};
+use std::io;
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use fbc::quote::quote;
+
+/// Sends log lines to stderr from now on.
+pub(crate) fn start(debug: bool) {
+    let level = if debug { Level::DEBUG } else { Level::INFO };
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(level).with_writer(io::stderr).event_format(Lines).finish();
+    // A second start in one process would change nothing.
+    let _ = tracing::subscriber::set_global_default(Ours(subscriber));
+}
+
+/// Lets through what our own crates say; libraries have too much to tell.
+struct Ours<S>(S);
+
+impl<S: Subscriber> Subscriber for Ours<S> {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        let ours =
+            ["serve", "opm", "catalog", "fbc"].iter().any(|name| metadata.target().split("::").next() == Some(name));
+        ours && self.0.enabled(metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
+        self.0.max_level_hint()
+    }
+
+    fn new_span(&self, span: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        self.0.new_span(span)
+    }
+
+    fn record(&self, span: &tracing::span::Id, values: &tracing::span::Record<'_>) {
+        self.0.record(span, values);
+    }
+
+    fn record_follows_from(&self, span: &tracing::span::Id, follows: &tracing::span::Id) {
+        self.0.record_follows_from(span, follows);
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        self.0.event(event);
+    }
+
+    fn enter(&self, span: &tracing::span::Id) {
+        self.0.enter(span);
+    }
+
+    fn exit(&self, span: &tracing::span::Id) {
+        self.0.exit(span);
+    }
+}
+
+struct Lines;
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let level = match *event.metadata().level() {
+            Level::ERROR => "error",
+            Level::WARN => "warning",
+            Level::INFO => "info",
+            Level::DEBUG => "debug",
+            Level::TRACE => "trace",
+        };
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let Fields { message, rest } = fields;
+        writeln!(out, "time=\"{}\" level={level} msg={}{rest}", now(), quote(&message))
+    }
+}
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    rest: String,
+}
+
+impl Fields {
+    fn add(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            value.clone_into(&mut self.message);
+            return;
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._/@^+:[]".contains(c);
+        let _ = match !value.is_empty() && value.chars().all(plain) {
+            true => write!(self.rest, " {}={value}", field.name()),
+            false => write!(self.rest, " {}={}", field.name(), quote(value)),
+        };
+    }
+}
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field, value);
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add(field, &format!("{value:.3}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field, &format!("{value:?}"));
+    }
+}
+
+/// Returns the time as RFC 3339 has it, in UTC.
+fn now() -> String {
+    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    rfc3339(seconds)
+}
+
+fn rfc3339(seconds: u64) -> String {
+    // Days are counted in eras of 400 years that start on the first of March.
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(rfc3339(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc3339(4_102_444_800), "2100-01-01T00:00:00Z");
+    }
+}

@@ -1,0 +1,251 @@
+//! From blobs to the replies of the registry API that are made of them.
+
+use catalog::message;
+use fbc::json::{Kind, Layout, Raw, write_canonical, write_str};
+use fbc::{Blob, Content, Fbc, Limits, property};
+
+/// The parts that `Bundle` replies are put together from.
+#[derive(Default)]
+pub(super) struct Parts {
+    /// Fields that do not depend on a channel.
+    pub(super) slim: Vec<u8>,
+    pub(super) before_skip_range: usize,
+    pub(super) before_replaces: usize,
+    /// The `object` field, and the CSV if it is none of the objects.
+    pub(super) body: Vec<u8>,
+    pub(super) objects_length: usize,
+    pub(super) csv_start: usize,
+    pub(super) csv_length: usize,
+}
+
+/// Encodes a bundle.
+///
+/// # Errors
+/// Fails when the bundle has csv metadata more than once, which no reply could show.
+pub(super) fn encode(
+    fbc: &Fbc,
+    limits: &Limits,
+    blob: &Blob,
+    bundle: &catalog::Bundle,
+    text: Raw<'_>,
+    package: Option<Raw<'_>>,
+) -> Result<Parts, String> {
+    let Content::Bundle(known) = &blob.content else { return Err("bundle could not be decoded".into()) };
+    if known.csv_metadata > 1 {
+        let count = known.csv_metadata;
+        return Err(format!("expected at most 1 property of type \"{}\", found {count}", property::CSV_METADATA));
+    }
+    let mut parts = Parts::default();
+    let version = known.package_properties.first().map_or("", |property| &property.version);
+    slim(text, &known.image, version, bundle.deprecation.as_deref(), &mut parts);
+    body(fbc, limits, blob, known, bundle, text, package, &mut parts);
+    Ok(parts)
+}
+
+fn slim(text: Raw<'_>, image: &str, version: &str, deprecation: Option<&str>, parts: &mut Parts) {
+    let out = &mut parts.slim;
+    message::string(out, 6, image);
+    for (field, wanted) in [(7, property::GVK), (8, property::GVK_REQUIRED)] {
+        for (_, value) in property::of(text).filter(|(kind, _)| kind == wanted) {
+            let part = |name| value.and_then(|value| value.get(name)?.as_str()).unwrap_or_default();
+            message::api(out, field, &part("group"), &part("version"), &part("kind"));
+        }
+    }
+    message::string(out, 9, version);
+    parts.before_skip_range = out.len();
+    let mut json = Vec::new();
+    for (kind, value) in property::of(text) {
+        json.clear();
+        match &*kind {
+            property::GVK_REQUIRED => {
+                canonical(value, &mut json);
+                message::typed_value(out, 11, property::GVK, &json);
+            }
+            property::PACKAGE_REQUIRED => {
+                let part = |name| value.and_then(|value| value.get(name)?.as_str()).unwrap_or_default();
+                json.extend_from_slice(b"{\"packageName\":");
+                write_str(&mut json, &part("packageName"));
+                json.extend_from_slice(b",\"version\":");
+                write_str(&mut json, &part("versionRange"));
+                json.push(b'}');
+                message::typed_value(out, 11, property::PACKAGE, &json);
+            }
+            _ => {}
+        }
+    }
+    for (kind, value) in property::of(text) {
+        if kind != property::BUNDLE_OBJECT && kind != property::CSV_METADATA {
+            json.clear();
+            canonical(value, &mut json);
+            message::typed_value(out, 12, &kind, &json);
+        }
+    }
+    parts.before_replaces = out.len();
+    message::deprecation(out, 15, deprecation);
+}
+
+fn canonical(value: Option<Raw<'_>>, out: &mut Vec<u8>) {
+    match value {
+        Some(value) => write_canonical(value, Layout::Compact, out),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "all of them are one bundle, seen by different crates")]
+fn body(
+    fbc: &Fbc,
+    limits: &Limits,
+    blob: &Blob,
+    known: &fbc::blob::Bundle,
+    bundle: &catalog::Bundle,
+    text: Raw<'_>,
+    package: Option<Raw<'_>>,
+    parts: &mut Parts,
+) {
+    let objects = if known.objects > 0 { fbc.objects(blob, text, limits) } else { Vec::new() };
+    let mut csv = None;
+    for object in &objects {
+        message::item(&mut parts.body, 5, object.as_bytes());
+        if csv.is_none() && is_csv(object, limits) {
+            csv = Some((parts.body.len() - object.len(), object.len()));
+        }
+    }
+    parts.objects_length = parts.body.len();
+    if csv.is_none() && known.csv_metadata == 1 {
+        let mut made = Vec::new();
+        let facts = fbc::csv::Facts { name: &blob.name, version: &bundle.version, bundle: text, package };
+        fbc::csv::from_metadata(&facts, &mut made);
+        if objects.is_empty() {
+            message::item(&mut parts.body, 5, &made);
+            parts.objects_length = parts.body.len();
+        } else {
+            parts.body.extend_from_slice(&made);
+        }
+        csv = Some((parts.body.len() - made.len(), made.len()));
+    }
+    (parts.csv_start, parts.csv_length) = csv.unwrap_or_default();
+}
+
+fn is_csv(object: &str, limits: &Limits) -> bool {
+    let kind = Raw::parse(object, limits.depth).ok().and_then(|object| object.get("kind")?.as_str());
+    kind.is_some_and(|kind| kind == "ClusterServiceVersion")
+}
+
+/// Returns the APIs that the slim part of a bundle provides: group, version, kind.
+pub(super) fn provided_apis(slim: &[u8]) -> Vec<[String; 3]> {
+    let mut apis = Vec::new();
+    for (field, value) in Fields(slim) {
+        if field == 7 {
+            let mut api: [String; 3] = Default::default();
+            for (part, text) in Fields(value) {
+                if let Some(place) = (part as usize).checked_sub(1).and_then(|i| api.get_mut(i)) {
+                    *place = String::from_utf8_lossy(text).into_owned();
+                }
+            }
+            apis.push(api);
+        }
+    }
+    apis
+}
+
+/// Walks the fields of an encoded message of strings and messages, as far as it is one.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (u64, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let tag = self.varint()?;
+        let length = usize::try_from(self.varint()?).ok()?;
+        let value = self.0.get(..length)?;
+        self.0 = &self.0[length..];
+        Some((tag >> 3, value))
+    }
+}
+
+impl Fields<'_> {
+    fn varint(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+/// Encodes a blob as a `google.protobuf.Struct`.
+pub(super) fn encode_struct(text: Raw<'_>) -> Vec<u8> {
+    // The canonical form has each key once.
+    let mut json = Vec::new();
+    write_canonical(text, Layout::Compact, &mut json);
+    let json = String::from_utf8_lossy(&json);
+    let mut out = Vec::with_capacity(json.len());
+    fields(Raw::from_checked(&json), &mut out);
+    out
+}
+
+fn fields(object: Raw<'_>, out: &mut Vec<u8>) {
+    for (key, member) in object.members() {
+        let mut entry = Vec::with_capacity(member.text().len() + key.len() + 16);
+        message::string(&mut entry, 1, &key);
+        let mut encoded = Vec::with_capacity(member.text().len() + 8);
+        value(member, &mut encoded);
+        message::item(&mut entry, 2, &encoded);
+        message::item(out, 1, &entry);
+    }
+}
+
+fn value(json: Raw<'_>, out: &mut Vec<u8>) {
+    match json.kind() {
+        Kind::Null => out.extend_from_slice(&[1 << 3, 0]),
+        Kind::Number => {
+            out.push(2 << 3 | 1);
+            out.extend_from_slice(&json.text().parse::<f64>().unwrap_or_default().to_le_bytes());
+        }
+        Kind::String => message::item(out, 3, json.as_str().unwrap_or_default().as_bytes()),
+        Kind::Bool => out.extend_from_slice(&[4 << 3, u8::from(json.as_bool() == Some(true))]),
+        Kind::Object => {
+            let mut inner = Vec::with_capacity(json.text().len());
+            fields(json, &mut inner);
+            message::item(out, 5, &inner);
+        }
+        Kind::Array => {
+            let mut inner = Vec::with_capacity(json.text().len());
+            for item in json.items() {
+                let mut encoded = Vec::new();
+                value(item, &mut encoded);
+                message::item(&mut inner, 1, &encoded);
+            }
+            message::item(out, 6, &inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structs_hold_every_kind_of_value() {
+        let text = r#"{"b":[true,null,"x"],"a":{"n":1.5},"e":"","l":[]}"#;
+        let bytes = encode_struct(Raw::parse(text, 9).unwrap());
+        let decoded: prost_types::Struct = prost::Message::decode(bytes.as_slice()).unwrap();
+        assert_eq!(decoded.fields.len(), 4);
+        insta::assert_snapshot!(format!("{:?}", decoded.fields["b"]), @"Value { kind: Some(ListValue(ListValue { values: [Value { kind: Some(BoolValue(true)) }, Value { kind: Some(NullValue(NullValue)) }, Value { kind: Some(StringValue(\"x\")) }] })) }");
+        insta::assert_snapshot!(format!("{:?}", decoded.fields["a"]), @"Value { kind: Some(StructValue(Struct { fields: {\"n\": Value { kind: Some(NumberValue(1.5)) }} })) }");
+    }
+
+    #[test]
+    fn provided_apis_are_read_back_and_garbage_gives_none() {
+        let mut slim = Vec::new();
+        message::string(&mut slim, 6, "image");
+        message::api(&mut slim, 7, "", "v1", "Pod");
+        assert_eq!(provided_apis(&slim), [[String::new(), "v1".into(), "Pod".into()]]);
+        assert!(provided_apis(&[0xff; 40]).is_empty());
+    }
+}

@@ -1,0 +1,144 @@
+//! One package of a cache: its bundles encoded and compressed, or taken over from an older cache.
+
+use fbc::Limits;
+use fbc::blob::TextBuffer;
+
+use zstd::zstd_safe::{CCtx, compress_bound};
+
+use super::Cache;
+use super::bundle::{self, Parts};
+use super::format::{self, Digest, Extent, NONE, checksum};
+use crate::load::Sound;
+
+/// How hard bodies are compressed: the lowest level, for the base does most of the work.
+pub(super) const LEVEL: i32 = 1;
+/// How many bundles share a base. Versions far apart have little in common.
+const GROUP: usize = 16;
+
+/// A package that is ready to be stored, but for its data.
+pub(super) struct Encoded {
+    /// Its bundles by name. Bases are counted from the first of them.
+    pub(super) bundles: Vec<EncodedBundle>,
+}
+
+/// A bundle of an [`Encoded`] package.
+pub(super) struct EncodedBundle {
+    pub(super) record: format::Bundle,
+    /// What it provides: group, version, kind.
+    pub(super) apis: Vec<[String; 3]>,
+}
+
+impl Encoded {
+    /// Says where the data of the package went.
+    pub(super) fn shift(&mut self, at: u64) {
+        for bundle in &mut self.bundles {
+            bundle.record.slim.offset += at;
+            bundle.record.body.offset += at;
+        }
+    }
+}
+
+/// Encodes packages, one after the other.
+pub(super) struct Encoder<'a> {
+    content: &'a Sound,
+    limits: &'a Limits,
+    compressor: CCtx<'static>,
+    text: TextBuffer,
+    package_text: TextBuffer,
+}
+
+impl<'a> Encoder<'a> {
+    pub(super) fn new(content: &'a Sound, limits: &'a Limits) -> Encoder<'a> {
+        let (text, package_text) = Default::default();
+        Encoder { content, limits, compressor: CCtx::create(), text, package_text }
+    }
+
+    /// Encodes a package: its table rows, and its data.
+    ///
+    /// # Errors
+    /// Fails with what is wrong with one of its bundles.
+    pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, Vec<u8>), String> {
+        let fbc = &self.content.fbc;
+        let blob = fbc.blobs().iter().find(|blob| &*blob.schema == fbc::blob::PACKAGE && &*blob.name == package.name());
+        let package_text = match blob {
+            Some(blob) => Some(fbc.text(blob, &mut self.package_text).map_err(|error| error.to_string())?),
+            None => None,
+        };
+        let mut order: Vec<(usize, &str, &catalog::Bundle)> =
+            package.bundles().enumerate().map(|(i, (name, bundle))| (i, name, bundle)).collect();
+        order.sort_by(|a, b| a.2.version.cmp_precedence(&b.2.version));
+        let mut bundles: Vec<Option<EncodedBundle>> = order.iter().map(|_| None).collect();
+        let mut data = Vec::new();
+        let mut packed = Vec::new();
+        for group in order.chunks(GROUP) {
+            let mut base: Option<(usize, Vec<u8>)> = None;
+            for (index, name, bundle) in group {
+                let blob = fbc.blobs().get(bundle.blob).ok_or("bundle has no blob")?;
+                let text = fbc.text(blob, &mut self.text).map_err(|error| format!("bundle {name:?}: {error}"))?;
+                let parts = bundle::encode(fbc, self.limits, blob, bundle, text, package_text)
+                    .map_err(|reason| format!("bundle {name:?}: {reason}"))?;
+                let dictionary = base.as_ref().map_or(&[][..], |(_, bytes)| bytes);
+                packed.clear();
+                packed.reserve(compress_bound(parts.body.len()));
+                self.compressor
+                    .compress_using_dict(&mut packed, &parts.body, dictionary, LEVEL)
+                    .map_err(|code| format!("bundle {name:?}: {}", zstd::zstd_safe::get_error_name(code)))?;
+                let mut record = row(&parts, &bundle.image, &mut data, &packed)?;
+                record.base = base.as_ref().map_or(NONE, |(index, _)| *index as u32);
+                bundles[*index] = Some(EncodedBundle { record, apis: bundle::provided_apis(&parts.slim) });
+                if base.is_none() && !parts.body.is_empty() {
+                    base = Some((*index, parts.body));
+                }
+            }
+        }
+        Ok((Encoded { bundles: bundles.into_iter().flatten().collect() }, data))
+    }
+}
+
+fn row(parts: &Parts, image: &str, data: &mut Vec<u8>, packed: &[u8]) -> Result<format::Bundle, String> {
+    let number = |length: usize| u32::try_from(length).map_err(|_| "bundle is too large".to_owned());
+    let mut put = |bytes: &[u8]| -> Result<Extent, String> {
+        let offset = data.len() as u64;
+        data.extend_from_slice(bytes);
+        Ok(Extent { offset, length: number(bytes.len())?, checksum: checksum(bytes) })
+    };
+    Ok(format::Bundle {
+        has_image: u32::from(!image.is_empty()),
+        slim: put(&parts.slim)?,
+        before_skip_range: number(parts.before_skip_range)?,
+        before_replaces: number(parts.before_replaces)?,
+        body: put(packed)?,
+        body_length: number(parts.body.len())?,
+        objects_length: number(parts.objects_length)?,
+        csv_start: number(parts.csv_start)?,
+        csv_length: number(parts.csv_length)?,
+        ..format::Bundle::default()
+    })
+}
+
+/// Copies a package out of an older cache, if it is there with the same content and undamaged.
+pub(super) fn take_over(old: &Cache, package: &catalog::Package, content: &Digest) -> Option<(Encoded, Vec<u8>)> {
+    let (_, found) = old.find_package(package.name())?;
+    if found.content != *content || found.bundles.count as usize != package.bundles().count() {
+        return None;
+    }
+    let mut data = Vec::new();
+    let mut bundles = Vec::new();
+    for ((name, _), (_, mut record)) in package.bundles().zip(old.bundles_of(&found)) {
+        if old.text(record.name) != Some(name) {
+            return None;
+        }
+        let slim = old.extent(&record.slim).ok()?;
+        let apis = bundle::provided_apis(slim);
+        for extent in [&mut record.slim, &mut record.body] {
+            let bytes = old.extent(extent).ok()?;
+            extent.offset = data.len() as u64;
+            data.extend_from_slice(bytes);
+        }
+        if record.base != NONE {
+            record.base = record.base.checked_sub(found.bundles.first)?;
+        }
+        bundles.push(EncodedBundle { record, apis });
+    }
+    (bundles.len() == found.bundles.count as usize).then_some((Encoded { bundles }, data))
+}

@@ -1,0 +1,360 @@
+//! Answers from the cache.
+
+use std::cell::RefCell;
+use std::cmp::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use catalog::message;
+use catalog::query::{Answer, Api, Counts, Message, Query, QueryError, Rows};
+use zstd::zstd_safe::DCtx;
+
+use super::format::{self, Kind, NONE, Span, Text};
+use super::{BASES_SIZE, Cache, damaged};
+
+/// No message is larger: it is more than any client takes.
+const MAX_BODY: usize = 1 << 28;
+
+thread_local! {
+    static DECOMPRESSOR: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
+}
+
+/// What a `Bundle` reply tells besides what every one does.
+#[derive(Clone, Copy)]
+struct Shape {
+    body: bool,
+    edges: bool,
+}
+
+impl Cache {
+    fn string(&self, text: Text) -> Result<&str, QueryError> {
+        self.text(text).ok_or_else(damaged)
+    }
+
+    fn entry(&self, number: u32) -> Result<format::Entry, QueryError> {
+        self.table(Kind::Entries).get(number as usize).ok_or_else(damaged)
+    }
+
+    fn channel_at(&self, number: u32) -> Result<format::Channel, QueryError> {
+        self.table(Kind::Channels).get(number as usize).ok_or_else(damaged)
+    }
+
+    fn package_at(&self, number: u32) -> Result<format::Package, QueryError> {
+        self.table(Kind::Packages).get(number as usize).ok_or_else(damaged)
+    }
+
+    fn bundle_at(&self, number: u32) -> Result<format::Bundle, QueryError> {
+        self.table(Kind::Bundles).get(number as usize).ok_or_else(damaged)
+    }
+
+    fn find_channel(&self, package: &format::Package, name: &str) -> Option<format::Channel> {
+        self.table::<format::Channel>(Kind::Channels)
+            .search(package.channels, |channel| self.text_bytes(channel.name).cmp(&Some(name.as_bytes())))
+            .map(|(_, channel)| channel)
+    }
+
+    fn find_entry(&self, channel: &format::Channel, name: &str) -> Option<(u32, format::Entry)> {
+        let order = |entry: &format::Entry| -> Ordering {
+            let bundle = self.bundle_at(entry.bundle).ok();
+            bundle.and_then(|bundle| self.text_bytes(bundle.name)).cmp(&Some(name.as_bytes()))
+        };
+        let found = self.table::<format::Entry>(Kind::Entries).search(channel.entries, order);
+        found.map(|(number, entry)| (number as u32, entry))
+    }
+
+    fn channel(&self, package: &str, channel: &str) -> Result<format::Channel, QueryError> {
+        let (_, found) = self.find_package(package).ok_or_else(|| QueryError::no_package(package))?;
+        self.find_channel(&found, channel).ok_or_else(|| QueryError::no_channel(package, channel))
+    }
+
+    /// Puts a `Bundle` reply together.
+    fn reply(&self, entry: &format::Entry, shape: Shape) -> Answer {
+        let bundle = self.bundle_at(entry.bundle)?;
+        let channel = self.channel_at(entry.channel)?;
+        let package = self.package_at(channel.package)?;
+        let slim = self.extent(&bundle.slim)?;
+        let body = shape.body || bundle.has_image == 0;
+        let body_room = if body { bundle.body_length as usize + bundle.csv_length as usize } else { 0 };
+        if body_room > MAX_BODY {
+            return Err(damaged());
+        }
+        let mut out = Vec::with_capacity(slim.len() + body_room + 512);
+        message::string(&mut out, 1, self.string(bundle.name)?);
+        message::string(&mut out, 2, self.string(package.name)?);
+        message::string(&mut out, 3, self.string(channel.name)?);
+        if body {
+            self.put_body(&bundle, &mut out)?;
+        }
+        let (first, second) = (bundle.before_skip_range as usize, bundle.before_replaces as usize);
+        out.extend_from_slice(slim.get(..first).ok_or_else(damaged)?);
+        message::string(&mut out, 10, self.string(entry.skip_range)?);
+        out.extend_from_slice(slim.get(first..second).ok_or_else(damaged)?);
+        if shape.edges {
+            message::string(&mut out, 13, self.string(entry.replaces)?);
+            for (_, skip) in self.table::<Text>(Kind::Skips).span(entry.skips) {
+                message::item(&mut out, 14, self.string(skip)?.as_bytes());
+            }
+        }
+        out.extend_from_slice(slim.get(second..).ok_or_else(damaged)?);
+        Ok(out)
+    }
+
+    /// Appends `csvJson` and `object`.
+    fn put_body(&self, bundle: &format::Bundle, out: &mut Vec<u8>) -> Result<(), QueryError> {
+        let (length, csv) = (bundle.body_length as usize, bundle.csv_length as usize);
+        if length == 0 {
+            return Ok(());
+        }
+        let csv_at = if csv > 0 {
+            message::header(out, 4, csv);
+            let at = out.len();
+            out.resize(at + csv, 0);
+            Some(at)
+        } else {
+            None
+        };
+        let base = if bundle.base == NONE { None } else { Some(self.base(bundle.base)?) };
+        let at = out.len();
+        out.resize(at + length, 0);
+        let packed = self.extent(&bundle.body)?;
+        decompress(packed, base.as_ref().map_or(&[], |base| base.as_slice()), &mut out[at..])?;
+        if let Some(csv_at) = csv_at {
+            let start = bundle.csv_start as usize;
+            let end = start.checked_add(csv).filter(|end| *end <= length).ok_or_else(damaged)?;
+            out.copy_within(at + start..at + end, csv_at);
+        }
+        out.truncate(at + (bundle.objects_length as usize).min(length));
+        Ok(())
+    }
+
+    /// Returns a body that others are compressed against.
+    fn base(&self, number: u32) -> Result<Arc<Vec<u8>>, QueryError> {
+        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+        bases.clock += 1;
+        let clock = bases.clock;
+        if let Some((used, body)) = bases.bodies.get_mut(&number) {
+            *used = clock;
+            return Ok(Arc::clone(body));
+        }
+        drop(bases);
+        let bundle = self.bundle_at(number)?;
+        let length = bundle.body_length as usize;
+        if bundle.base != NONE || length > MAX_BODY {
+            return Err(damaged());
+        }
+        let mut body = vec![0; length];
+        decompress(self.extent(&bundle.body)?, &[], &mut body)?;
+        let body = Arc::new(body);
+        let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
+        bases.size += length;
+        if let Some((_, replaced)) = bases.bodies.insert(number, (clock, Arc::clone(&body))) {
+            bases.size -= replaced.len();
+        }
+        while bases.size > BASES_SIZE {
+            let Some(oldest) = bases.bodies.iter().min_by_key(|(_, (used, _))| *used).map(|(number, _)| *number) else {
+                break;
+            };
+            if let Some((_, dropped)) = bases.bodies.remove(&oldest) {
+                bases.size -= dropped.len();
+            }
+        }
+        Ok(body)
+    }
+
+    fn entry_message(&self, entry: &format::Entry, replaces: Text) -> Answer {
+        let channel = self.channel_at(entry.channel)?;
+        let package = self.string(self.package_at(channel.package)?.name)?;
+        let bundle = self.string(self.bundle_at(entry.bundle)?.name)?;
+        Ok(message::channel_entry(package, self.string(channel.name)?, bundle, self.string(replaces)?))
+    }
+
+    fn find_api(&self, api: &Api) -> Option<Span> {
+        let apis = self.table::<format::Api>(Kind::Apis);
+        let wanted = [Some(api.group.as_bytes()), Some(api.version.as_bytes()), Some(api.kind.as_bytes())];
+        let key = |api: &format::Api| [api.group, api.version, api.kind].map(|text| self.text_bytes(text));
+        apis.search(apis.all(), |api| key(api).cmp(&wanted)).map(|(_, api)| api.entries)
+    }
+
+    /// Lists what an entry upgrades from, one after the other: what it replaces, then what it skips.
+    fn edges(&self, entry: &format::Entry) -> impl Iterator<Item = Text> {
+        let replaces = entry.replaces;
+        let of = self.text_bytes(replaces).unwrap_or_default().to_vec();
+        let skips = self.table::<Text>(Kind::Skips).span(entry.skips);
+        let skips = skips.map(|(_, skip)| skip).filter(move |skip| self.text_bytes(*skip) != Some(&of));
+        std::iter::once(replaces).chain(skips)
+    }
+
+    /// Lists the heads among the entries of `span`.
+    fn heads(&self, span: Span) -> impl Iterator<Item = (u32, format::Entry, format::Channel)> {
+        self.table::<u32>(Kind::ApiEntries).span(span).filter_map(|(_, number)| {
+            let entry = self.entry(number).ok()?;
+            let channel = self.channel_at(entry.channel).ok()?;
+            (channel.head == number).then_some((number, entry, channel))
+        })
+    }
+}
+
+fn decompress(packed: &[u8], base: &[u8], out: &mut [u8]) -> Result<(), QueryError> {
+    let written = DECOMPRESSOR.with_borrow_mut(|context| context.decompress_using_dict(out, packed, base));
+    if written == Ok(out.len()) { Ok(()) } else { Err(damaged()) }
+}
+
+impl Query for Cache {
+    fn packages(self: Arc<Self>) -> Rows {
+        let count = self.table::<format::Package>(Kind::Packages).len();
+        Box::new((0..count).map(move |number| {
+            let package = self.package_at(number as u32)?;
+            Ok(message::package_name(self.string(package.name)?))
+        }))
+    }
+
+    fn package(&self, name: &str) -> Answer {
+        let (_, package) = self.find_package(name).ok_or_else(|| QueryError::no_package(name))?;
+        Ok(self.extent(&package.reply)?.to_vec())
+    }
+
+    fn bundle(&self, package: &str, channel: &str, name: &str) -> Answer {
+        let found = self.channel(package, channel)?;
+        let (_, entry) = self.find_entry(&found, name).ok_or_else(|| QueryError::no_bundle(package, channel, name))?;
+        self.reply(&entry, Shape { body: true, edges: false })
+    }
+
+    fn head(&self, package: &str, channel: &str) -> Answer {
+        let channel = self.channel(package, channel)?;
+        self.reply(&self.entry(channel.head)?, Shape { body: true, edges: false })
+    }
+
+    fn replacements(self: Arc<Self>, name: &str) -> Result<Rows, QueryError> {
+        let replaced = self.table::<format::Replaced>(Kind::Replaced);
+        let found = replaced.search(replaced.all(), |one| self.text_bytes(one.name).cmp(&Some(name.as_bytes())));
+        let (_, found) = found.ok_or_else(|| QueryError::no_replacements(name))?;
+        Ok(rows(&self, Kind::ReplacedEntries, found.entries, |cache, number, rows| {
+            let entry = cache.entry(number)?;
+            rows.push(cache.entry_message(&entry, entry.replaces)?);
+            Ok(())
+        }))
+    }
+
+    fn replacement(&self, name: &str, package: &str, channel: &str) -> Answer {
+        let (_, found) = self.find_package(package).ok_or_else(|| QueryError::no_package_unquoted(package))?;
+        let found = self.find_channel(&found, channel).ok_or_else(|| QueryError::no_channel(package, channel))?;
+        let wanted = Some(name.as_bytes());
+        let mut best: Option<((bool, u32), format::Entry)> = None;
+        for (_, entry) in self.table::<format::Entry>(Kind::Entries).span(found.entries) {
+            let replaces = self.text_bytes(entry.replaces) == wanted;
+            let skips = || {
+                let mut skips = self.table::<Text>(Kind::Skips).span(entry.skips);
+                skips.any(|(_, skip)| self.text_bytes(skip) == wanted)
+            };
+            if replaces || skips() {
+                let value = (replaces, self.bundle_at(entry.bundle)?.rank);
+                if best.as_ref().is_none_or(|(best, _)| value > *best) {
+                    best = Some((value, entry));
+                }
+            }
+        }
+        let (_, entry) = best.ok_or_else(|| QueryError::no_replacement(package, channel))?;
+        self.reply(&entry, Shape { body: true, edges: false })
+    }
+
+    fn providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+        let span = self.find_api(api).ok_or_else(|| QueryError::no_providers(api))?;
+        Ok(rows(&self, Kind::ApiEntries, span, |cache, number, rows| {
+            let entry = cache.entry(number)?;
+            for replaces in cache.edges(&entry) {
+                rows.push(cache.entry_message(&entry, replaces)?);
+            }
+            Ok(())
+        }))
+    }
+
+    fn latest_providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+        let none = || QueryError::no_providers(api);
+        let span = self.find_api(api).ok_or_else(none)?;
+        if self.heads(span).next().is_none() {
+            return Err(none());
+        }
+        Ok(rows(&self, Kind::ApiEntries, span, |cache, number, rows| {
+            let entry = cache.entry(number)?;
+            let channel = cache.channel_at(entry.channel)?;
+            if channel.head != number {
+                return Ok(());
+            }
+            for (i, replaces) in cache.edges(&entry).enumerate() {
+                if i == 0 || cache.find_entry(&channel, cache.string(replaces)?).is_some() {
+                    rows.push(cache.entry_message(&entry, replaces)?);
+                }
+            }
+            Ok(())
+        }))
+    }
+
+    fn default_provider(&self, api: &Api) -> Answer {
+        let span = self.find_api(api).ok_or_else(|| QueryError::no_providers(api))?;
+        let mut any = false;
+        for (number, entry, channel) in self.heads(span) {
+            any = true;
+            let package = self.package_at(channel.package)?;
+            if self.channel_at(package.default_channel)?.head == number {
+                return self.reply(&entry, Shape { body: true, edges: false });
+            }
+        }
+        Err(if any { QueryError::no_default_provider(api) } else { QueryError::no_providers(api) })
+    }
+
+    fn bundles(self: Arc<Self>) -> Rows {
+        let count = self.table::<u32>(Kind::ListOrder).len();
+        Box::new((0..count).map(move |place| {
+            let number = self.table::<u32>(Kind::ListOrder).get(place).ok_or_else(damaged)?;
+            self.reply(&self.entry(number)?, Shape { body: false, edges: true })
+        }))
+    }
+
+    fn custom(self: Arc<Self>, schema: &str, package: &str) -> Rows {
+        let customs = self.table::<format::Custom>(Kind::Customs);
+        let wanted = [Some(schema.as_bytes()), Some(package.as_bytes())];
+        let key = |custom: &format::Custom| [custom.schema, custom.package].map(|text| self.text_bytes(text));
+        let Some((_, found)) = customs.search(customs.all(), |custom| key(custom).cmp(&wanted)) else {
+            return Box::new(std::iter::empty());
+        };
+        let first = found.blobs.first as usize;
+        Box::new((first..first.saturating_add(found.blobs.count as usize)).map(move |number| {
+            let blob: format::CustomBlob = self.table(Kind::CustomBlobs).get(number).ok_or_else(damaged)?;
+            let stored = self.extent(&blob.stored)?;
+            if blob.stored.length == blob.length {
+                return Ok(stored.to_vec());
+            }
+            if blob.length as usize > MAX_BODY {
+                return Err(damaged());
+            }
+            let mut out = vec![0; blob.length as usize];
+            decompress(stored, &[], &mut out)?;
+            Ok(out)
+        }))
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            packages: self.table::<format::Package>(Kind::Packages).len(),
+            channels: self.table::<format::Channel>(Kind::Channels).len(),
+            bundles: self.table::<format::Bundle>(Kind::Bundles).len(),
+        }
+    }
+}
+
+/// Walks a list of entries and makes the rows of each when they are asked for.
+fn rows(
+    cache: &Arc<Cache>,
+    list: Kind,
+    span: Span,
+    make: fn(&Cache, u32, &mut Vec<Message>) -> Result<(), QueryError>,
+) -> Rows {
+    let cache = Arc::clone(cache);
+    let first = span.first as usize;
+    let entries = (first..first.saturating_add(span.count as usize)).flat_map(move |place| {
+        let mut rows = Vec::new();
+        let number = cache.table::<u32>(list).get(place).ok_or_else(damaged);
+        let made = number.and_then(|number| make(&cache, number, &mut rows));
+        rows.into_iter().map(Ok).chain(made.err().map(Err))
+    });
+    Box::new(entries)
+}

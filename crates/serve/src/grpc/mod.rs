@@ -1,0 +1,49 @@
+//! The registry API over gRPC.
+
+pub(crate) mod codec;
+mod health;
+mod observe;
+mod service;
+
+/// Requests and service traits, made from `proto/registry.proto` by `cargo xtask codegen`.
+#[expect(unreachable_pub, reason = "generated code")]
+#[rustfmt::skip]
+mod api {
+    include!("gen/api.rs");
+}
+
+use std::sync::Arc;
+
+use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+
+use crate::live::Live;
+use api::experimental_registry_server::ExperimentalRegistryServer;
+use api::registry_server::RegistryServer;
+pub(crate) use observe::Observe;
+
+/// Messages and services as clients of the reflection API see them.
+const DESCRIPTORS: &[u8] = include_bytes!("gen/descriptors.bin");
+
+/// Returns everything that is answered on the gRPC port.
+///
+/// # Errors
+/// Fails when the descriptors cannot be read, which would be a mistake of the build.
+pub(crate) fn routes(live: &Arc<Live>, max_request: usize) -> Result<Routes, tonic_reflection::server::Error> {
+    let registry = service::Registry { live: Arc::clone(live) };
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
+            .include_reflection_service(false)
+    };
+    Ok(Routes::new(RegistryServer::new(registry.clone()).max_decoding_message_size(max_request))
+        .add_service(ExperimentalRegistryServer::new(registry).max_decoding_message_size(max_request))
+        .add_service(
+            HealthServer::new(health::Health { live: Arc::clone(live) }).max_decoding_message_size(max_request),
+        )
+        .add_service(reflection().build_v1()?.max_decoding_message_size(max_request))
+        .add_service(reflection().build_v1alpha()?.max_decoding_message_size(max_request)))
+}

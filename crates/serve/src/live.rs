@@ -1,0 +1,104 @@
+//! The catalog of the moment.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use catalog::Query;
+use tokio::sync::watch;
+
+use crate::load::LeftOut;
+use crate::metrics::Metrics;
+
+/// The catalog that calls are answered from, and how it came to be.
+///
+/// A new catalog takes the place of the old one at once. Calls that are being answered keep the
+/// one they started with.
+pub struct Live {
+    catalog: RwLock<Option<Arc<dyn Query>>>,
+    state: watch::Sender<State>,
+    /// What is counted.
+    pub metrics: Metrics,
+}
+
+/// How the server is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    /// Whether it answers.
+    pub serving: bool,
+    /// What there is to know besides.
+    pub detail: String,
+    /// The packages that are not served because something is wrong with them.
+    pub left_out: Vec<LeftOut>,
+    /// Why the newest content of the directory is not what is served.
+    pub refused: Option<String>,
+    /// Whether the server is about to end.
+    pub draining: bool,
+}
+
+impl Default for Live {
+    fn default() -> Live {
+        let state = State { detail: "the catalog is being loaded".into(), ..State::default() };
+        Live { catalog: RwLock::default(), state: watch::Sender::new(state), metrics: Metrics::default() }
+    }
+}
+
+impl Live {
+    /// Returns the catalog of the moment; nothing while the first one is loaded.
+    pub fn catalog(&self) -> Option<Arc<dyn Query>> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Serves `catalog` from now on.
+    pub fn publish(&self, catalog: Arc<dyn Query>, left_out: Vec<LeftOut>) {
+        let counts = catalog.counts();
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Some(catalog);
+        self.metrics.loaded(counts, left_out.len());
+        self.state.send_modify(|state| {
+            state.serving = !state.draining;
+            state.refused = None;
+            state.left_out = left_out;
+            state.describe();
+        });
+    }
+
+    /// Says that the directory changed to something that cannot be served.
+    pub fn refuse(&self, reason: String) {
+        self.metrics.refused();
+        self.state.send_modify(|state| {
+            state.refused = Some(reason);
+            state.describe();
+        });
+    }
+
+    /// Says that the server is about to end.
+    pub fn drain(&self) {
+        self.state.send_modify(|state| {
+            state.serving = false;
+            state.draining = true;
+            state.detail = "the server is shutting down".into();
+        });
+    }
+
+    /// Returns how the server is.
+    pub fn state(&self) -> State {
+        self.state.borrow().clone()
+    }
+
+    /// Returns how the server is, now and later.
+    pub(crate) fn states(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+}
+
+impl State {
+    fn describe(&mut self) {
+        let mut parts = Vec::new();
+        if let Some(reason) = &self.refused {
+            parts.push(format!("the last update was refused, the catalog before it is served: {reason}"));
+        }
+        if !self.left_out.is_empty() {
+            let names: Vec<&str> = self.left_out.iter().map(|package| package.package.as_str()).collect();
+            parts.push(format!("packages left out: {}", names.join(", ")));
+        }
+        self.detail = parts.join("; ");
+    }
+}

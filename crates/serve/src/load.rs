@@ -1,0 +1,187 @@
+//! Reading the catalog that is to be served.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use catalog::{Catalog, Warnings};
+use fbc::blob::TextBuffer;
+use fbc::json::Raw;
+use fbc::{Blob, Content, Fbc, FileId, Limits, LoadOptions, Problem, Severity, property};
+
+use crate::cache::Digest;
+
+/// A directory with a file-based catalog.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    /// Where it is.
+    pub root: PathBuf,
+    /// Bounds for what is in it.
+    pub limits: Limits,
+    /// What happens when something in it is wrong.
+    pub on_invalid: OnInvalid,
+}
+
+/// What happens to a catalog with something wrong in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnInvalid {
+    /// It is refused.
+    Fail,
+    /// It is served without the packages that are wrong.
+    Quarantine,
+}
+
+/// A package that is not served, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its name.
+    pub package: String,
+    /// What is wrong with it, in one line or several.
+    pub reason: String,
+}
+
+/// A catalog that was read and is sound.
+pub(crate) struct Sound {
+    pub(crate) fbc: Fbc,
+    pub(crate) catalog: Catalog,
+    /// Of the content of each package.
+    pub(crate) packages: BTreeMap<String, Digest>,
+    /// Of the blobs that belong to no package.
+    pub(crate) homeless: Digest,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// Why a catalog cannot be served.
+#[derive(thiserror::Error)]
+pub enum LoadError {
+    /// The directory cannot be read.
+    #[error("{}: {error}", .path.display())]
+    Unreadable {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Something in the catalog is wrong.
+    #[error("{}", catalog::tree::message(.problems.iter()))]
+    Invalid {
+        /// What could be read, for the places of the problems.
+        fbc: Box<Fbc>,
+        /// What is wrong.
+        problems: Vec<Problem>,
+    },
+    /// A package is sound but cannot be served.
+    #[error("build package index: process package {package:?}: {reason}")]
+    Package {
+        /// The package.
+        package: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+impl std::fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// Digests of blobs by their place, and whether they lead to other files.
+type BlobDigests = HashMap<(FileId, u64), (Digest, bool)>;
+
+impl Directory {
+    /// Reads and checks the catalog.
+    pub(crate) fn load(&self) -> Result<Sound, LoadError> {
+        let digests: Mutex<BlobDigests> = Mutex::default();
+        let check = catalog::inspect(Warnings::Off);
+        let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
+            check(blob, text, problems);
+            if let Some(origin) = blob.origin {
+                let digest = (Digest::of(text.text().as_bytes()), has_references(blob, text));
+                digests.lock().unwrap_or_else(PoisonError::into_inner).insert(origin, digest);
+            }
+        };
+        let options = LoadOptions {
+            limits: self.limits.clone(),
+            keep_text: true,
+            migrate: false,
+            inspect: Some(&inspect),
+            progress: None,
+        };
+        let unreadable = |error| LoadError::Unreadable { path: self.root.clone(), error };
+        let mut fbc = Fbc::default();
+        let loaded = fbc.load_dir(&self.root, &options).map_err(unreadable)?;
+        let mut checked = catalog::check(&fbc, loaded, Warnings::Off);
+        let mut left_out = Vec::new();
+        while checked.catalog.is_none() && self.on_invalid == OnInvalid::Quarantine {
+            let broken = broken_packages(&fbc, &checked.problems);
+            if broken.is_empty() && !left_out.is_empty() {
+                break;
+            }
+            fbc.retain(|blob| !broken.contains_key(&*blob.package));
+            left_out.extend(broken.into_iter().map(|(package, reason)| LeftOut { package, reason }));
+            checked = catalog::check(&fbc, fbc::Loaded::default(), Warnings::Off);
+        }
+        let Some(catalog) = checked.catalog else {
+            let errors = checked.problems.into_iter().filter(|problem| problem.severity == Severity::Error);
+            return Err(LoadError::Invalid { problems: errors.collect(), fbc: Box::new(fbc) });
+        };
+        let digests = digests.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (packages, homeless) = self.digests(&fbc, &catalog, &digests).map_err(unreadable)?;
+        Ok(Sound { fbc, catalog, packages, homeless, left_out })
+    }
+
+    /// Makes one digest of all blobs of each package.
+    fn digests(
+        &self,
+        fbc: &Fbc,
+        catalog: &Catalog,
+        blobs: &BlobDigests,
+    ) -> io::Result<(BTreeMap<String, Digest>, Digest)> {
+        let mut lists: BTreeMap<&str, Vec<u8>> =
+            catalog.packages().iter().map(|package| (package.name(), Vec::new())).collect();
+        let mut homeless = Vec::new();
+        let mut buffer = TextBuffer::default();
+        for blob in fbc.blobs() {
+            let Some((digest, references)) = blob.origin.and_then(|origin| blobs.get(&origin)) else { continue };
+            let list = lists.get_mut(&*blob.package).unwrap_or(&mut homeless);
+            list.extend_from_slice(&digest.0.to_le_bytes());
+            if *references {
+                let text = fbc.text(blob, &mut buffer)?;
+                for object in fbc.objects(blob, text, &self.limits) {
+                    list.extend_from_slice(&Digest::of(object.as_bytes()).0.to_le_bytes());
+                }
+            }
+        }
+        let packages = lists.into_iter().map(|(name, list)| (name.to_owned(), Digest::of(&list))).collect();
+        Ok((packages, Digest::of(&homeless)))
+    }
+}
+
+/// Tells whether objects of a bundle are in other files.
+fn has_references(blob: &Blob, text: Raw<'_>) -> bool {
+    matches!(&blob.content, Content::Bundle(bundle) if bundle.objects > 0)
+        && property::of(text)
+            .any(|(kind, value)| kind == property::BUNDLE_OBJECT && value.is_some_and(|v| v.get("ref").is_some()))
+}
+
+/// Finds the packages that problems are about, with what is wrong.
+///
+/// A file that cannot be read makes all packages wrong that have something in it: what is
+/// missing from them is anybody's guess.
+fn broken_packages(fbc: &Fbc, problems: &[Problem]) -> BTreeMap<String, String> {
+    let mut broken: BTreeMap<String, Vec<&Problem>> = BTreeMap::new();
+    for problem in problems.iter().filter(|problem| problem.severity == Severity::Error) {
+        if let Some(package) = &problem.scope.package {
+            broken.entry(package.clone()).or_default().push(problem);
+            continue;
+        }
+        let Some(file) = problem.place.as_ref().map(|place| place.file) else { continue };
+        let there = fbc.blobs().iter().filter(|blob| blob.origin.is_some_and(|(origin, _)| origin == file));
+        for package in there.map(|blob| &*blob.package).collect::<BTreeSet<&str>>() {
+            broken.entry(package.to_owned()).or_default().push(problem);
+        }
+    }
+    broken.into_iter().map(|(package, problems)| (package, catalog::tree::message(problems.into_iter()))).collect()
+}

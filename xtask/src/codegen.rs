@@ -1,0 +1,61 @@
+//! `cargo xtask codegen`: Rust code of the registry API, made from its `.proto` file.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use prost::Message;
+
+use crate::workspace::Workspace;
+
+/// What the server sends already encoded: no Rust type is made for these.
+const REPLIES: &[&str] = &[
+    ".api.PackageName",
+    ".api.Package",
+    ".api.Channel",
+    ".api.Bundle",
+    ".api.ChannelEntry",
+    ".api.GroupVersionKind",
+    ".api.Dependency",
+    ".api.Property",
+    ".api.Deprecation",
+    ".google.protobuf.Struct",
+];
+const ENCODED: &str = "crate::grpc::codec::Encoded";
+const CODEC: &str = "crate::grpc::codec::EncodedCodec";
+
+pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
+    let check = match options.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => false,
+        ["--check"] => true,
+        other => bail!("codegen does not know {}", other.join(" ")),
+    };
+    let root = workspace.root.join("crates/serve");
+    let (proto, target) = (root.join("proto"), root.join("src/grpc/gen"));
+    let files = protox::compile(["registry.proto"], [&proto]).map_err(|error| anyhow!("{error:?}"))?;
+    let descriptors = files.encode_to_vec();
+    let scratch = std::env::temp_dir().join(format!("opm-codegen-{}", std::process::id()));
+    fs::create_dir_all(&scratch).with_context(|| scratch.display().to_string())?;
+    let mut builder = tonic_prost_build::configure()
+        .build_client(false)
+        .codec_path(CODEC)
+        .out_dir(&scratch)
+        .emit_rerun_if_changed(false);
+    for reply in REPLIES {
+        builder = builder.extern_path(*reply, ENCODED);
+    }
+    builder.compile_fds(files).context("generating code")?;
+    let code = fs::read_to_string(scratch.join("api.rs")).context("generated code");
+    let _ = fs::remove_dir_all(&scratch);
+    put(check, target.join("api.rs"), code?.as_bytes())?;
+    put(check, target.join("descriptors.bin"), &descriptors)
+}
+
+fn put(check: bool, path: PathBuf, content: &[u8]) -> Result<()> {
+    if !check {
+        return fs::write(&path, content).with_context(|| path.display().to_string());
+    }
+    let present = fs::read(&path).with_context(|| path.display().to_string())?;
+    ensure!(present == content, "{} is not what its source makes; run: cargo xtask codegen", path.display());
+    Ok(())
+}
