@@ -8,7 +8,7 @@ use crate::printer::Printer;
 /// What a command gives back: nothing, or the reason to fail.
 pub(crate) type Outcome = Result<(), Failure>;
 
-/// Why a command failed. All of them end with exit code 1, as scripts expect.
+/// Why a command failed. All of them but one end with exit code 1, as scripts expect.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Something could not be done; the text says what and why.
@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// What is wrong has been told already.
     Told,
+    /// Something could not be done, and the exit code says what; only `grpc_health_probe` has such codes.
+    Exit(u8, String),
     /// Nobody reads the output any more. That is no failure.
     ClosedPipe,
 }
@@ -46,6 +48,10 @@ pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
         Err(Failure::Message(text)) => {
             printer.error(&text);
             ExitCode::FAILURE
+        }
+        Err(Failure::Exit(code, text)) => {
+            printer.error(&text);
+            ExitCode::from(code)
         }
         Err(Failure::Usage(text)) => {
             printer.usage(&text);

@@ -1,8 +1,9 @@
 //! One binary, several names: what it does depends on how it is called.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::commands::health_probe;
 use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
@@ -15,16 +16,19 @@ struct Personality {
 }
 
 /// The names the binary answers to besides its own; any other name means `opm`.
-const PERSONALITIES: &[Personality] = &[Personality { name: "opm", run: cli::run }];
+const PERSONALITIES: &[Personality] =
+    &[Personality { name: "opm", run: cli::run }, Personality { name: "grpc_health_probe", run: health_probe::run }];
 
 /// Runs what the first word of the command line asks for.
 pub(crate) fn run(printer: &mut Printer) -> Outcome {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(|first| Path::new(first).file_stem().unwrap_or_default().to_owned());
-    let personality = PERSONALITIES
-        .iter()
-        .find(|personality| called.as_deref() == Some(personality.name.as_ref()))
-        .or(PERSONALITIES.first());
+    let find = |name: Option<&OsStr>| PERSONALITIES.iter().find(|one| name == Some(one.name.as_ref()));
+    // An image without links can say `opm grpc_health_probe`.
+    if let Some(second) = find(arguments.get(1).map(OsString::as_os_str)).filter(|one| one.name != "opm") {
+        return (second.run)(arguments.into_iter().skip(1).collect(), printer);
+    }
+    let personality = find(called.as_deref()).or(PERSONALITIES.first());
     match personality {
         Some(personality) => (personality.run)(arguments, printer),
         None => Err(exit::Failure::message("nothing to run")),

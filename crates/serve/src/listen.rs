@@ -25,6 +25,8 @@ const FIRST_BYTES: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_millis(100);
 /// HTTP/2 connections open with this many bytes.
 const PREFACE: usize = 24;
+/// Other connections have said something once there is anything.
+const ANYTHING: usize = 1;
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +132,7 @@ enum Socket {
 pub(crate) struct Connection {
     socket: Socket,
     peer: Peer,
-    /// Runs until the other end has said what it wants.
+    /// Runs until the other end has said this many bytes more.
     patience: Option<(Pin<Box<Sleep>>, usize)>,
     live: Arc<Live>,
     _permit: OwnedSemaphorePermit,
@@ -150,23 +152,8 @@ pub(crate) async fn accept_all(
             accepted = listener.accept() => accepted,
             () = connections.closed() => return,
         };
-        let (socket, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "connection could not be accepted");
-                tokio::time::sleep(REST).await;
-                continue;
-            }
-        };
-        live.metrics.accepted.fetch_add(1, Relaxed);
-        let Ok(permit) = Arc::clone(&slots).try_acquire_owned() else {
-            live.metrics.turned_away.fetch_add(1, Relaxed);
-            continue;
-        };
-        live.metrics.open.fetch_add(1, Relaxed);
-        let patience = Some((Box::pin(tokio::time::sleep(FIRST_BYTES)), 0));
-        let (live, connections) = (Arc::clone(&live), connections.clone());
-        let connection = Connection { socket, peer, patience, live, _permit: permit };
+        let Some(connection) = admit(accepted, &slots, &live, PREFACE).await else { continue };
+        let connections = connections.clone();
         match &tls {
             None => {
                 if connections.send(Ok(connection)).await.is_err() {
@@ -182,6 +169,63 @@ pub(crate) async fn accept_all(
                 });
             }
         }
+    }
+}
+
+/// Takes a connection in, if there is room for it.
+async fn admit(
+    accepted: io::Result<(Socket, Peer)>,
+    slots: &Arc<Semaphore>,
+    live: &Arc<Live>,
+    first_bytes: usize,
+) -> Option<Connection> {
+    let (socket, peer) = match accepted {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            tracing::warn!(%error, "connection could not be accepted");
+            tokio::time::sleep(REST).await;
+            return None;
+        }
+    };
+    live.metrics.accepted.fetch_add(1, Relaxed);
+    let Ok(permit) = Arc::clone(slots).try_acquire_owned() else {
+        live.metrics.turned_away.fetch_add(1, Relaxed);
+        return None;
+    };
+    live.metrics.open.fetch_add(1, Relaxed);
+    let patience = Some((Box::pin(tokio::time::sleep(FIRST_BYTES)), first_bytes));
+    Some(Connection { socket, peer, patience, live: Arc::clone(live), _permit: permit })
+}
+
+/// A socket that HTTP is spoken on, with the same limits as the other.
+pub(crate) struct HttpListener {
+    listener: Listener,
+    slots: Arc<Semaphore>,
+    live: Arc<Live>,
+}
+
+impl HttpListener {
+    pub(crate) fn new(listener: Listener, limit: usize, live: Arc<Live>) -> HttpListener {
+        HttpListener { listener, slots: Arc::new(Semaphore::new(limit)), live }
+    }
+}
+
+impl axum::serve::Listener for HttpListener {
+    type Io = Connection;
+    type Addr = Peer;
+
+    async fn accept(&mut self) -> (Connection, Peer) {
+        loop {
+            let accepted = self.listener.accept().await;
+            if let Some(connection) = admit(accepted, &self.slots, &self.live, ANYTHING).await {
+                let peer = connection.peer.clone();
+                return (connection, peer);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Peer> {
+        Ok(Peer(self.listener.to_string()))
     }
 }
 
@@ -220,11 +264,11 @@ impl AsyncRead for Connection {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let polled = Pin::new(&mut this.socket).poll_read(context, buffer);
-        if let Some((sleep, seen)) = &mut this.patience {
+        if let Some((sleep, wanted)) = &mut this.patience {
             match &polled {
                 Poll::Ready(_) => {
-                    *seen += buffer.filled().len() - before;
-                    if *seen >= PREFACE {
+                    *wanted = wanted.saturating_sub(buffer.filled().len() - before);
+                    if *wanted == 0 {
                         this.patience = None;
                     }
                 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use catalog::Query;
 use tokio::sync::watch;
 
+use crate::content::Content;
 use crate::load::LeftOut;
 use crate::metrics::Metrics;
 
@@ -14,6 +15,7 @@ use crate::metrics::Metrics;
 /// one they started with.
 pub struct Live {
     catalog: RwLock<Option<Arc<dyn Query>>>,
+    content: RwLock<Option<Arc<Content>>>,
     state: watch::Sender<State>,
     /// What is counted.
     pub metrics: Metrics,
@@ -37,7 +39,12 @@ pub struct State {
 impl Default for Live {
     fn default() -> Live {
         let state = State { detail: "the catalog is being loaded".into(), ..State::default() };
-        Live { catalog: RwLock::default(), state: watch::Sender::new(state), metrics: Metrics::default() }
+        Live {
+            catalog: RwLock::default(),
+            content: RwLock::default(),
+            state: watch::Sender::new(state),
+            metrics: Metrics::default(),
+        }
     }
 }
 
@@ -45,6 +52,16 @@ impl Live {
     /// Returns the catalog of the moment; nothing while the first one is loaded.
     pub fn catalog(&self) -> Option<Arc<dyn Query>> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the blobs of the catalog, where they are asked for and loaded.
+    pub fn content(&self) -> Option<Arc<Content>> {
+        self.content.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Serves these blobs from now on.
+    pub fn publish_content(&self, content: Content) {
+        *self.content.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(content));
     }
 
     /// Serves `catalog` from now on.

@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::cache::Cache;
 use crate::cache::store::{self, Glance, Integrity, PrepareError, Prepared};
+use crate::content::Content;
+use crate::http::{self, Site};
 use crate::listen::{Address, Listener};
 use crate::live::Live;
-use crate::load::Directory;
+use crate::load::{Directory, LeftOut};
 use crate::server::{self, ServerLimits};
 use crate::tls::TlsFiles;
 
@@ -31,6 +34,10 @@ pub struct Plan {
     pub limits: ServerLimits,
     /// How often the directory is looked at for changes, if it is.
     pub watch: Option<Duration>,
+    /// Where HTTP is answered, and the name of the catalog there.
+    pub http: Option<(Address, String)>,
+    /// Where the state of the server is told, and what started it.
+    pub debug: Option<(Address, String)>,
     /// How long calls may go on after the server was told to end.
     pub drain: Duration,
 }
@@ -62,13 +69,14 @@ pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) ->
     let address = listener.to_string();
     let (stopped, stopping) = watch::channel(false);
     let serving = tokio::spawn(serve(listener, Arc::clone(&live), plan.clone(), stopping.clone()));
-    let loading = load(&plan, plan.integrity);
+    start_http(&plan, &live, &stopping).await?;
+    let mut stop = std::pin::pin!(stop);
     let prepared = tokio::select! {
-        prepared = loading => prepared?,
-        () = until(stopping.clone()) => return Ok(()),
+        prepared = load(&plan, plan.integrity) => prepared?,
+        () = &mut stop => return Ok(()),
     };
     let (cache, built) = (prepared.cache.size(), prepared.built);
-    announce(&live, prepared);
+    announce(&live, &prepared);
     tracing::info!(
         configs = %plan.directory.root.display(),
         address,
@@ -77,6 +85,9 @@ pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) ->
         ready_ms = start.elapsed().as_millis() as u64,
         "serving registry"
     );
+    if plan.http.is_some() {
+        load_content(&plan, &live, prepared.left_out).await;
+    }
     let watching = plan.watch.map(|every| tokio::spawn(watch_directory(plan.clone(), every, Arc::clone(&live))));
     stop.await;
     tracing::info!("shutting down server");
@@ -129,9 +140,38 @@ async fn load(plan: &Plan, integrity: Integrity) -> Result<Prepared, PrepareErro
     loading.await.unwrap_or_else(|error| Err(PrepareError::Io(io::Error::other(error))))
 }
 
-fn announce(live: &Live, prepared: Prepared) {
-    tell_left_out(&prepared);
-    live.publish(prepared.cache, prepared.left_out);
+fn announce(live: &Live, prepared: &Prepared) {
+    tell_left_out(prepared);
+    let cache: Arc<Cache> = Arc::clone(&prepared.cache);
+    live.publish(cache, prepared.left_out.clone());
+}
+
+/// Makes the blobs of the catalog ready for HTTP; those from before stay when that fails.
+async fn load_content(plan: &Plan, live: &Live, left_out: Vec<LeftOut>) {
+    let directory = plan.directory.clone();
+    let loaded = tokio::task::spawn_blocking(move || Content::load(&directory, &left_out)).await;
+    match loaded.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        Ok(content) => live.publish_content(content),
+        Err(error) => tracing::error!(%error, "catalog cannot be served over HTTP"),
+    }
+}
+
+/// Opens the ports for HTTP that are asked for.
+async fn start_http(plan: &Plan, live: &Arc<Live>, stopping: &watch::Receiver<bool>) -> Result<(), RunError> {
+    let site = |catalog, command_line| Site { live: Arc::clone(live), catalog, command_line };
+    let http = plan.http.as_ref().map(|(address, name)| (address, site(Some(name.clone()), None)));
+    let debug = plan.debug.as_ref().map(|(address, line)| (address, site(None, Some(line.clone()))));
+    for (address, site) in http.into_iter().chain(debug) {
+        let listener = address.bind().await.map_err(RunError::Listen)?;
+        tracing::info!(address = %listener, catalog = site.catalog.is_some(), "serving HTTP");
+        let (limit, stop) = (plan.limits.connections, until(stopping.clone()));
+        tokio::spawn(async move {
+            if let Err(error) = http::serve(listener, limit, site, stop).await {
+                tracing::error!(%error, "HTTP is no longer served");
+            }
+        });
+    }
+    Ok(())
 }
 
 fn tell_left_out(prepared: &Prepared) {
@@ -161,7 +201,10 @@ async fn watch_directory(plan: Plan, every: Duration, live: Arc<Live>) {
         tracing::info!("catalog changed, loading it");
         match load(&plan, Integrity::Rebuild).await {
             Ok(prepared) => {
-                announce(&live, prepared);
+                announce(&live, &prepared);
+                if plan.http.is_some() {
+                    load_content(&plan, &live, prepared.left_out).await;
+                }
                 tracing::info!("serving the changed catalog");
             }
             Err(error) => {

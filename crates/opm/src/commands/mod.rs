@@ -4,6 +4,7 @@ pub(crate) mod completion;
 pub(crate) mod convert_template;
 pub(crate) mod generate;
 pub(crate) mod graph;
+pub(crate) mod health_probe;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod migrate;

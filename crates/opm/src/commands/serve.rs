@@ -32,7 +32,8 @@ const TERMINATION_LOG_SIZE: usize = 4096;
         opm serve my-catalog\n  \
         opm serve my-catalog --watch --on-invalid=quarantine\n  \
         opm serve my-catalog --address 127.0.0.1 --port 0     # a free port, named in the log\n  \
-        opm serve my-catalog --address unix:/run/catalog.sock\n\n\
+        opm serve my-catalog --address unix:/run/catalog.sock\n  \
+        opm serve my-catalog --http :8080                      # then GET /catalogs/my-catalog/api/v1/all\n\n\
         Build a cache, then serve it:\n  \
         opm serve my-catalog --cache-dir /tmp/cache --cache-only\n  \
         opm serve my-catalog --cache-dir /tmp/cache"
@@ -96,6 +97,15 @@ pub(crate) struct ServeArgs {
     /// How long running calls may take to finish when the server is told to end
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     drain_timeout: Duration,
+    /// Serve the catalog over HTTP too: HOST:PORT, or unix:PATH
+    #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
+    http: Option<Address>,
+    /// Name of the catalog in HTTP paths; the name of the directory if not given
+    #[arg(long, value_name = "NAME", value_parser = catalog_name, requires = "http")]
+    http_catalog: Option<String>,
+    /// Serve metrics and the command line over HTTP for debugging: HOST:PORT; nothing if empty
+    #[arg(long, value_name = "ADDRESS", default_value = "")]
+    pprof_addr: String,
     /// Log every call, with its headers
     #[arg(long)]
     debug: bool,
@@ -127,6 +137,12 @@ fn plan(args: &ServeArgs) -> Result<Plan, Failure> {
     };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key, client_ca: args.tls_client_ca.clone() });
+    let name = args.http_catalog.clone().unwrap_or_else(|| directory_name(&args.source));
+    let command_line = || std::env::args().collect::<Vec<_>>().join("\0");
+    let debug = match args.pprof_addr.as_str() {
+        "" => None,
+        address => Some((http_address(address).map_err(Failure::message)?, command_line())),
+    };
     Ok(Plan {
         directory: Directory { root: args.source.clone(), limits: limits::from_env()?, on_invalid: args.on_invalid },
         cache_dir: args.cache_dir.clone(),
@@ -140,6 +156,8 @@ fn plan(args: &ServeArgs) -> Result<Plan, Failure> {
             ..ServerLimits::default()
         },
         watch: args.watch.then_some(args.poll_interval),
+        http: args.http.clone().map(|address| (address, name)),
+        debug,
         drain: args.drain_timeout,
     })
 }
@@ -208,7 +226,7 @@ impl TerminationLog {
 }
 
 /// Reads a duration as Go programs write it: `10s`, `500ms`, `1m30s`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration; write it like 500ms, 10s or 1m30s");
     let mut total = 0.0;
     let mut rest = text;
@@ -228,6 +246,30 @@ fn duration(text: &str) -> Result<Duration, String> {
         rest = &rest[unit..];
     }
     if text.is_empty() { Err(wrong()) } else { Duration::try_from_secs_f64(total).map_err(|_| wrong()) }
+}
+
+/// Reads where to listen for HTTP.
+fn http_address(text: &str) -> Result<Address, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(Address::Unix(PathBuf::from(path)));
+    }
+    let (host, port) = text.rsplit_once(':').ok_or("expected HOST:PORT or unix:PATH")?;
+    let port = port.parse().map_err(|_| format!("{port:?} is no port"))?;
+    Ok(Address::Tcp(host.trim_matches(['[', ']']).to_owned(), port))
+}
+
+fn catalog_name(text: &str) -> Result<String, String> {
+    match serve::http::is_subdomain(text) {
+        true => Ok(text.to_owned()),
+        false => Err("expected lower case letters, digits, '-' and '.'".into()),
+    }
+}
+
+/// Returns the name of a directory, if a catalog can be called so.
+fn directory_name(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if serve::http::is_subdomain(&name) { name } else { "catalog".to_owned() }
 }
 
 fn on_invalid(text: &str) -> Result<OnInvalid, String> {

@@ -12,7 +12,7 @@ use fbc::{Content, Limits};
 
 use super::Cache;
 use super::format::{self, Checksum, Digest, Extent, Field, HEADER_SIZE, KINDS, Kind, Section, Span, Text};
-use super::package::{self, Encoded};
+use super::package::{self, Encoded, PackageData};
 use super::sources::Stamp;
 use crate::load::{LoadError, Sound};
 
@@ -100,8 +100,10 @@ fn encode_packages<W: Write + Send>(
     struct InOrder<'a, 'b, W> {
         data: &'a mut Data<'b, W>,
         /// Packages that are ready before an earlier one is.
-        waiting: BTreeMap<usize, (Encoded, Vec<u8>)>,
+        waiting: BTreeMap<usize, (Encoded, PackageData)>,
         done: Vec<Encoded>,
+        /// Held back until all bodies are written.
+        slims: Vec<u8>,
         failed: BTreeMap<usize, WriteError>,
     }
     let packages = input.content.catalog.packages();
@@ -111,6 +113,7 @@ fn encode_packages<W: Write + Send>(
         data,
         waiting: BTreeMap::new(),
         done: Vec::with_capacity(packages.len()),
+        slims: Vec::new(),
         failed: BTreeMap::new(),
     });
     let lock = || in_order.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,24 +138,27 @@ fn encode_packages<W: Write + Send>(
                 }
                 Ok(ready) => state.waiting.insert(number, ready),
             };
-            while let Some((mut encoded, bytes)) = state.waiting.remove(&state.done.len()) {
-                match state.data.put(&bytes) {
-                    Ok(at) => encoded.shift(at),
+            while let Some((mut encoded, data)) = state.waiting.remove(&state.done.len()) {
+                match state.data.put(&data.bodies) {
+                    Ok(at) => encoded.shift(state.slims.len() as u64, at),
                     Err(error) => {
                         state.failed.insert(number, error.into());
                         return;
                     }
                 }
+                state.slims.extend_from_slice(&data.slims);
                 state.done.push(encoded);
             }
         }
     };
     rayon::scope(|scope| (0..rayon::current_num_threads()).for_each(|_| scope.spawn(|_| work())));
-    let state = in_order.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match state.failed.into_values().next() {
-        Some(error) => Err(error),
-        None => Ok((state.done, reused.into_inner())),
+    let mut state = in_order.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = state.failed.into_values().next() {
+        return Err(error);
     }
+    let at = state.data.put(&state.slims)?;
+    state.done.iter_mut().for_each(|encoded| encoded.shift(at, 0));
+    Ok((state.done, reused.into_inner()))
 }
 
 /// The tables while they are filled.

@@ -21,6 +21,14 @@ pub(super) struct Encoded {
     pub(super) bundles: Vec<EncodedBundle>,
 }
 
+/// The data of a package. Slim parts of all packages are kept together, away from the bodies:
+/// listing all bundles then touches few pages.
+#[derive(Default)]
+pub(super) struct PackageData {
+    pub(super) slims: Vec<u8>,
+    pub(super) bodies: Vec<u8>,
+}
+
 /// A bundle of an [`Encoded`] package.
 pub(super) struct EncodedBundle {
     pub(super) record: format::Bundle,
@@ -29,11 +37,11 @@ pub(super) struct EncodedBundle {
 }
 
 impl Encoded {
-    /// Says where the data of the package went.
-    pub(super) fn shift(&mut self, at: u64) {
+    /// Says how far the data of the package was moved.
+    pub(super) fn shift(&mut self, slims: u64, bodies: u64) {
         for bundle in &mut self.bundles {
-            bundle.record.slim.offset += at;
-            bundle.record.body.offset += at;
+            bundle.record.slim.offset += slims;
+            bundle.record.body.offset += bodies;
         }
     }
 }
@@ -57,7 +65,7 @@ impl<'a> Encoder<'a> {
     ///
     /// # Errors
     /// Fails with what is wrong with one of its bundles.
-    pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, Vec<u8>), String> {
+    pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, PackageData), String> {
         let fbc = &self.content.fbc;
         let blob = fbc.blobs().iter().find(|blob| &*blob.schema == fbc::blob::PACKAGE && &*blob.name == package.name());
         let package_text = match blob {
@@ -68,7 +76,7 @@ impl<'a> Encoder<'a> {
             package.bundles().enumerate().map(|(i, (name, bundle))| (i, name, bundle)).collect();
         order.sort_by(|a, b| a.2.version.cmp_precedence(&b.2.version));
         let mut bundles: Vec<Option<EncodedBundle>> = order.iter().map(|_| None).collect();
-        let mut data = Vec::new();
+        let mut data = PackageData::default();
         let mut packed = Vec::new();
         for group in order.chunks(GROUP) {
             let mut base: Option<(usize, Vec<u8>)> = None;
@@ -95,19 +103,19 @@ impl<'a> Encoder<'a> {
     }
 }
 
-fn row(parts: &Parts, image: &str, data: &mut Vec<u8>, packed: &[u8]) -> Result<format::Bundle, String> {
+fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Result<format::Bundle, String> {
     let number = |length: usize| u32::try_from(length).map_err(|_| "bundle is too large".to_owned());
-    let mut put = |bytes: &[u8]| -> Result<Extent, String> {
+    let put = |data: &mut Vec<u8>, bytes: &[u8]| -> Result<Extent, String> {
         let offset = data.len() as u64;
         data.extend_from_slice(bytes);
         Ok(Extent { offset, length: number(bytes.len())?, checksum: checksum(bytes) })
     };
     Ok(format::Bundle {
         has_image: u32::from(!image.is_empty()),
-        slim: put(&parts.slim)?,
+        slim: put(&mut data.slims, &parts.slim)?,
         before_skip_range: number(parts.before_skip_range)?,
         before_replaces: number(parts.before_replaces)?,
-        body: put(packed)?,
+        body: put(&mut data.bodies, packed)?,
         body_length: number(parts.body.len())?,
         objects_length: number(parts.objects_length)?,
         csv_start: number(parts.csv_start)?,
@@ -117,12 +125,12 @@ fn row(parts: &Parts, image: &str, data: &mut Vec<u8>, packed: &[u8]) -> Result<
 }
 
 /// Copies a package out of an older cache, if it is there with the same content and undamaged.
-pub(super) fn take_over(old: &Cache, package: &catalog::Package, content: &Digest) -> Option<(Encoded, Vec<u8>)> {
+pub(super) fn take_over(old: &Cache, package: &catalog::Package, content: &Digest) -> Option<(Encoded, PackageData)> {
     let (_, found) = old.find_package(package.name())?;
     if found.content != *content || found.bundles.count as usize != package.bundles().count() {
         return None;
     }
-    let mut data = Vec::new();
+    let mut data = PackageData::default();
     let mut bundles = Vec::new();
     for ((name, _), (_, mut record)) in package.bundles().zip(old.bundles_of(&found)) {
         if old.text(record.name) != Some(name) {
@@ -130,7 +138,7 @@ pub(super) fn take_over(old: &Cache, package: &catalog::Package, content: &Diges
         }
         let slim = old.extent(&record.slim).ok()?;
         let apis = bundle::provided_apis(slim);
-        for extent in [&mut record.slim, &mut record.body] {
+        for (extent, data) in [(&mut record.slim, &mut data.slims), (&mut record.body, &mut data.bodies)] {
             let bytes = old.extent(extent).ok()?;
             extent.offset = data.len() as u64;
             data.extend_from_slice(bytes);

@@ -1,0 +1,142 @@
+//! `grpc_health_probe`: asks a server over gRPC whether it is healthy, as container probes do.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serve::probe::{Probe, ProbeError, ProbeTls};
+
+use super::serve::duration;
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+
+const INVALID_ARGUMENTS: u8 = 1;
+const CONNECTION_FAILURE: u8 = 2;
+const RPC_FAILURE: u8 = 3;
+const UNHEALTHY: u8 = 4;
+
+const USAGE: &str = "Usage: grpc_health_probe -addr=HOST:PORT [flags]
+
+Asks a server over gRPC whether it is healthy. Flags take one dash or two.
+
+  -addr string              address of the server: HOST:PORT or unix:PATH (required)
+  -service string           service to ask about (default: the server as a whole)
+  -connect-timeout duration how long connecting may take (default 1s)
+  -rpc-timeout duration     how long the answer may take (default 1s)
+  -tls                      use TLS
+  -tls-ca-cert file         roots that the server's certificate must come from
+  -tls-client-cert file     certificate to show to the server
+  -tls-client-key file      key of that certificate
+  -tls-server-name string   name that the server's certificate must have
+  -tls-no-verify            take any certificate
+
+Exit codes: 0 healthy, 1 wrong arguments, 2 no connection, 3 no answer, 4 not healthy.
+";
+
+/// Reads flags and asks.
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    let Some(probe) = parse(&arguments).map_err(|text| Failure::Exit(INVALID_ARGUMENTS, text))? else {
+        write!(printer.data(), "{USAGE}")?;
+        return Ok(());
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Exit(CONNECTION_FAILURE, error.to_string()))?;
+    match runtime.block_on(probe.run()) {
+        Ok(()) => {
+            printer.tell("status: SERVING");
+            Ok(())
+        }
+        Err(error) => {
+            let code = match &error {
+                ProbeError::Invalid(_) => INVALID_ARGUMENTS,
+                ProbeError::Connect(_) => CONNECTION_FAILURE,
+                ProbeError::Rpc(_) => RPC_FAILURE,
+                ProbeError::Unhealthy(_) => UNHEALTHY,
+            };
+            Err(Failure::Exit(code, error.to_string()))
+        }
+    }
+}
+
+/// Reads the flags; nothing when help is asked for.
+fn parse(arguments: &[OsString]) -> Result<Option<Probe>, String> {
+    let mut probe = Probe {
+        address: String::new(),
+        service: String::new(),
+        connect_timeout: Duration::from_secs(1),
+        rpc_timeout: Duration::from_secs(1),
+        tls: None,
+    };
+    let (mut tls, mut with_tls) = (ProbeTls::default(), false);
+    let (mut certificate, mut key) = (None, None);
+    let mut rest = arguments.iter().skip(1);
+    while let Some(argument) = rest.next() {
+        let argument = argument.to_str().ok_or("arguments must be text")?;
+        let flag = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
+        let flag = flag.ok_or_else(|| format!("unexpected argument {argument:?}\n\n{USAGE}"))?;
+        let (name, given) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (flag, None),
+        };
+        let switch = |given: Option<String>| given.map_or(Ok(true), |value| crate::cli::parse_bool(&value));
+        let mut value = |given: Option<String>| match given {
+            Some(value) => Ok(value),
+            None => rest
+                .next()
+                .and_then(|next| next.to_str())
+                .map(str::to_owned)
+                .ok_or_else(|| format!("flag needs an argument: -{name}")),
+        };
+        match name {
+            "h" | "help" => return Ok(None),
+            "addr" => probe.address = value(given)?,
+            "service" => probe.service = value(given)?,
+            "connect-timeout" => probe.connect_timeout = duration(&value(given)?)?,
+            "rpc-timeout" => probe.rpc_timeout = duration(&value(given)?)?,
+            "tls" => with_tls = switch(given)?,
+            "tls-no-verify" => tls.no_verify = switch(given)?,
+            "tls-ca-cert" => tls.ca = Some(PathBuf::from(value(given)?)),
+            "tls-client-cert" => certificate = Some(PathBuf::from(value(given)?)),
+            "tls-client-key" => key = Some(PathBuf::from(value(given)?)),
+            "tls-server-name" => tls.server_name = Some(value(given)?),
+            _ => return Err(format!("flag provided but not defined: -{name}\n\n{USAGE}")),
+        }
+    }
+    if probe.address.is_empty() {
+        return Err("-addr not specified".into());
+    }
+    tls.client = match (certificate, key) {
+        (None, None) => None,
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        _ => return Err("-tls-client-cert and -tls-client-key must be given together".into()),
+    };
+    let needs_tls = tls.no_verify || tls.ca.is_some() || tls.client.is_some() || tls.server_name.is_some();
+    if needs_tls && !with_tls {
+        return Err("TLS flags need -tls".into());
+    }
+    probe.tls = with_tls.then_some(tls);
+    Ok(Some(probe))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<Probe>, String> {
+        parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn flags_take_one_dash_or_two() {
+        let probe = parsed("grpc_health_probe -addr=:50051 --connect-timeout 3s -rpc-timeout=250ms").unwrap().unwrap();
+        assert_eq!(probe.address, ":50051");
+        assert_eq!((probe.connect_timeout, probe.rpc_timeout), (Duration::from_secs(3), Duration::from_millis(250)));
+        assert!(parsed("grpc_health_probe").is_err());
+        assert!(parsed("grpc_health_probe -addr").is_err());
+        assert!(parsed("grpc_health_probe -addr=x -tls-no-verify").is_err());
+        assert!(parsed("grpc_health_probe -addr=x -spiffe").is_err());
+        assert!(parsed("grpc_health_probe -help").unwrap().is_none());
+    }
+}

@@ -1,0 +1,140 @@
+//! Whether a client has what it asks for already.
+
+use std::time::{Duration, SystemTime};
+
+use axum::http::HeaderMap;
+use axum::http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
+
+/// What the conditions of a request come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The content is sent.
+    Send,
+    /// The client has it.
+    NotModified,
+    /// The client wanted something else.
+    Failed,
+}
+
+/// Looks at the conditions of a request for content with this tag and time.
+pub(super) fn check(headers: &HeaderMap, tag: &str, since: SystemTime) -> Verdict {
+    let header = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
+    let time = |name| header(name).and_then(parse_time);
+    let since = whole_seconds(since);
+    if let Some(wanted) = header(IF_MATCH) {
+        if !matches(wanted, tag, false) {
+            return Verdict::Failed;
+        }
+    } else if time(IF_UNMODIFIED_SINCE).is_some_and(|time| since > time) {
+        return Verdict::Failed;
+    }
+    match header(IF_NONE_MATCH) {
+        Some(known) if matches(known, tag, true) => Verdict::NotModified,
+        Some(_) => Verdict::Send,
+        None if time(IF_MODIFIED_SINCE).is_some_and(|time| since <= time) => Verdict::NotModified,
+        None => Verdict::Send,
+    }
+}
+
+/// Tells whether a list of entity tags has `tag`.
+pub(super) fn matches(list: &str, tag: &str, weakly: bool) -> bool {
+    list.split(',').map(str::trim).any(|one| {
+        let one = if weakly { one.strip_prefix("W/").unwrap_or(one) } else { one };
+        one == "*" || one.strip_prefix('"').and_then(|one| one.strip_suffix('"')) == Some(tag)
+    })
+}
+
+fn whole_seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+}
+
+const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Writes a time as HTTP has it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+pub(super) fn format_time(time: SystemTime) -> String {
+    let seconds = whole_seconds(time);
+    let (mut day, mut year) = (seconds / 86_400, 1970);
+    let weekday = DAYS[(day % 7) as usize];
+    while day >= year_days(year) {
+        day -= year_days(year);
+        year += 1;
+    }
+    let mut month = 0;
+    while day >= month_days(year, month) {
+        day -= month_days(year, month);
+        month += 1;
+    }
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{weekday}, {:02} {} {year:04} {hour:02}:{minute:02}:{second:02} GMT", day + 1, MONTHS[month])
+}
+
+/// Reads a time as HTTP has it, in its one form of today; seconds since 1970.
+fn parse_time(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(", ")?;
+    let mut parts = rest.split(' ');
+    let day: u64 = parts.next()?.parse().ok()?;
+    let month = parts.next()?;
+    let month = MONTHS.iter().position(|name| *name == month)?;
+    let year: u64 = parts.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
+    let mut clock = parts.next()?.split(':').map(|part| part.parse::<u64>().ok());
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    if parts.next() != Some("GMT")
+        || day == 0
+        || day > month_days(year, month)
+        || hour > 23
+        || minute > 59
+        || second > 60
+    {
+        return None;
+    }
+    let days =
+        (1970..year).map(year_days).sum::<u64>() + (0..month).map(|m| month_days(year, m)).sum::<u64>() + day - 1;
+    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+fn year_days(year: u64) -> u64 {
+    365 + u64::from(is_leap(year))
+}
+
+fn month_days(year: u64, month: usize) -> u64 {
+    [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month % 12]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_go_there_and_back() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        assert_eq!(format_time(time), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(parse_time("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+        assert_eq!(parse_time("Thu, 29 Feb 2024 00:00:00 GMT"), Some(1_709_164_800));
+        for wrong in
+            ["", "x", "Sun, 31 Feb 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT", "Sun, 06 Nov 99999999 1:1:1 GMT"]
+        {
+            assert_eq!(parse_time(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tags_go_before_times() {
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let verdict = |name, value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, axum::http::HeaderValue::from_static(value));
+            check(&headers, "t", since)
+        };
+        assert_eq!(verdict(IF_NONE_MATCH, "\"x\", W/\"t\""), Verdict::NotModified);
+        assert_eq!(verdict(IF_NONE_MATCH, "\"x\""), Verdict::Send);
+        assert_eq!(verdict(IF_MATCH, "\"x\""), Verdict::Failed);
+        assert_eq!(verdict(IF_MODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:37 GMT"), Verdict::NotModified);
+        assert_eq!(verdict(IF_UNMODIFIED_SINCE, "Sun, 06 Nov 1994 08:49:36 GMT"), Verdict::Failed);
+        assert_eq!(verdict(IF_MODIFIED_SINCE, "garbage"), Verdict::Send);
+    }
+}

@@ -1,0 +1,90 @@
+//! What people see when they open the server in a browser.
+
+use std::fmt::Write;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+
+use super::Site;
+
+/// Lists the packages that are served.
+pub(super) fn list(site: &Site, name: &str) -> Response {
+    let state = site.live.state();
+    let name = escaped(name);
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>Catalog {name}</title></head>\n\
+         <body>\n<h1>Catalog {name}</h1>\n"
+    );
+    if !state.detail.is_empty() {
+        let _ = writeln!(html, "<p><strong>{}</strong></p>", escaped(&state.detail));
+    }
+    match site.live.content() {
+        None => html.push_str("<p>The catalog is still being loaded.</p>\n"),
+        Some(content) => {
+            let packages = content.packages();
+            let _ = writeln!(html, "<p>{} packages; <a href=\"/openapi.json\">API</a></p>\n<ul>", packages.len());
+            for package in packages {
+                let link = percent_encoded(package);
+                let _ = writeln!(
+                    html,
+                    "<li><a href=\"/catalogs/{name}/api/v1/packages/{link}\">{}</a></li>",
+                    escaped(package)
+                );
+            }
+            html.push_str("</ul>\n");
+        }
+    }
+    html.push_str("</body>\n</html>\n");
+    let mut response = super::text(StatusCode::OK, "");
+    *response.body_mut() = Body::from(html);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
+    response
+}
+
+/// Describes the API for programs.
+pub(super) fn openapi(name: &str) -> Response {
+    let mut response = super::text(StatusCode::OK, &include_str!("openapi.json").replace("{catalog}", name));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_name_becomes_markup() {
+        assert_eq!(escaped("<a href='x'>&\""), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;");
+        assert_eq!(percent_encoded("a b/\"é"), "a%20b%2F%22%C3%A9");
+    }
+}
