@@ -111,6 +111,20 @@ impl Fbc {
     /// # Errors
     /// Fails when the text is no blob, or cannot be kept.
     pub fn make(&self, text: &str, limits: &Limits) -> io::Result<Blob> {
+        self.blob(text, limits, |offset, length| TextAt::Made { offset, length })
+    }
+
+    /// Makes a blob of `text`, the JSON of a blob that was read outside of any catalog directory.
+    ///
+    /// It is printed as blobs of a directory are. It becomes part of the catalog with [`Fbc::push`].
+    ///
+    /// # Errors
+    /// Fails when the text is no blob, or cannot be kept.
+    pub fn take_in(&self, text: &str, limits: &Limits) -> io::Result<Blob> {
+        self.blob(text, limits, |offset, length| TextAt::Store { offset, length })
+    }
+
+    fn blob(&self, text: &str, limits: &Limits, at: fn(u64, usize) -> TextAt) -> io::Result<Blob> {
         let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidData, message);
         let raw = Raw::parse(text, limits.depth).map_err(|error| invalid(error.to_string()))?;
         let refs = RefBase { root: None, directory: Path::new(""), limits };
@@ -123,13 +137,21 @@ impl Fbc {
             name: envelope.name.into(),
             content,
             origin: None,
-            text: TextAt::Made { offset, length: text.len() },
+            text: at(offset, text.len()),
         })
     }
 
-    /// Adds a blob that [`Fbc::make`] made behind what is loaded already.
+    /// Adds a blob that [`Fbc::make`] or [`Fbc::take_in`] made behind what is loaded already.
     pub fn push(&mut self, blob: Blob) {
         self.blobs.push(blob);
+    }
+
+    /// Puts a blob in the place of the one at `index` of [`Fbc::blobs`].
+    ///
+    /// # Panics
+    /// Panics when there is no such blob.
+    pub fn replace(&mut self, index: usize, blob: Blob) {
+        self.blobs[index] = blob;
     }
 
     /// Adds a blob made of `text`: [`Fbc::make`] and [`Fbc::push`] in one.
