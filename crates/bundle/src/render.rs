@@ -42,6 +42,8 @@ pub struct Rendered {
     pub package: String,
     /// The `olm.bundle` blob as compact JSON, properties and images in printing order.
     pub json: String,
+    /// The CSV as JSON, if the blob holds only what consoles show of it.
+    pub csv: Option<String>,
     /// What was passed over and looks like a mistake.
     pub warnings: Vec<String>,
 }
@@ -107,6 +109,7 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
         (options.migrate && !image.is_empty() && !migrated).then(|| console_metadata(&manifests)).transpose()?;
 
     let Csv { name, .. } = csv;
+    let csv = console.is_some().then(|| manifests.csv().text().to_owned());
     let late = match console {
         Some(console) => {
             properties.retain(|listed| listed.kind != property::BUNDLE_OBJECT);
@@ -115,7 +118,7 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
         None => late(&mut properties, manifests.into_objects()),
     };
     let json = write(&name, &metadata.package, &image, properties, late, &related);
-    Ok(Rendered { name, package: metadata.package, json, warnings })
+    Ok(Rendered { name, package: metadata.package, json, csv, warnings })
 }
 
 /// Returns the value of the property that tells consoles about a bundle.
@@ -293,6 +296,18 @@ mod tests {
         assert_eq!(objects(templated(&bundle, "", true)), 2, "without an image nothing changes");
         let bundle = bundle.metadata("p.yaml", "properties: [{type: olm.csv.metadata, value: {}}]\n");
         assert_eq!(objects(templated(&bundle, "r/foo", true)), 2, "what is migrated stays as it is");
+    }
+
+    #[test]
+    fn a_csv_that_migration_takes_out_is_handed_over() {
+        let bundle = BundleDir::new();
+        let csv = |image, migrate| {
+            let options = Options { image, image_template: None, migrate, limits: Limits::default() };
+            render(bundle.path(), &options).unwrap().csv
+        };
+        assert!(csv("r/foo", true).unwrap().contains("\"ClusterServiceVersion\""));
+        assert_eq!(csv("r/foo", false), None);
+        assert_eq!(csv("", true), None);
     }
 
     #[test]
