@@ -7,7 +7,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    completion, convert_template, generate, graph, init, list, migrate, render, serve, validate, version,
+    completion, convert_template, generate, graph, init, list, migrate, render, render_template, serve, validate,
+    version,
 };
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -61,6 +62,7 @@ struct AlphaArgs {
 enum AlphaCommand {
     List(list::AlphaListArgs),
     RenderGraph(graph::GraphArgs),
+    RenderTemplate(render_template::TemplateArgs),
     ConvertTemplate(convert_template::ConvertArgs),
     Generate(generate::AlphaGenerateArgs),
 }
@@ -92,6 +94,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Alpha(alpha) => match &alpha.command {
             AlphaCommand::List(args) => list::run_alpha(args, printer),
             AlphaCommand::RenderGraph(args) => graph::run(args, printer),
+            AlphaCommand::RenderTemplate(args) => render_template::run(args, printer),
             AlphaCommand::ConvertTemplate(args) => convert_template::run(args, printer),
             AlphaCommand::Generate(args) => generate::run_alpha(args, printer),
         },

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use bundle::ImageTemplate;
+use edit::template::RenderedBundle;
 use fbc::{Blob, Fbc, Limits, LoadOptions, Loaded, Problem};
 use rayon::prelude::*;
 
@@ -119,9 +120,9 @@ pub(crate) fn load_catalog(fbc: &mut Fbc, path: &Path, options: &Options<'_>) ->
     fbc.load_dir(path, &load_options)
 }
 
-type RenderedBundle<'a> = (&'a str, Result<(Blob, Vec<String>), String>);
+type BundleOutcome<'a> = (&'a str, Result<(Blob, Vec<String>), String>);
 
-fn load_bundles<'a>(fbc: &Fbc, bundles: &[(&'a str, PathBuf)], options: &Options<'_>) -> Vec<RenderedBundle<'a>> {
+fn load_bundles<'a>(fbc: &Fbc, bundles: &[(&'a str, PathBuf)], options: &Options<'_>) -> Vec<BundleOutcome<'a>> {
     let progress = Progress::start("rendering", Unit::Bundles);
     let render = bundle::Options {
         image: "",
@@ -141,6 +142,40 @@ fn load_bundles<'a>(fbc: &Fbc, bundles: &[(&'a str, PathBuf)], options: &Options
             (*reference, outcome)
         })
         .collect()
+}
+
+/// Renders the bundle that a template names.
+///
+/// Older tools take nothing but images, so a directory must look like one.
+pub(crate) fn template_bundle(
+    reference: &str,
+    migrate: bool,
+    limits: &Limits,
+    printer: &Printer,
+) -> Result<RenderedBundle, String> {
+    let path = Path::new(reference);
+    if !["./", "../", "/"].iter().any(|start| reference.starts_with(start)) {
+        return Err(match path.metadata() {
+            Ok(metadata) if metadata.is_dir() => {
+                format!("a directory is not allowed in a template; to name a bundle directory, write \"./{reference}\"")
+            }
+            Ok(_) => "a file is not allowed in a template, only an image or a bundle directory".into(),
+            Err(_) => "this version cannot pull images; unpack it, and name its directory as \"./DIRECTORY\"".into(),
+        });
+    }
+    let metadata = path.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_dir() {
+        return Err("a file is not allowed in a template, only an image or a bundle directory".into());
+    }
+    if !fbc::load::is_bundle_dir(path) {
+        return Err("a catalog directory is not allowed in a template, only an image or a bundle directory \
+            (it holds the directories 'manifests' and 'metadata')"
+            .into());
+    }
+    let options = bundle::Options { image: "", image_template: None, migrate, limits: limits.clone() };
+    let rendered = bundle::render(path, &options).map_err(|error| error.to_string())?;
+    rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{reference}: {warning}")));
+    Ok(RenderedBundle { json: rendered.json, csv: rendered.csv })
 }
 
 fn tell(fbc: &Fbc, problems: &[Problem], reference: &str, printer: &Printer) -> bool {

@@ -1,13 +1,10 @@
 //! `opm alpha convert-template`: a catalog file as a template.
 
-use std::fs::File;
-use std::io::{self, Read};
-
 use clap::Subcommand;
 use fbc::json::{Layout, Raw, write_as_written, write_canonical};
-use fbc::{Format, Limits, blob, stream};
+use fbc::{Format, blob, stream};
 
-use super::blob_format;
+use super::{blob_format, line_of, read_input};
 use crate::exit::{Failure, Outcome};
 use crate::limits;
 use crate::printer::Printer;
@@ -47,12 +44,10 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
         ConvertCommand::Substitutes(args) => (args, "olm.template.substitutes", false),
     };
     let limits = limits::from_env()?;
-    let text = read(&args.file, &limits)
+    let text = read_input(&args.file, &limits)
         .map_err(|error| Failure::message(format!("unable to open input: {:?}: {error}", args.file)))?;
-    let documents = stream::documents(&text, &limits).map_err(|error| {
-        let line = text[..error.offset.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1;
-        Failure::message(format!("{}:{line}: {error}", args.file))
-    })?;
+    let documents = stream::documents(&text, &limits)
+        .map_err(|error| Failure::message(format!("{}:{}: {error}", args.file, line_of(&text, error.offset))))?;
     let template = template(schema, basic, &documents)?;
     let template = Raw::parse(&template, limits.depth + 2).map_err(|error| Failure::message(error.to_string()))?;
     let mut out = Vec::new();
@@ -70,19 +65,6 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
     out.push(b'\n');
     printer.data().write_all(&out)?;
     Ok(())
-}
-
-fn read(file: &str, limits: &Limits) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    let mut limited = match file {
-        "-" => (Box::new(io::stdin()) as Box<dyn Read>).take(limits.file_size + 1),
-        path => (Box::new(File::open(path)?) as Box<dyn Read>).take(limits.file_size + 1),
-    };
-    limited.read_to_end(&mut text)?;
-    if text.len() as u64 > limits.file_size {
-        return Err(io::Error::other(format!("larger than the limit of {} bytes", limits.file_size)));
-    }
-    Ok(text)
 }
 
 /// Puts documents into a template; a basic one names bundles by their image only.

@@ -9,11 +9,31 @@ pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod migrate;
 pub(crate) mod render;
+pub(crate) mod render_template;
 pub(crate) mod serve;
 pub(crate) mod validate;
 pub(crate) mod version;
 
-use fbc::Format;
+use std::fs::File;
+use std::io::{self, Read};
+
+use fbc::{Format, Limits};
+
+/// Reads a file, or standard input for `-`.
+pub(crate) fn read_input(file: &str, limits: &Limits) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let input: Box<dyn Read> = if file == "-" { Box::new(io::stdin()) } else { Box::new(File::open(file)?) };
+    input.take(limits.file_size.saturating_add(1)).read_to_end(&mut text)?;
+    if text.len() as u64 > limits.file_size {
+        return Err(io::Error::other(format!("larger than the limit of {} bytes", limits.file_size)));
+    }
+    Ok(text)
+}
+
+/// Returns the line of a byte, from 1.
+pub(crate) fn line_of(text: &[u8], offset: usize) -> usize {
+    text[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
 
 /// Reads the value of `--output` where blobs are printed.
 pub(crate) fn blob_format(text: &str) -> Result<Format, String> {

@@ -70,7 +70,8 @@ impl TestEnv {
         String::from_utf8(output.stdout).expect("text")
     }
 
-    fn show(&self, output: Output) -> String {
+    /// Shows everything that came of a command.
+    pub(crate) fn show(&self, output: Output) -> String {
         let scratch = self.directory.path().display().to_string();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).replace(&scratch, "[SCRATCH]");
         let code = output.status.code().map_or("signal".into(), |code| code.to_string());

@@ -12,5 +12,6 @@ mod list;
 mod migrate;
 mod readme;
 mod render;
+mod render_template;
 mod usage;
 mod validate;

@@ -1,0 +1,168 @@
+//! Channels made of bundles by their versions.
+
+use std::collections::BTreeMap;
+
+use fbc::blob::Entry;
+use fbc::version::Version;
+
+/// The lists of bundles, in order of trust.
+pub(super) const ARCHETYPES: [&str; 3] = ["candidate", "fast", "stable"];
+
+/// Something of each archetype.
+pub(super) type Archetypes<T> = [Vec<T>; ARCHETYPES.len()];
+
+/// Channels are named after a major version, or after a major and a minor one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stream {
+    Major,
+    Minor,
+}
+
+/// A bundle of an archetype.
+pub(super) struct Member<'a> {
+    pub(super) name: &'a str,
+    pub(super) version: &'a Version,
+}
+
+/// Makes the channels of all archetypes, and chooses the default.
+///
+/// The default is chosen when a channel comes into being with its lowest bundle: the most trusted
+/// archetype, the highest such bundle, then the kind that is preferred.
+pub(super) fn generate(
+    archetypes: &Archetypes<Member<'_>>,
+    streams: &[Stream],
+    preference: Stream,
+) -> (BTreeMap<String, Vec<Entry>>, String) {
+    let mut channels: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    let mut default: Option<(usize, &Version, bool, String)> = None;
+    for (trust, members) in archetypes.iter().enumerate() {
+        for (member, entry) in members.iter().zip(linked(members)) {
+            let version = member.version;
+            for stream in streams {
+                let name = match stream {
+                    Stream::Major => format!("{}-v{}", ARCHETYPES[trust], version.major()),
+                    Stream::Minor => format!("{}-v{}.{}", ARCHETYPES[trust], version.major(), version.minor()),
+                };
+                let entries = channels.entry(name.clone()).or_default();
+                if entries.is_empty() {
+                    let preferred = *stream == preference;
+                    let better = default.as_ref().is_none_or(|(old_trust, old_version, old_preferred, _)| {
+                        let by_version = || version.cmp_precedence(old_version);
+                        let order = trust.cmp(old_trust).then_with(by_version).then(preferred.cmp(old_preferred));
+                        order.is_gt()
+                    });
+                    if better {
+                        default = Some((trust, version, preferred, name));
+                    }
+                }
+                entries.push(entry.clone());
+            }
+        }
+    }
+    (channels, default.map(|(.., name)| name).unwrap_or_default())
+}
+
+/// Makes entries of bundles in order of version: whatever is the highest patch of its minor
+/// version gets edges to what is older within its major version.
+fn linked(members: &[Member<'_>]) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(members.len());
+    // What is older within the major version: the highest of the minor version before, and names.
+    let mut replaced: Option<&str> = None;
+    let mut older: Vec<&str> = Vec::new();
+    for (index, member) in members.iter().enumerate() {
+        let minor = |member: &Member<'_>| (member.version.major(), member.version.minor());
+        let mut entry = Entry { name: member.name.into(), ..Entry::default() };
+        if members.get(index + 1).is_none_or(|next| minor(next) != minor(member)) {
+            entry.replaces = replaced.unwrap_or_default().into();
+            entry.skips = older.iter().filter(|name| Some(**name) != replaced).map(|name| (*name).into()).collect();
+            replaced = Some(member.name);
+        }
+        let place = older.partition_point(|name| *name < member.name);
+        older.insert(place, member.name);
+        if members.get(index + 1).is_some_and(|next| next.version.major() != member.version.major()) {
+            replaced = None;
+            older.clear();
+        }
+        entries.push(entry);
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    /// Generates channels for lists of versions, and shows the default channel and the entries of each.
+    fn generated(archetypes: [&str; 3], streams: &[Stream], preference: Stream) -> String {
+        let versions = archetypes
+            .map(|list| list.split_whitespace().map(|text| Version::parse_strict(text).unwrap()).collect::<Vec<_>>());
+        let names = versions.each_ref().map(|list| list.iter().map(Version::to_string).collect::<Vec<_>>());
+        let members = |at: usize| {
+            names[at].iter().zip(&versions[at]).map(|(name, version)| Member { name, version }).collect::<Vec<_>>()
+        };
+        let (channels, default) = generate(&[members(0), members(1), members(2)], streams, preference);
+        let mut lines = vec![format!("default {default}")];
+        for (name, entries) in channels {
+            let entries = entries.iter().map(|entry| {
+                let replaces = if entry.replaces.is_empty() { "" } else { " replaces " };
+                let skips = if entry.skips.is_empty() { "" } else { " skips " };
+                format!("{}{replaces}{}{skips}{}", entry.name, entry.replaces, entry.skips.join(" "))
+            });
+            lines.push(format!("{name}: {}", entries.collect::<Vec<_>>().join("; ")));
+        }
+        lines.join("\n")
+    }
+
+    const BOTH: &[Stream] = &[Stream::Major, Stream::Minor];
+
+    fn default(archetypes: [&str; 3], streams: &[Stream], preference: Stream) -> String {
+        generated(archetypes, streams, preference).lines().next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn skips_add_up_over_the_minor_versions_of_a_major_one() {
+        let versions = "0.1.0 0.1.1 0.1.2 0.2.0 0.2.1 0.3.0 1.0.0 1.0.1";
+        assert_snapshot!(generated(["", versions, ""], &[Stream::Major], Stream::Major), @"
+        default fast-v1
+        fast-v0: 0.1.0; 0.1.1; 0.1.2 skips 0.1.0 0.1.1; 0.2.0; 0.2.1 replaces 0.1.2 skips 0.1.0 0.1.1 0.2.0; 0.3.0 replaces 0.2.1 skips 0.1.0 0.1.1 0.1.2 0.2.0
+        fast-v1: 1.0.0; 1.0.1 skips 1.0.0
+        ");
+        assert_snapshot!(generated(["", versions, ""], &[Stream::Minor], Stream::Minor), @"
+        default fast-v1.0
+        fast-v0.1: 0.1.0; 0.1.1; 0.1.2 skips 0.1.0 0.1.1
+        fast-v0.2: 0.2.0; 0.2.1 replaces 0.1.2 skips 0.1.0 0.1.1 0.2.0
+        fast-v0.3: 0.3.0 replaces 0.2.1 skips 0.1.0 0.1.1 0.1.2 0.2.0
+        fast-v1.0: 1.0.0; 1.0.1 skips 1.0.0
+        ");
+    }
+
+    #[test]
+    fn pre_releases_count_and_skips_are_sorted_as_text() {
+        assert_snapshot!(generated(["0.2.0 0.9.0 0.10.0-rc.1 0.10.0 0.10.1-rc.1", "", ""], &[Stream::Major], Stream::Major), @"
+        default candidate-v0
+        candidate-v0: 0.2.0; 0.9.0 replaces 0.2.0; 0.10.0-rc.1; 0.10.0; 0.10.1-rc.1 replaces 0.9.0 skips 0.10.0 0.10.0-rc.1 0.2.0
+        ");
+    }
+
+    #[test]
+    fn the_most_trusted_archetype_has_the_default_channel() {
+        assert_eq!(default(["2.0.0", "1.0.0 1.1.0", ""], &[Stream::Minor], Stream::Minor), "default fast-v1.1");
+        assert_eq!(default(["2.0.0", "1.0.0", "0.1.0"], &[Stream::Major], Stream::Major), "default stable-v0");
+    }
+
+    #[test]
+    fn the_preference_decides_only_between_channels_of_one_lowest_bundle() {
+        assert_eq!(default(["", "", "1.0.1"], BOTH, Stream::Major), "default stable-v1");
+        assert_eq!(default(["", "", "1.0.1"], BOTH, Stream::Minor), "default stable-v1.0");
+        assert_eq!(default(["", "", "1.0.1 1.1.0"], BOTH, Stream::Major), "default stable-v1.1");
+    }
+
+    #[test]
+    fn the_lowest_of_versions_has_a_default_channel_too() {
+        assert_eq!(default(["0.0.0-alpha", "", ""], BOTH, Stream::Minor), "default candidate-v0.0");
+        assert_eq!(default(["0.0.0", "", ""], BOTH, Stream::Major), "default candidate-v0");
+        assert_eq!(default(["", "", ""], BOTH, Stream::Major), "default ");
+    }
+}
