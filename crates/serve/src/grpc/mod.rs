@@ -3,6 +3,7 @@
 pub(crate) mod codec;
 mod health;
 mod observe;
+mod reflection;
 mod service;
 
 /// Requests and service traits, made from `proto/registry.proto` by `cargo xtask codegen`.
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
+use tonic_reflection::pb::v1::server_reflection_server::ServerReflectionServer as ReflectionV1;
+use tonic_reflection::pb::v1alpha::server_reflection_server::ServerReflectionServer as ReflectionV1Alpha;
 
 use crate::live::Live;
 use api::experimental_registry_server::ExperimentalRegistryServer;
@@ -29,21 +32,19 @@ const DESCRIPTORS: &[u8] = include_bytes!("gen/descriptors.bin");
 ///
 /// # Errors
 /// Fails when the descriptors cannot be read, which would be a mistake of the build.
-pub(crate) fn routes(live: &Arc<Live>, max_request: usize) -> Result<Routes, tonic_reflection::server::Error> {
+pub(crate) fn routes(live: &Arc<Live>, max_request: usize) -> Result<Routes, prost::DecodeError> {
     let registry = service::Registry { live: Arc::clone(live) };
-    let reflection = || {
-        tonic_reflection::server::Builder::configure()
-            .register_encoded_file_descriptor_set(DESCRIPTORS)
-            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
-            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
-            .include_reflection_service(false)
-    };
+    let reflection = reflection::Reflection::new(&[
+        DESCRIPTORS,
+        tonic_health::pb::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ])?;
     Ok(Routes::new(RegistryServer::new(registry.clone()).max_decoding_message_size(max_request))
         .add_service(ExperimentalRegistryServer::new(registry).max_decoding_message_size(max_request))
         .add_service(
             HealthServer::new(health::Health { live: Arc::clone(live) }).max_decoding_message_size(max_request),
         )
-        .add_service(reflection().build_v1()?.max_decoding_message_size(max_request))
-        .add_service(reflection().build_v1alpha()?.max_decoding_message_size(max_request)))
+        .add_service(ReflectionV1::new(reflection.clone()).max_decoding_message_size(max_request))
+        .add_service(ReflectionV1Alpha::new(reflection).max_decoding_message_size(max_request)))
 }
