@@ -71,7 +71,7 @@ struct Bases {
 }
 
 /// How many bytes of bases are kept.
-const BASES_SIZE: usize = 4 << 20;
+const BASES_SIZE: usize = 8 << 20;
 
 impl Cache {
     /// Opens the cache file at `path`.

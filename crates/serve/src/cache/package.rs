@@ -13,7 +13,7 @@ use crate::load::Sound;
 /// How hard bodies are compressed: the lowest level, for the base does most of the work.
 pub(super) const LEVEL: i32 = 1;
 /// How many bundles share a base. Versions far apart have little in common.
-const GROUP: usize = 16;
+const GROUP: usize = 64;
 
 /// A package that is ready to be stored, but for its data.
 pub(super) struct Encoded {

@@ -14,8 +14,11 @@ use super::{BASES_SIZE, Cache, damaged};
 /// No message is larger: it is more than any client takes.
 const MAX_BODY: usize = 1 << 28;
 
+/// Memory of this size is kept from one body to the next.
+const KEPT_SCRATCH: usize = 1 << 20;
+
 thread_local! {
-    static DECOMPRESSOR: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
+    static UNPACKER: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
 }
 
 /// What a `Bundle` reply tells besides what every one does.
@@ -100,30 +103,22 @@ impl Cache {
 
     /// Appends `csvJson` and `object`.
     fn put_body(&self, bundle: &format::Bundle, out: &mut Vec<u8>) -> Result<(), QueryError> {
-        let (length, csv) = (bundle.body_length as usize, bundle.csv_length as usize);
-        if length == 0 {
+        if bundle.body_length == 0 {
             return Ok(());
         }
-        let csv_at = if csv > 0 {
-            message::header(out, 4, csv);
-            let at = out.len();
-            out.resize(at + csv, 0);
-            Some(at)
-        } else {
-            None
-        };
         let base = if bundle.base == NONE { None } else { Some(self.base(bundle.base)?) };
-        let at = out.len();
-        out.resize(at + length, 0);
+        let base = base.as_ref().map_or(&[][..], |base| base.as_slice());
         let packed = self.extent(&bundle.body)?;
-        decompress(packed, base.as_ref().map_or(&[], |base| base.as_slice()), &mut out[at..])?;
-        if let Some(csv_at) = csv_at {
+        unpacked(packed, base, bundle.body_length as usize, |body| {
             let start = bundle.csv_start as usize;
-            let end = start.checked_add(csv).filter(|end| *end <= length).ok_or_else(damaged)?;
-            out.copy_within(at + start..at + end, csv_at);
-        }
-        out.truncate(at + (bundle.objects_length as usize).min(length));
-        Ok(())
+            let csv = start.checked_add(bundle.csv_length as usize).and_then(|end| body.get(start..end));
+            let csv = csv.ok_or_else(damaged)?;
+            if !csv.is_empty() {
+                message::item(out, 4, csv);
+            }
+            out.extend_from_slice(body.get(..bundle.objects_length as usize).ok_or_else(damaged)?);
+            Ok(())
+        })
     }
 
     /// Returns a body that others are compressed against.
@@ -141,9 +136,7 @@ impl Cache {
         if bundle.base != NONE || length > MAX_BODY {
             return Err(damaged());
         }
-        let mut body = vec![0; length];
-        decompress(self.extent(&bundle.body)?, &[], &mut body)?;
-        let body = Arc::new(body);
+        let body = Arc::new(unpacked(self.extent(&bundle.body)?, &[], length, |body| Ok(body.to_vec()))?);
         let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
         bases.size += length;
         if let Some((_, replaced)) = bases.bodies.insert(number, (clock, Arc::clone(&body))) {
@@ -193,9 +186,26 @@ impl Cache {
     }
 }
 
-fn decompress(packed: &[u8], base: &[u8], out: &mut [u8]) -> Result<(), QueryError> {
-    let written = DECOMPRESSOR.with_borrow_mut(|context| context.decompress_using_dict(out, packed, base));
-    if written == Ok(out.len()) { Ok(()) } else { Err(damaged()) }
+/// Unpacks `length` bytes into memory that is used again and again, and lets `take` look at them.
+fn unpacked<T>(
+    packed: &[u8],
+    base: &[u8],
+    length: usize,
+    take: impl FnOnce(&[u8]) -> Result<T, QueryError>,
+) -> Result<T, QueryError> {
+    UNPACKER.with_borrow_mut(|(context, scratch)| {
+        scratch.clear();
+        scratch.reserve(length);
+        let written = context.decompress_using_dict(scratch, packed, base);
+        if written != Ok(length) {
+            return Err(damaged());
+        }
+        let taken = take(scratch);
+        if scratch.capacity() > KEPT_SCRATCH {
+            *scratch = Vec::new();
+        }
+        taken
+    })
 }
 
 impl Query for Cache {
@@ -326,9 +336,7 @@ impl Query for Cache {
             if blob.length as usize > MAX_BODY {
                 return Err(damaged());
             }
-            let mut out = vec![0; blob.length as usize];
-            decompress(stored, &[], &mut out)?;
-            Ok(out)
+            unpacked(stored, &[], blob.length as usize, |blob| Ok(blob.to_vec()))
         }))
     }
 
