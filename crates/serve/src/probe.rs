@@ -86,7 +86,11 @@ impl Probe {
             .map_err(|_| {
                 ProbeError::Rpc(format!("timeout: health rpc did not complete within {:?}", self.rpc_timeout))
             })?
-            .map_err(|status| ProbeError::Rpc(format!("error: health rpc failed: {}", status.message())))?;
+            .map_err(|status| match std::error::Error::source(&status) {
+                // What answers does not speak gRPC, or not to us.
+                Some(cause) => ProbeError::Connect(format!("failed to connect service at {:?}: {cause}", self.address)),
+                None => ProbeError::Rpc(format!("health rpc failed: {}", status.message())),
+            })?;
         match answer.get_ref().status() {
             ServingStatus::Serving => Ok(()),
             other => Err(ProbeError::Unhealthy(other.as_str_name().to_owned())),
@@ -103,7 +107,7 @@ impl Probe {
         let endpoint = Endpoint::from_static("http://probe.invalid");
         let failed = |error: tonic::transport::Error| {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            ProbeError::Connect(format!("error: failed to connect service at {:?}: {cause}", self.address))
+            ProbeError::Connect(format!("failed to connect service at {:?}: {cause}", self.address))
         };
         endpoint.connect_with_connector(connector).await.map_err(failed)
     }

@@ -67,6 +67,7 @@ pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) ->
     let live = Arc::new(Live::default());
     let listener = plan.address.bind().await.map_err(RunError::Listen)?;
     let address = listener.to_string();
+    tracing::info!(address, "listening");
     let (stopped, stopping) = watch::channel(false);
     let serving = tokio::spawn(serve(listener, Arc::clone(&live), plan.clone(), stopping.clone()));
     start_http(&plan, &live, &stopping).await?;

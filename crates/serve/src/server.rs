@@ -34,6 +34,8 @@ impl Default for ServerLimits {
 
 /// How long a peer may take to say that it is still there.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Files that are needed for something else than connections.
+const OTHER_FILES: usize = 64;
 /// Bytes of the headers of one call.
 const HEADER_LIST_SIZE: u32 = 16 << 10;
 
@@ -51,7 +53,8 @@ pub async fn serve(
     let tls = tls.map(Tls::start).transpose()?;
     let routes = grpc::routes(&live, limits.request_size).map_err(io::Error::other)?;
     let (sender, connections) = mpsc::channel(64);
-    let accepting = tokio::spawn(listen::accept_all(listener, tls, limits.connections, Arc::clone(&live), sender));
+    let connection_limit = room_for(limits.connections);
+    let accepting = tokio::spawn(listen::accept_all(listener, tls, connection_limit, Arc::clone(&live), sender));
     let outcome = Transport::builder()
         .max_concurrent_streams(limits.streams)
         .http2_keepalive_interval(Some(limits.keepalive))
@@ -61,6 +64,16 @@ pub async fn serve(
         .add_routes(routes)
         .serve_with_incoming_shutdown(ReceiverStream::new(connections), stop)
         .await;
+    // Its socket is gone once this has ended.
     accepting.abort();
+    let _ = accepting.await;
     outcome.map_err(io::Error::other)
+}
+
+/// Returns how many connections there can be, at most `wanted`: the system may allow fewer files.
+fn room_for(wanted: usize) -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
+    let files = files.and_then(|files| files.parse::<usize>().ok()).unwrap_or(usize::MAX);
+    wanted.min(files.saturating_sub(OTHER_FILES)).max(1)
 }
