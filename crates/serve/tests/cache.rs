@@ -6,10 +6,39 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{ask_everything, directory, write_catalog, write_package};
+use catalog::Query;
+use catalog::query::Api;
+use common::{directory, write_catalog, write_package};
 use serve::cache::Cache;
 use serve::cache::store::{Integrity, PrepareError, file_in, prepare};
 use serve::load::OnInvalid;
+
+/// Asks everything there is to ask; an answer that cannot be read is told as such.
+fn ask_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
+    let mut answers: Vec<Result<Vec<u8>, String>> = Vec::new();
+    let text = |error: catalog::QueryError| error.to_string();
+    let mut rows = |rows: catalog::query::Rows| rows.take(10_000).for_each(|row| answers.push(row.map_err(text)));
+    rows(Arc::clone(catalog).packages());
+    rows(Arc::clone(catalog).bundles());
+    for package in ["alpha", "beta", "gamma"] {
+        rows(Arc::clone(catalog).custom("custom.note", package));
+        let api = Api { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
+        for found in [Arc::clone(catalog).providers(&api), Arc::clone(catalog).latest_providers(&api)] {
+            found.into_iter().for_each(&mut rows);
+        }
+        Arc::clone(catalog).replacements(&format!("{package}.v0.0.0")).into_iter().for_each(&mut rows);
+    }
+    for package in ["alpha", "beta", "gamma"] {
+        let api = Api { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
+        answers.push(catalog.package(package).map_err(text));
+        answers.push(catalog.head(package, "stable").map_err(text));
+        answers.push(catalog.default_provider(&api).map_err(text));
+        for version in 0..20 {
+            answers.push(catalog.bundle(package, "stable", &format!("{package}.v{version}.0.0")).map_err(text));
+        }
+    }
+    answers
+}
 
 /// Numbers that look random and are the same in every run.
 struct Numbers(u64);

@@ -3,14 +3,11 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use catalog::Query;
-use catalog::query::Api;
 use serve::load::{Directory, OnInvalid};
 
 /// Writes a package with a channel of `versions` bundles into its own file.
-pub fn write_package(root: &Path, name: &str, versions: usize, mark: &str) {
+pub(crate) fn write_package(root: &Path, name: &str, versions: usize, mark: &str) {
     let mut yaml =
         format!("---\nschema: olm.package\nname: {name}\ndefaultChannel: stable\ndescription: about {mark}\n");
     write!(yaml, "---\nschema: olm.channel\nname: stable\npackage: {name}\nentries:\n").unwrap();
@@ -39,39 +36,12 @@ pub fn write_package(root: &Path, name: &str, versions: usize, mark: &str) {
 }
 
 /// Writes a catalog of a few packages.
-pub fn write_catalog(root: &Path, mark: &str) {
+pub(crate) fn write_catalog(root: &Path, mark: &str) {
     for (name, versions) in [("alpha", 3), ("beta", 20), ("gamma", 1)] {
         write_package(root, name, versions, mark);
     }
 }
 
-pub fn directory(root: &Path) -> Directory {
+pub(crate) fn directory(root: &Path) -> Directory {
     Directory { root: root.to_path_buf(), limits: fbc::Limits::default(), on_invalid: OnInvalid::Fail }
-}
-
-/// Asks everything there is to ask; an answer that cannot be read is told as such.
-pub fn ask_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
-    let mut answers: Vec<Result<Vec<u8>, String>> = Vec::new();
-    let text = |error: catalog::QueryError| error.to_string();
-    let mut rows = |rows: catalog::query::Rows| rows.take(10_000).for_each(|row| answers.push(row.map_err(text)));
-    rows(Arc::clone(catalog).packages());
-    rows(Arc::clone(catalog).bundles());
-    for package in ["alpha", "beta", "gamma"] {
-        rows(Arc::clone(catalog).custom("custom.note", package));
-        let api = Api { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
-        for found in [Arc::clone(catalog).providers(&api), Arc::clone(catalog).latest_providers(&api)] {
-            found.into_iter().for_each(&mut rows);
-        }
-        Arc::clone(catalog).replacements(&format!("{package}.v0.0.0")).into_iter().for_each(&mut rows);
-    }
-    for package in ["alpha", "beta", "gamma"] {
-        let api = Api { group: format!("{package}.test"), version: "v1".into(), kind: "Thing".into() };
-        answers.push(catalog.package(package).map_err(text));
-        answers.push(catalog.head(package, "stable").map_err(text));
-        answers.push(catalog.default_provider(&api).map_err(text));
-        for version in 0..20 {
-            answers.push(catalog.bundle(package, "stable", &format!("{package}.v{version}.0.0")).map_err(text));
-        }
-    }
-    answers
 }
