@@ -59,13 +59,3 @@ fn put(check: bool, path: PathBuf, content: &[u8]) -> Result<()> {
     ensure!(present == content, "{} is not what its source makes; run: cargo xtask codegen", path.display());
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generated_code_is_what_its_source_makes() {
-        run(Mode::Check).unwrap();
-    }
-}

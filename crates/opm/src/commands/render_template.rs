@@ -56,7 +56,7 @@ fn output(text: &str) -> Result<Output, String> {
         "json" => Ok(Output::Blobs(Format::Json)),
         "yaml" => Ok(Output::Blobs(Format::Yaml)),
         "mermaid" => Ok(Output::Mermaid),
-        _ => Err(format!("invalid --output value {text:?}, expected (json|yaml|mermaid)")),
+        _ => Err("expected json, yaml or mermaid".into()),
     }
 }
 
