@@ -16,6 +16,7 @@ use crate::workspace::{self, Workspace, cargo};
 mod data;
 mod generate;
 mod measure;
+mod serve;
 
 const START: &str = "<!-- bench:start -->";
 const END: &str = "<!-- bench:end -->";
@@ -48,6 +49,8 @@ struct Options {
     write: bool,
     /// Measure this program instead of building one.
     binary: Option<PathBuf>,
+    /// Measure also how the cost of serving grows, which takes minutes and gigabytes.
+    growth: bool,
 }
 
 impl Options {
@@ -58,6 +61,7 @@ impl Options {
             match word.as_str() {
                 "--quick" => options.quick = true,
                 "--write" => options.write = true,
+                "--growth" => options.growth = true,
                 "--binary" => options.binary = Some(words.next().context("--binary needs a path")?.into()),
                 other => bail!("bench does not know {other}"),
             }
@@ -82,7 +86,13 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         }
     };
     let data = Data::find(workspace, &target.join("bench"), options.quick)?;
-    let table = table(&binary, &data, options.runs())?;
+    let load = load_generator(workspace, &target)?;
+    let scratch = target.join("bench");
+    let mut table = table(&binary, &data, options.runs())?;
+    let _ = write!(table, "\n{}", serve::table(&binary, &load, &data.catalog.root, &scratch, options.runs())?);
+    if options.growth {
+        let _ = write!(table, "\n{}", serve::growth(&binary, &load, &scratch)?);
+    }
     println!("{table}");
     if options.write {
         let readme = workspace.root.join("README.md");
@@ -90,6 +100,13 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         fs::write(&readme, replace_block(&text, &table)?).context("writing README.md")?;
     }
     Ok(())
+}
+
+/// Builds what asks a server as fast as it answers.
+fn load_generator(workspace: &Workspace, target: &Path) -> Result<PathBuf> {
+    let arguments = ["build", "--release", "--package", "serve", "--example", "load"];
+    workspace::run(cargo().current_dir(&workspace.root).args(arguments))?;
+    Ok(target.join("release/examples/load"))
 }
 
 fn target_directory(workspace: &Workspace) -> Result<PathBuf> {

@@ -20,6 +20,15 @@ impl Scale {
     pub(crate) const FULL: Scale = Scale { packages: 445, bundles: 7_690, bundle_directories: 514 };
     /// A tenth of it.
     pub(crate) const TENTH: Scale = Scale { packages: 45, bundles: 769, bundle_directories: 51 };
+
+    /// So many times as much.
+    pub(crate) fn times(self, factor: usize) -> Scale {
+        Scale {
+            packages: self.packages * factor,
+            bundles: self.bundles * factor,
+            bundle_directories: self.bundle_directories * factor,
+        }
+    }
 }
 
 /// Bytes of description that make a bundle as long as a published one on average.

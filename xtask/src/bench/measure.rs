@@ -29,48 +29,49 @@ pub(crate) fn measure(
     paths: &[PathBuf],
     runs: usize,
 ) -> Result<Figures> {
+    let mut walls = Vec::new();
+    let mut cpus = Vec::new();
+    let mut memory = None;
+    once(directory, program, arguments, paths)?;
+    for _ in 0..runs {
+        let figures = once(directory, program, arguments, paths)?;
+        walls.push(figures.wall);
+        cpus.extend(figures.cpu);
+        memory = memory.max(figures.memory);
+    }
+    Ok(Figures { wall: median(walls).context("no runs")?, cpu: median(cpus), memory })
+}
+
+/// Runs a program once.
+pub(crate) fn once(directory: &Path, program: &Path, arguments: &[&str], paths: &[PathBuf]) -> Result<Figures> {
     let timed = is_installed(&mut Command::new("time"));
     if !timed {
         eprintln!("GNU time is not installed: CPU time and memory stay unknown");
     }
     let notes = std::env::temp_dir().join(format!("opm-bench-{}", std::process::id()));
-    let mut walls = Vec::new();
-    let mut cpus = Vec::new();
-    let mut memory = None;
-    for number in 0..=runs {
-        let mut command = if timed {
-            let mut command = Command::new("time");
-            command.args([OsStr::new("-f"), OsStr::new("%U %S %M"), OsStr::new("-o"), notes.as_os_str()]).arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
-        command.args(arguments).args(paths).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
-        let start = Instant::now();
-        let output = command.stderr(Stdio::piped()).spawn().and_then(|child| child.wait_with_output());
-        let wall = start.elapsed();
-        let output = output.with_context(|| format!("running {}", program.display()))?;
-        let told = if timed { fs::read_to_string(&notes).unwrap_or_default() } else { String::new() };
-        ensure!(
-            output.status.success(),
-            "{} {} failed: {}",
-            program.display(),
-            arguments.join(" "),
-            String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n")
-        );
-        if number == 0 {
-            continue;
-        }
-        walls.push(wall);
-        if let Some((cpu, bytes)) = parse(&told) {
-            cpus.push(cpu);
-            memory = memory.max(Some(bytes));
-        }
-    }
-    if timed {
-        fs::remove_file(&notes).ok();
-    }
-    Ok(Figures { wall: median(walls).context("no runs")?, cpu: median(cpus), memory })
+    let mut command = if timed {
+        let mut command = Command::new("time");
+        command.args([OsStr::new("-f"), OsStr::new("%U %S %M"), OsStr::new("-o"), notes.as_os_str()]).arg(program);
+        command
+    } else {
+        Command::new(program)
+    };
+    command.args(arguments).args(paths).current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
+    let start = Instant::now();
+    let output = command.stderr(Stdio::piped()).spawn().and_then(|child| child.wait_with_output());
+    let wall = start.elapsed();
+    let output = output.with_context(|| format!("running {}", program.display()))?;
+    let told = if timed { fs::read_to_string(&notes).unwrap_or_default() } else { String::new() };
+    fs::remove_file(&notes).ok();
+    ensure!(
+        output.status.success(),
+        "{} {} failed: {}",
+        program.display(),
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr).lines().take(5).collect::<Vec<_>>().join("\n")
+    );
+    let (cpu, memory) = parse(&told).unzip();
+    Ok(Figures { wall, cpu, memory })
 }
 
 /// Reads the note of `time`: seconds of the program, seconds of the system for it, kilobytes.

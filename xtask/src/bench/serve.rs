@@ -1,0 +1,187 @@
+//! How fast a server starts and answers.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::generate::{self, Scale};
+use super::measure::once;
+use crate::workspace;
+
+/// How long each question is asked for.
+const SECONDS: &str = "3";
+/// A server that is not ready by then never will be.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Questions, how many clients ask them at a time, and what is hoped for.
+const QUESTIONS: &[(&str, &str, &str)] = &[
+    ("ListBundles", "1", "0.1 s, memory flat"),
+    ("ListBundles", "8", ""),
+    ("GetBundle", "1", "20,000 a second, p99 under 2 ms"),
+    ("GetBundle", "16", "20,000 a second, p99 under 2 ms"),
+    ("GetBundle", "64", "20,000 a second, p99 under 2 ms"),
+    ("Provides", "16", ""),
+];
+
+/// Measures a server on `catalog` and returns the table. `load` asks it, from another process.
+pub(crate) fn table(binary: &Path, load: &Path, catalog: &Path, scratch: &Path, runs: usize) -> Result<String> {
+    let mut table = String::from("| serving | measured | budget |\n|---|---|---|\n");
+    let mut row = |task: &str, figures: String, budget: &str| {
+        let _ = writeln!(table, "| {task} | {figures} | {budget} |");
+    };
+    let cache = scratch.join("cache");
+    row("cache build", build(binary, catalog, &cache, runs)?, "0.7 s, 100 MB; 40 MB on disk");
+    row("start without a cache", start(binary, catalog, &[], runs)?, "");
+    let cached = ["--cache-dir", path(&cache)?];
+    row("start with a cache", start(binary, catalog, &cached, runs)?, "50 ms, 30 MB");
+    let enforced = [cached[0], cached[1], "--cache-enforce-integrity"];
+    row("start with a cache, integrity checked", start(binary, catalog, &enforced, runs)?, "300 ms, 30 MB");
+    let server = Server::start(binary, catalog, &cached)?;
+    for (question, clients, budget) in QUESTIONS {
+        let told = workspace::output(Command::new(load).args([&server.address, *question, *clients, SECONDS]))?;
+        let figures = told.trim().split_once(": ").map_or(told.trim(), |(_, figures)| figures);
+        row(&format!("{question}, clients: {clients}"), figures.to_owned(), budget);
+    }
+    row("memory after all of these", server.memory()?, "30 MB");
+    Ok(table)
+}
+
+/// Measures how cost grows with the catalog, on catalogs that are made.
+pub(crate) fn growth(binary: &Path, load: &Path, scratch: &Path) -> Result<String> {
+    let mut table = String::from(
+        "| catalog (made) | cache build | start with a cache | GetBundle, clients: 16 |\n|---|---|---|---|\n",
+    );
+    for times in [1, 4, 10] {
+        let catalog = scratch.join(format!("growth-{times}"));
+        if !catalog.is_dir() {
+            generate::catalog(&catalog, Scale::FULL.times(times))?;
+        }
+        let cache = scratch.join("growth-cache");
+        let built = build(binary, &catalog, &cache, 1)?;
+        let cached = ["--cache-dir", path(&cache)?];
+        let started = start(binary, &catalog, &cached, 3)?;
+        let server = Server::start(binary, &catalog, &cached)?;
+        let told = workspace::output(Command::new(load).args([&server.address, "GetBundle", "16", SECONDS]))?;
+        let asked = told.trim().split_once(": ").map_or(told.trim(), |(_, figures)| figures);
+        let _ = writeln!(table, "| {times} × | {built} | {started} | {asked} |");
+        drop(server);
+        fs::remove_dir_all(&catalog).context("removing a catalog that was made")?;
+    }
+    Ok(table)
+}
+
+/// Builds a cache from nothing, several times; the last one stays.
+fn build(binary: &Path, catalog: &Path, cache: &Path, runs: usize) -> Result<String> {
+    let mut walls = Vec::new();
+    let mut memory = 0;
+    for _ in 0..runs {
+        if cache.exists() {
+            fs::remove_dir_all(cache).context("removing the last cache")?;
+        }
+        let arguments = ["serve", "--cache-only", "--cache-dir", path(cache)?];
+        let figures = once(catalog, binary, &arguments, &[".".into()])?;
+        walls.push(figures.wall);
+        memory = memory.max(figures.memory.unwrap_or_default());
+    }
+    walls.sort();
+    let wall = walls[walls.len() / 2].as_secs_f64();
+    Ok(format!("{wall:.2} s, {} MB; {:.1} MB on disk", memory / 1_000_000, size(cache)? as f64 / 1e6))
+}
+
+/// Starts a server several times and tells the median until it serves, and its memory then.
+fn start(binary: &Path, catalog: &Path, arguments: &[&str], runs: usize) -> Result<String> {
+    let mut times = Vec::new();
+    let mut memory = String::new();
+    for _ in 0..runs {
+        let server = Server::start(binary, catalog, arguments)?;
+        times.push(server.ready_after);
+        memory = server.memory()?;
+    }
+    times.sort();
+    Ok(format!("{:.0} ms, {memory}", times[times.len() / 2].as_secs_f64() * 1e3))
+}
+
+/// A server that is stopped when it is dropped.
+struct Server {
+    child: Child,
+    address: String,
+    ready_after: Duration,
+}
+
+impl Server {
+    fn start(binary: &Path, catalog: &Path, arguments: &[&str]) -> Result<Server> {
+        let begin = Instant::now();
+        let mut child = Command::new(binary)
+            .args(["serve", "--address", "127.0.0.1", "--port", "0"])
+            .args(arguments)
+            .arg(".")
+            .current_dir(catalog)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {}", binary.display()))?;
+        let log = child.stderr.take().context("a server without a log")?;
+        let mut lines = BufReader::new(log).lines();
+        let mut seen = String::new();
+        while begin.elapsed() < PATIENCE {
+            let Some(line) = lines.next() else { break };
+            let line = line.context("reading the log of the server")?;
+            if line.contains("serving registry") {
+                let ready_after = begin.elapsed();
+                let address = line.split_whitespace().find_map(|word| word.strip_prefix("address="));
+                let address = address.context("the log names no address")?.to_owned();
+                // Whatever else is logged must not block the server.
+                std::thread::spawn(move || lines.for_each(drop));
+                return Ok(Server { child, address, ready_after });
+            }
+            seen = line;
+        }
+        child.kill().ok();
+        bail!("the server did not become ready: {seen}");
+    }
+
+    /// Tells how much memory is its own, and how much of the cache is mapped.
+    fn memory(&self) -> Result<String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading /proc")?;
+        let kilobytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let megabytes = |name| kilobytes(name).map(|kilobytes| kilobytes / 1000);
+        let (own, mapped) = (megabytes("RssAnon:"), megabytes("RssFile:"));
+        ensure!(own.is_some() && mapped.is_some(), "/proc does not tell memory");
+        Ok(format!("{} MB own + {} MB mapped", own.unwrap_or_default(), mapped.unwrap_or_default()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn path(path: &Path) -> Result<&str> {
+    path.to_str().context("a path that is no text")
+}
+
+fn size(directory: &Path) -> Result<u64> {
+    let mut total = 0;
+    let mut directories: Vec<PathBuf> = vec![directory.into()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            match entry.file_type()?.is_dir() {
+                true => directories.push(entry.path()),
+                false => total += entry.metadata()?.len(),
+            }
+        }
+    }
+    Ok(total)
+}
