@@ -58,9 +58,11 @@ pub(crate) fn growth(binary: &Path, load: &Path, scratch: &Path) -> Result<Strin
     );
     for times in [1, 4, 10] {
         let catalog = scratch.join(format!("growth-{times}"));
-        if !catalog.is_dir() {
-            generate::catalog(&catalog, Scale::FULL.times(times))?;
+        if catalog.exists() {
+            fs::remove_dir_all(&catalog).context("removing what an interrupted run left")?;
         }
+        fs::create_dir_all(&catalog).context("making a directory for a catalog")?;
+        generate::catalog(&catalog, Scale::FULL.times(times))?;
         let cache = scratch.join("growth-cache");
         let built = build(binary, &catalog, &cache, 1)?;
         let cached = ["--cache-dir", path(&cache)?];
