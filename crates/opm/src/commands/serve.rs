@@ -48,9 +48,9 @@ pub(crate) struct ServeArgs {
     /// Address to listen on: a host, or unix:PATH; all interfaces if not given
     #[arg(long, value_name = "ADDRESS", default_value = "", hide_default_value = true)]
     address: String,
-    /// File that the reason of a failure is written to
+    /// File that the reason of a failure is written to; none if empty
     #[arg(short, long, value_name = "FILE", default_value = "/dev/termination-log")]
-    termination_log: PathBuf,
+    termination_log: String,
     /// Directory of the cache; without it a temporary one is made
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
@@ -113,7 +113,8 @@ pub(crate) struct ServeArgs {
 
 pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
     log::start(args.debug);
-    let termination_log = TerminationLog::open(&args.termination_log);
+    let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
+    let termination_log = wanted.and_then(TerminationLog::open);
     let outcome =
         plan(args).and_then(|plan| if args.cache_only { prepare(&plan, printer) } else { serve(plan, printer) });
     if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
