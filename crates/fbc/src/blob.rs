@@ -29,6 +29,8 @@ pub struct Fbc {
     pub(crate) files: Vec<SourceFile>,
     pub(crate) blobs: Vec<Blob>,
     pub(crate) store: Store,
+    /// The bounds that the catalogs were loaded with.
+    pub(crate) limits: Limits,
 }
 
 /// A file that catalog content was read from.

@@ -9,7 +9,6 @@ use rayon::prelude::*;
 use crate::blob::{BUNDLE, Blob, CHANNEL, Content, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
 use crate::decode::text;
 use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical_nested, write_str};
-use crate::limits::Limits;
 use crate::object;
 use crate::property;
 use crate::yaml;
@@ -209,7 +208,6 @@ impl Fbc {
     /// given by reference with their data.
     fn bundle_properties<'a>(&self, blob: &Blob, raw: Raw<'a>, consumed: bool) -> io::Result<Vec<PrintedProperty<'a>>> {
         let last = |kind: &str| matches!(kind, property::BUNDLE_OBJECT | property::CSV_METADATA);
-        let limits = Limits::default();
         let mut properties = Vec::new();
         for (kind, value) in property::of(raw) {
             if consumed && matches!(&*kind, property::CHANNEL | property::SKIPS | property::SKIP_RANGE) {
@@ -217,7 +215,7 @@ impl Fbc {
             }
             let inlined = match (&*kind, value) {
                 (property::BUNDLE_OBJECT, Some(value)) if blob.origin.is_some() => {
-                    object::inlined(value, &self.ref_base(blob, &limits)).map_err(io::Error::other)?
+                    object::inlined(value, &self.ref_base(blob, &self.limits)).map_err(io::Error::other)?
                 }
                 _ => None,
             };

@@ -65,6 +65,7 @@ impl Fbc {
         let first_file = self.files.len();
         let first_blob = self.blobs.len();
         self.roots.push(root.to_path_buf());
+        self.limits = options.limits.clone();
         let tasks: Vec<Task<'_>> = found
             .iter()
             .enumerate()

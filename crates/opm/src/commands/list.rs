@@ -5,12 +5,12 @@ use catalog::{Catalog, Package};
 use clap::Subcommand;
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
-use fbc::{Fbc, Limits, property};
+use fbc::{Fbc, property};
 use serde_json::{Value, json};
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
-use crate::{source, table};
+use crate::{limits, source, table};
 
 /// List packages, channels or bundles of a catalog
 #[derive(clap::Args)]
@@ -205,7 +205,7 @@ enum DisplayNames {
 
 /// Returns what each package is called by the head of its default channel.
 fn display_names(fbc: &Fbc, rows: &[PackageRow<'_>], wanted: DisplayNames) -> Result<Vec<String>, Failure> {
-    let limits = Limits::default();
+    let limits = limits::from_env()?;
     let mut names = Vec::new();
     for row in rows {
         let Some(blob) = row.head_blob.and_then(|index| fbc.blobs().get(index)) else {

@@ -79,6 +79,19 @@ fn limits_are_set_by_the_environment() {
 }
 
 #[test]
+fn a_limit_that_is_raised_holds_for_printing_too() {
+    let env = TestEnv::new();
+    env.file("catalog/.indexignore", "objects\n")
+        .file("catalog/objects/o.json", format!("{{\"a\":\"{}\"}}", "x".repeat(65 << 20)));
+    env.file("catalog/a.yaml", SMALL.to_owned() + "- type: olm.bundle.object\n  value: {ref: objects/o.json}\n");
+    let render =
+        |limit: &str| env.command().env("OPM_MAX_BLOB_SIZE", limit).args(["render", "catalog"]).output().unwrap();
+    let refused = render("67108864");
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+    assert!(render("100000000").status.success());
+}
+
+#[test]
 fn files_that_are_none_are_named() {
     let env = TestEnv::new();
     env.file("catalog/a.yaml", SMALL);
