@@ -1,0 +1,13 @@
+//! OCI images as values: what they are named, where they come from, what is in them.
+//!
+//! Everything that is pulled or built lies in a [`Store`]: a directory of blobs by digest, laid
+//! out as an OCI image layout. Pulling fills it, unpacking and pushing read from it, building
+//! writes to it; so these never meet.
+
+mod digest;
+mod manifest;
+mod store;
+
+pub use digest::{Digest, DigestError, Hasher};
+pub use manifest::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, media_type};
+pub use store::{BlobWriter, Store};
