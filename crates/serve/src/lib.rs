@@ -16,4 +16,5 @@ pub mod metrics;
 pub mod probe;
 pub mod run;
 pub mod server;
+mod spare;
 pub mod tls;

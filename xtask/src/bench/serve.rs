@@ -43,9 +43,12 @@ pub(crate) fn table(binary: &Path, load: &Path, catalog: &Path, scratch: &Path, 
     row("start with a cache, integrity checked", start(binary, catalog, &enforced, runs)?, "300 ms, 30 MB");
     let server = Server::start(binary, catalog, &cached)?;
     for (question, clients, budget) in QUESTIONS {
+        let before = server.processor_time()?;
         let told = workspace::output(Command::new(load).args([&server.address, *question, *clients, SECONDS]))?;
+        let used = server.processor_time()? - before;
         let figures = told.trim().split_once(": ").map_or(told.trim(), |(_, figures)| figures);
-        row(&format!("{question}, clients: {clients}"), figures.to_owned(), budget);
+        let per_call = per_call(figures, used).unwrap_or_default();
+        row(&format!("{question}, clients: {clients}"), format!("{figures}{per_call}"), budget);
     }
     row("memory after all of these", server.memory()?, "30 MB");
     Ok(table)
@@ -148,6 +151,15 @@ impl Server {
         bail!("the server did not become ready: {seen}");
     }
 
+    /// Returns how long processors have worked for it.
+    fn processor_time(&self) -> Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).context("reading /proc")?;
+        // The name of the program, in parentheses, may hold blanks.
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields).context("/proc tells no times")?;
+        let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        Ok(Duration::from_millis(ticks * 10))
+    }
+
     /// Tells how much memory is its own, and how much of the cache is mapped.
     fn memory(&self) -> Result<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading /proc")?;
@@ -167,6 +179,15 @@ impl Drop for Server {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// Tells what a call costs the server itself, and how many it could answer if the clients worked elsewhere.
+fn per_call(figures: &str, used: Duration) -> Option<String> {
+    let rate: f64 = figures.split_once(" calls/s")?.0.parse().ok()?;
+    let calls = rate * SECONDS.parse::<f64>().ok()?;
+    let cost = used.as_secs_f64() / calls;
+    let processors = std::thread::available_parallelism().ok()?.get() as f64;
+    Some(format!("; server {:.0} µs a call, enough for {:.0} a second", cost * 1e6, processors / cost))
 }
 
 fn path(path: &Path) -> Result<&str> {

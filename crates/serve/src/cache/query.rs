@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::io::Cursor;
 use std::sync::{Arc, PoisonError};
 
 use catalog::message;
@@ -10,15 +11,13 @@ use zstd::zstd_safe::DCtx;
 
 use super::format::{self, Kind, NONE, Span, Text};
 use super::{BASES_SIZE, Cache, damaged};
+use crate::spare;
 
 /// No message is larger: it is more than any client takes.
 const MAX_BODY: usize = 1 << 28;
 
-/// Memory of this size is kept from one body to the next.
-const KEPT_SCRATCH: usize = 1 << 20;
-
 thread_local! {
-    static UNPACKER: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
+    static UNPACKER: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
 /// What a `Bundle` reply tells besides what every one does.
@@ -80,7 +79,7 @@ impl Cache {
         if body_room > MAX_BODY {
             return Err(damaged());
         }
-        let mut out = Vec::with_capacity(slim.len() + body_room + 512);
+        let mut out = spare::take(slim.len() + body_room + 512);
         message::string(&mut out, 1, self.string(bundle.name)?);
         message::string(&mut out, 2, self.string(package.name)?);
         message::string(&mut out, 3, self.string(channel.name)?);
@@ -109,16 +108,22 @@ impl Cache {
         let base = if bundle.base == NONE { None } else { Some(self.base(bundle.base)?) };
         let base = base.as_ref().map_or(&[][..], |base| base.as_slice());
         let packed = self.extent(&bundle.body)?;
-        unpacked(packed, base, bundle.body_length as usize, |body| {
-            let start = bundle.csv_start as usize;
-            let csv = start.checked_add(bundle.csv_length as usize).and_then(|end| body.get(start..end));
-            let csv = csv.ok_or_else(damaged)?;
-            if !csv.is_empty() {
-                message::item(out, 4, csv);
-            }
-            out.extend_from_slice(body.get(..bundle.objects_length as usize).ok_or_else(damaged)?);
-            Ok(())
-        })
+        let (csv_start, csv_length) = (bundle.csv_start as usize, bundle.csv_length as usize);
+        let (objects_length, body_length) = (bundle.objects_length as usize, bundle.body_length as usize);
+        if csv_start.checked_add(csv_length).is_none_or(|end| end > body_length) || objects_length > body_length {
+            return Err(damaged());
+        }
+        // The body goes where its objects belong; what is its CSV is copied before it.
+        if csv_length > 0 {
+            message::header(out, 4, csv_length);
+        }
+        let csv_at = out.len();
+        let body_at = csv_at + csv_length;
+        out.resize(body_at, 0);
+        unpack(packed, base, body_length, out)?;
+        out.copy_within(body_at + csv_start..body_at + csv_start + csv_length, csv_at);
+        out.truncate(body_at + objects_length);
+        Ok(())
     }
 
     /// Returns a body that others are compressed against.
@@ -136,7 +141,9 @@ impl Cache {
         if bundle.base != NONE || length > MAX_BODY {
             return Err(damaged());
         }
-        let body = Arc::new(unpacked(self.extent(&bundle.body)?, &[], length, |body| Ok(body.to_vec()))?);
+        let mut body = Vec::new();
+        unpack(self.extent(&bundle.body)?, &[], length, &mut body)?;
+        let body = Arc::new(body);
         let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
         bases.size += length;
         if let Some((_, replaced)) = bases.bodies.insert(number, (clock, Arc::clone(&body))) {
@@ -186,26 +193,14 @@ impl Cache {
     }
 }
 
-/// Unpacks `length` bytes into memory that is used again and again, and lets `take` look at them.
-fn unpacked<T>(
-    packed: &[u8],
-    base: &[u8],
-    length: usize,
-    take: impl FnOnce(&[u8]) -> Result<T, QueryError>,
-) -> Result<T, QueryError> {
-    UNPACKER.with_borrow_mut(|(context, scratch)| {
-        scratch.clear();
-        scratch.reserve(length);
-        let written = context.decompress_using_dict(scratch, packed, base);
-        if written != Ok(length) {
-            return Err(damaged());
-        }
-        let taken = take(scratch);
-        if scratch.capacity() > KEPT_SCRATCH {
-            *scratch = Vec::new();
-        }
-        taken
-    })
+/// Appends the `length` bytes that `packed` holds to `out`.
+fn unpack(packed: &[u8], base: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), QueryError> {
+    let start = out.len();
+    out.reserve(length);
+    let mut end = Cursor::new(out);
+    end.set_position(start as u64);
+    let written = UNPACKER.with_borrow_mut(|context| context.decompress_using_dict(&mut end, packed, base));
+    if written == Ok(length) { Ok(()) } else { Err(damaged()) }
 }
 
 impl Query for Cache {
@@ -336,7 +331,9 @@ impl Query for Cache {
             if blob.length as usize > MAX_BODY {
                 return Err(damaged());
             }
-            unpacked(stored, &[], blob.length as usize, |blob| Ok(blob.to_vec()))
+            let mut message = Vec::new();
+            unpack(stored, &[], blob.length as usize, &mut message)?;
+            Ok(message)
         }))
     }
 

@@ -6,6 +6,8 @@ use bytes::{Buf, BufMut};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
+use crate::spare;
+
 /// A reply as the bytes that are sent.
 pub(crate) struct Encoded(pub(crate) Vec<u8>);
 
@@ -45,6 +47,7 @@ impl Encoder for AsTheyAre {
     fn encode(&mut self, item: Encoded, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
         out.reserve(item.0.len());
         out.put_slice(&item.0);
+        spare::give_back(item.0);
         Ok(())
     }
 
