@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use catalog::Query;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::content::Content;
 use crate::load::LeftOut;
@@ -17,6 +17,7 @@ pub struct Live {
     catalog: RwLock<Option<Arc<dyn Query>>>,
     content: RwLock<Option<Arc<Content>>>,
     state: watch::Sender<State>,
+    damaged: Notify,
     /// What is counted.
     pub metrics: Metrics,
 }
@@ -32,6 +33,8 @@ pub struct State {
     pub left_out: Vec<LeftOut>,
     /// Why the newest content of the directory is not what is served.
     pub refused: Option<String>,
+    /// Why it is not known whether there is a newer catalog.
+    pub unreachable: Option<String>,
     /// Whether the server is about to end.
     pub draining: bool,
 }
@@ -43,6 +46,7 @@ impl Default for Live {
             catalog: RwLock::default(),
             content: RwLock::default(),
             state: watch::Sender::new(state),
+            damaged: Notify::new(),
             metrics: Metrics::default(),
         }
     }
@@ -86,6 +90,37 @@ impl Live {
         });
     }
 
+    /// Says that nobody could tell whether there is a newer catalog.
+    pub fn unreachable(&self, reason: String) {
+        self.state.send_modify(|state| {
+            state.unreachable = Some(reason);
+            state.describe();
+        });
+    }
+
+    /// Says that it is known again whether there is a newer catalog.
+    pub fn reached(&self) {
+        self.state.send_if_modified(|state| {
+            let changed = state.unreachable.take().is_some();
+            if changed {
+                state.describe();
+            }
+            changed
+        });
+    }
+
+    /// Says that an answer could not be read from `catalog`, the one of the moment or one before it.
+    pub(crate) fn found_damage(&self, catalog: &Arc<dyn Query>) {
+        if self.catalog().is_some_and(|now| Arc::ptr_eq(&now, catalog)) {
+            self.damaged.notify_one();
+        }
+    }
+
+    /// Waits until the catalog of the moment is known to be damaged.
+    pub(crate) async fn damage(&self) {
+        self.damaged.notified().await;
+    }
+
     /// Says that the server is about to end.
     pub fn drain(&self) {
         self.state.send_modify(|state| {
@@ -111,6 +146,9 @@ impl State {
         let mut parts = Vec::new();
         if let Some(reason) = &self.refused {
             parts.push(format!("the last update was refused, the catalog before it is served: {reason}"));
+        }
+        if let Some(reason) = &self.unreachable {
+            parts.push(format!("it is not known whether there is a newer catalog: {reason}"));
         }
         if !self.left_out.is_empty() {
             let names: Vec<&str> = self.left_out.iter().map(|package| package.package.as_str()).collect();

@@ -17,8 +17,27 @@ use crate::load::{Directory, LeftOut};
 use crate::server::{self, ServerLimits};
 use crate::tls::TlsFiles;
 
+/// Something that a server follows in place of its directory: an image whose tag moves, for one.
+pub trait Follow: Send + Sync {
+    /// Looks whether there is something newer than what it brought last, and returns the directory
+    /// that this is in now. It may take its time.
+    ///
+    /// # Errors
+    /// Fails when it cannot be found out; the server goes on with what it has.
+    fn look(&self) -> Result<Option<PathBuf>, String>;
+}
+
+/// How a server learns of changes.
+#[derive(Clone)]
+pub enum Watch {
+    /// By looking at its directory, this often.
+    Directory(Duration),
+    /// By asking this often.
+    Follow(Duration, Arc<dyn Follow>),
+}
+
 /// Everything that is decided before a server starts.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Plan {
     /// The catalog.
     pub directory: Directory,
@@ -32,8 +51,8 @@ pub struct Plan {
     pub tls: Option<TlsFiles>,
     /// How much clients may use.
     pub limits: ServerLimits,
-    /// How often the directory is looked at for changes, if it is.
-    pub watch: Option<Duration>,
+    /// How changes are learnt of, if they are.
+    pub watch: Option<Watch>,
     /// Where HTTP is answered, and the name of the catalog there.
     pub http: Option<(Address, String)>,
     /// Where the state of the server is told, and what started it.
@@ -89,14 +108,12 @@ pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) ->
     if plan.http.is_some() {
         load_content(&plan, &live, prepared.left_out).await;
     }
-    let watching = plan.watch.map(|every| tokio::spawn(watch_directory(plan.clone(), every, Arc::clone(&live))));
+    let updating = tokio::spawn(keep_up(plan.clone(), Arc::clone(&live)));
     stop.await;
     tracing::info!("shutting down server");
     live.drain();
     let _ = stopped.send(true);
-    if let Some(watching) = watching {
-        watching.abort();
-    }
+    updating.abort();
     match tokio::time::timeout(plan.drain, serving).await {
         Ok(Ok(outcome)) => outcome.map_err(RunError::Server),
         Ok(Err(error)) => Err(RunError::Server(io::Error::other(error))),
@@ -181,38 +198,112 @@ fn tell_left_out(prepared: &Prepared) {
     }
 }
 
-/// Follows the directory and serves what is in it, as long as that can be served.
-async fn watch_directory(plan: Plan, every: Duration, live: Arc<Live>) {
-    let root = plan.directory.root.clone();
-    let glance = || {
-        let root = root.clone();
-        async move { tokio::task::spawn_blocking(move || Glance::at(&root).ok()).await.ok().flatten() }
-    };
-    let mut served = glance().await;
-    let mut seen = served.clone();
+/// Serves what is newer or whole, as long as the server runs.
+async fn keep_up(mut plan: Plan, live: Arc<Live>) {
+    let mut seen = Seen::default();
+    if let Some(Watch::Directory(_)) = &plan.watch {
+        seen.served = glance(&plan.directory).await;
+        seen.last.clone_from(&seen.served);
+    }
     loop {
-        tokio::time::sleep(every).await;
-        let now = glance().await;
-        // A directory that is being written is left alone until it is quiet.
-        let quiet = now == seen;
-        seen.clone_from(&now);
-        if !quiet || now == served {
-            continue;
-        }
-        tracing::info!("catalog changed, loading it");
-        match load(&plan, Integrity::Rebuild).await {
-            Ok(prepared) => {
-                announce(&live, &prepared);
-                if plan.http.is_some() {
-                    load_content(&plan, &live, prepared.left_out).await;
+        let changed = async {
+            match &plan.watch {
+                None => std::future::pending().await,
+                Some(Watch::Directory(every)) => {
+                    tokio::time::sleep(*every).await;
+                    seen.changed(&plan.directory).await.then(|| plan.directory.root.clone())
                 }
-                tracing::info!("serving the changed catalog");
+                Some(Watch::Follow(every, follow)) => {
+                    tokio::time::sleep(*every).await;
+                    ask(follow, &live).await
+                }
             }
-            Err(error) => {
-                tracing::error!(%error, "changed catalog cannot be served, keeping the last good one");
-                live.refuse(error.to_string());
-            }
+        };
+        tokio::select! {
+            root = changed => if let Some(root) = root {
+                plan.directory.root = root;
+                update(&plan, &live).await;
+            },
+            () = live.damage() => mend(&plan, &live).await,
         }
-        served = now;
+    }
+}
+
+/// What a directory looked like.
+#[derive(Default)]
+struct Seen {
+    served: Option<Glance>,
+    last: Option<Glance>,
+}
+
+impl Seen {
+    /// Tells whether there is something else to be served; a directory that is being written is left alone
+    /// until it is quiet.
+    async fn changed(&mut self, directory: &Directory) -> bool {
+        let now = glance(directory).await;
+        let quiet = now == self.last;
+        self.last.clone_from(&now);
+        if !quiet || now == self.served {
+            return false;
+        }
+        self.served = now;
+        true
+    }
+}
+
+async fn glance(directory: &Directory) -> Option<Glance> {
+    let root = directory.root.clone();
+    tokio::task::spawn_blocking(move || Glance::at(&root).ok()).await.ok().flatten()
+}
+
+/// Asks for something newer.
+async fn ask(follow: &Arc<dyn Follow>, live: &Live) -> Option<PathBuf> {
+    let follow = Arc::clone(follow);
+    match tokio::task::spawn_blocking(move || follow.look()).await.unwrap_or_else(|error| Err(error.to_string())) {
+        Ok(newer) => {
+            live.reached();
+            newer
+        }
+        Err(error) => {
+            tracing::warn!(error, "cannot find out whether there is a newer catalog, keeping the one there is");
+            live.unreachable(error);
+            None
+        }
+    }
+}
+
+/// Serves what is in the directory now, if it can be served.
+async fn update(plan: &Plan, live: &Live) {
+    tracing::info!("catalog changed, loading it");
+    match load(plan, Integrity::Rebuild).await {
+        Ok(prepared) => {
+            announce(live, &prepared);
+            if plan.http.is_some() {
+                load_content(plan, live, prepared.left_out).await;
+            }
+            tracing::info!("serving the changed catalog");
+        }
+        Err(error) => {
+            tracing::error!(%error, "changed catalog cannot be served, keeping the last good one");
+            live.refuse(error.to_string());
+        }
+    }
+}
+
+/// Builds another cache in place of one that turned out to be damaged.
+///
+/// It is kept for this run only: the place of the damaged one may be what damages them.
+async fn mend(plan: &Plan, live: &Live) {
+    tracing::error!("cache is damaged, building another for this run");
+    let plan = Plan { cache_dir: None, ..plan.clone() };
+    match load(&plan, Integrity::Rebuild).await {
+        Ok(prepared) => {
+            announce(live, &prepared);
+            tracing::info!("serving from a cache that is whole");
+        }
+        Err(error) => {
+            tracing::error!(%error, "no other cache can be built, answers that are damaged stay away");
+            live.refuse(format!("the cache is damaged, and no other can be built: {error}"));
+        }
     }
 }

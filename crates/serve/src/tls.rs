@@ -13,8 +13,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use tokio_rustls::TlsAcceptor;
 
-/// How often certificate files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// How often certificate files are looked at, usually.
+pub const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Where certificates are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// Roots of the certificates that clients must show; none have to without.
     pub client_ca: Option<PathBuf>,
+    /// How often they are looked at.
+    pub look_every: Duration,
 }
 
 /// Makes TLS of connections.
@@ -44,7 +46,7 @@ impl Tls {
         tokio::spawn(async move {
             let mut seen = files.times();
             loop {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(files.look_every).await;
                 let Some(config) = config.upgrade() else { return };
                 let now = files.times();
                 if now == seen {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serve::cache::store::{Integrity, PrepareError};
 use serve::listen::Address;
 use serve::load::{Directory, LoadError, OnInvalid};
-use serve::run::{Plan, RunError};
+use serve::run::{Plan, RunError, Watch};
 use serve::server::ServerLimits;
-use serve::tls::TlsFiles;
+use serve::tls::{LOOK_EVERY, TlsFiles};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Failure, Outcome};
@@ -137,7 +137,12 @@ fn plan(args: &ServeArgs) -> Result<Plan, Failure> {
         None => Address::Tcp(args.address.trim_matches(['[', ']']).to_owned(), args.port),
     };
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
-    let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key, client_ca: args.tls_client_ca.clone() });
+    let tls = tls.map(|(certificate, key)| TlsFiles {
+        certificate,
+        key,
+        client_ca: args.tls_client_ca.clone(),
+        look_every: LOOK_EVERY,
+    });
     let name = args.http_catalog.clone().unwrap_or_else(|| directory_name(&args.source));
     let command_line = || std::env::args().collect::<Vec<_>>().join("\0");
     let debug = match args.pprof_addr.as_str() {
@@ -156,7 +161,7 @@ fn plan(args: &ServeArgs) -> Result<Plan, Failure> {
             request_size: args.max_request_size,
             ..ServerLimits::default()
         },
-        watch: args.watch.then_some(args.poll_interval),
+        watch: args.watch.then_some(Watch::Directory(args.poll_interval)),
         http: args.http.clone().map(|address| (address, name)),
         debug,
         drain: args.drain_timeout,

@@ -27,45 +27,62 @@ type Streaming = Result<Response<Replies>, Status>;
 /// Replies that are made when there is room to send them.
 pub(super) struct Replies {
     rows: Rows,
+    asked: Asked,
 }
 
 impl Stream for Replies {
     type Item = Result<Encoded, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(self.rows.next().map(encoded))
+        let next = self.rows.next();
+        Poll::Ready(next.map(|answer| self.asked.encoded(answer)))
     }
 }
 
 impl Registry {
-    fn catalog(&self) -> Result<Arc<dyn Query>, Status> {
-        self.live.catalog().ok_or_else(|| Status::unavailable("the catalog is still being loaded"))
+    fn catalog(&self) -> Result<Asked, Status> {
+        let catalog = self.live.catalog().ok_or_else(|| Status::unavailable("the catalog is still being loaded"))?;
+        Ok(Asked { live: Arc::clone(&self.live), catalog })
     }
 }
 
-fn encoded(answer: Answer) -> Result<Encoded, Status> {
-    answer.map(Encoded).map_err(status)
+/// The catalog that a call is answered from.
+#[derive(Clone)]
+struct Asked {
+    live: Arc<Live>,
+    catalog: Arc<dyn Query>,
 }
 
-/// Errors have always been of the code "unknown"; clients look at the text.
-fn status(error: QueryError) -> Status {
-    match error {
-        QueryError::Absent(text) => Status::unknown(text),
-        QueryError::Damaged(text) => {
-            tracing::error!(error = text, "answer could not be read");
-            Status::data_loss(text)
+impl Asked {
+    fn unary(&self, ask: impl FnOnce(&dyn Query) -> Answer) -> Unary {
+        self.encoded(ask(&*self.catalog)).map(Response::new)
+    }
+
+    fn rows(self, ask: impl FnOnce(Arc<dyn Query>) -> Rows) -> Streaming {
+        self.streaming(|catalog| Ok(ask(catalog)))
+    }
+
+    fn streaming(self, ask: impl FnOnce(Arc<dyn Query>) -> Result<Rows, QueryError>) -> Streaming {
+        match ask(Arc::clone(&self.catalog)) {
+            Ok(rows) => Ok(Response::new(Replies { rows, asked: self })),
+            Err(error) => Err(self.status(error)),
         }
     }
-}
 
-fn unary(answer: Answer) -> Unary {
-    encoded(answer).map(Response::new)
-}
+    fn encoded(&self, answer: Answer) -> Result<Encoded, Status> {
+        answer.map(Encoded).map_err(|error| self.status(error))
+    }
 
-fn streaming(rows: Result<Rows, QueryError>) -> Streaming {
-    match rows {
-        Ok(rows) => Ok(Response::new(Replies { rows })),
-        Err(error) => Err(status(error)),
+    /// Errors have always been of the code "unknown"; clients look at the text.
+    fn status(&self, error: QueryError) -> Status {
+        match error {
+            QueryError::Absent(text) => Status::unknown(text),
+            QueryError::Damaged(text) => {
+                tracing::error!(error = text, "answer could not be read");
+                self.live.found_damage(&self.catalog);
+                Status::data_loss(text)
+            }
+        }
     }
 }
 
@@ -78,36 +95,37 @@ impl api::registry_server::Registry for Registry {
     type ListBundlesStream = Replies;
 
     async fn list_packages(&self, _: Request<api::ListPackageRequest>) -> Streaming {
-        streaming(Ok(self.catalog()?.packages()))
+        self.catalog()?.rows(|catalog| catalog.packages())
     }
 
     async fn get_package(&self, request: Request<api::GetPackageRequest>) -> Unary {
-        unary(self.catalog()?.package(&request.get_ref().name))
+        self.catalog()?.unary(|catalog| catalog.package(&request.get_ref().name))
     }
 
     async fn get_bundle(&self, request: Request<api::GetBundleRequest>) -> Unary {
         let request = request.get_ref();
-        unary(self.catalog()?.bundle(&request.pkg_name, &request.channel_name, &request.csv_name))
+        self.catalog()?.unary(|catalog| catalog.bundle(&request.pkg_name, &request.channel_name, &request.csv_name))
     }
 
     async fn get_bundle_for_channel(&self, request: Request<api::GetBundleInChannelRequest>) -> Unary {
         let request = request.get_ref();
-        unary(self.catalog()?.head(&request.pkg_name, &request.channel_name))
+        self.catalog()?.unary(|catalog| catalog.head(&request.pkg_name, &request.channel_name))
     }
 
     async fn get_channel_entries_that_replace(&self, request: Request<api::GetAllReplacementsRequest>) -> Streaming {
-        streaming(self.catalog()?.replacements(&request.get_ref().csv_name))
+        self.catalog()?.streaming(|catalog| catalog.replacements(&request.get_ref().csv_name))
     }
 
     async fn get_bundle_that_replaces(&self, request: Request<api::GetReplacementRequest>) -> Unary {
         let request = request.get_ref();
-        unary(self.catalog()?.replacement(&request.csv_name, &request.pkg_name, &request.channel_name))
+        self.catalog()?
+            .unary(|catalog| catalog.replacement(&request.csv_name, &request.pkg_name, &request.channel_name))
     }
 
     async fn get_channel_entries_that_provide(&self, request: Request<api::GetAllProvidersRequest>) -> Streaming {
         let request = request.into_inner();
         let api = Api { group: request.group, version: request.version, kind: request.kind };
-        streaming(self.catalog()?.providers(&api))
+        self.catalog()?.streaming(|catalog| catalog.providers(&api))
     }
 
     async fn get_latest_channel_entries_that_provide(
@@ -116,17 +134,17 @@ impl api::registry_server::Registry for Registry {
     ) -> Streaming {
         let request = request.into_inner();
         let api = Api { group: request.group, version: request.version, kind: request.kind };
-        streaming(self.catalog()?.latest_providers(&api))
+        self.catalog()?.streaming(|catalog| catalog.latest_providers(&api))
     }
 
     async fn get_default_bundle_that_provides(&self, request: Request<api::GetDefaultProviderRequest>) -> Unary {
         let request = request.into_inner();
         let api = Api { group: request.group, version: request.version, kind: request.kind };
-        unary(self.catalog()?.default_provider(&api))
+        self.catalog()?.unary(|catalog| catalog.default_provider(&api))
     }
 
     async fn list_bundles(&self, _: Request<api::ListBundlesRequest>) -> Streaming {
-        streaming(Ok(self.catalog()?.bundles()))
+        self.catalog()?.rows(|catalog| catalog.bundles())
     }
 }
 
@@ -140,7 +158,7 @@ impl api::experimental_registry_server::ExperimentalRegistry for Registry {
     ) -> Streaming {
         let acknowledged = request.metadata().get_all(ACKNOWLEDGE).iter().any(|value| value == "true");
         if !acknowledged {
-            return Ok(Response::new(Replies { rows: Box::new(std::iter::empty()) }));
+            return self.catalog()?.rows(|_| Box::new(std::iter::empty()));
         }
         let request = request.get_ref();
         if request.schema.is_empty() {
@@ -154,7 +172,7 @@ impl api::experimental_registry_server::ExperimentalRegistry for Registry {
                 )));
             }
         }
-        streaming(Ok(self.catalog()?.custom(&request.schema, &request.package_name)))
+        self.catalog()?.rows(|catalog| catalog.custom(&request.schema, &request.package_name))
     }
 }
 

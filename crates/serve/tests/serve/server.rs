@@ -1,155 +1,28 @@
-//! A whole server, asked over the network.
-
-mod common;
+//! What a server answers, to everybody.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use common::{directory, write_catalog, write_package};
 use serve::cache::store::Integrity;
 use serve::listen::Address;
-use serve::probe::{Probe, ProbeError};
-use serve::run::{Plan, RunError, run};
+use serve::run::{Plan, Watch, run};
 use serve::server::ServerLimits;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tonic::Code;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-/// Any message of strings, as far as these tests look.
-#[derive(Clone, PartialEq, prost::Message)]
-struct Strings {
-    #[prost(string, tag = "1")]
-    first: String,
-    #[prost(string, tag = "2")]
-    second: String,
-    #[prost(string, tag = "3")]
-    third: String,
-    #[prost(string, tag = "4")]
-    fourth: String,
-}
-
-fn strings(parts: [&str; 3]) -> Strings {
-    let [first, second, third] = parts.map(str::to_owned);
-    Strings { first, second, third, fourth: String::new() }
-}
-
-struct Server {
-    scratch: tempfile::TempDir,
-    port: u16,
-    http: u16,
-    stop: oneshot::Sender<()>,
-    running: JoinHandle<Result<(), RunError>>,
-}
-
-impl Server {
-    fn root(&self) -> PathBuf {
-        self.scratch.path().join("catalog")
-    }
-
-    async fn start(change: impl FnOnce(&mut Plan)) -> Server {
-        let scratch = tempfile::tempdir().unwrap();
-        let root = scratch.path().join("catalog");
-        fs::create_dir(&root).unwrap();
-        write_catalog(&root, "one");
-        let (port, http) = (free_port(), free_port());
-        let mut plan = Plan {
-            directory: directory(&root),
-            cache_dir: None,
-            integrity: Integrity::Rebuild,
-            address: Address::Tcp("127.0.0.1".into(), port),
-            tls: None,
-            limits: ServerLimits::default(),
-            watch: None,
-            http: Some((Address::Tcp("127.0.0.1".into(), http), "test".into())),
-            debug: None,
-            drain: Duration::from_secs(5),
-        };
-        change(&mut plan);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = tokio::spawn(run(plan, async move {
-            let _ = stopped.await;
-        }));
-        let server = Server { scratch, port, http, stop, running };
-        for _ in 0..500 {
-            if server.probe().await.is_ok()
-                && server.get("/catalogs/test/api/v1/metas?schema=none", "").await.starts_with("HTTP/1.1 200")
-            {
-                return server;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("server does not start");
-    }
-
-    async fn probe(&self) -> Result<(), ProbeError> {
-        let timeout = Duration::from_secs(2);
-        let (address, service) = (format!("127.0.0.1:{}", self.port), "api.Registry".into());
-        Probe { address, service, connect_timeout: timeout, rpc_timeout: timeout, tls: None }.run().await
-    }
-
-    async fn client(&self) -> Channel {
-        Endpoint::from_shared(format!("http://127.0.0.1:{}", self.port)).unwrap().connect().await.unwrap()
-    }
-
-    /// Makes a plain HTTP request and returns everything that comes back.
-    async fn get(&self, path: &str, headers: &str) -> String {
-        let (port, request) =
-            (self.http, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"));
-        tokio::task::spawn_blocking(move || {
-            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
-            let mut answer = Vec::new();
-            let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer));
-            String::from_utf8_lossy(&answer).into_owned()
-        })
-        .await
-        .unwrap()
-    }
-
-    async fn end(self) -> (tempfile::TempDir, Result<(), RunError>) {
-        let _ = self.stop.send(());
-        (self.scratch, self.running.await.unwrap())
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-async fn unary(channel: &Channel, method: &'static str, request: Strings) -> Result<Strings, tonic::Status> {
-    let mut grpc = Grpc::new(channel.clone());
-    grpc.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
-    let codec: ProstCodec<Strings, Strings> = ProstCodec::default();
-    grpc.unary(tonic::Request::new(request), PathAndQuery::from_static(method), codec)
-        .await
-        .map(tonic::Response::into_inner)
-}
-
-async fn streaming(channel: &Channel, method: &'static str, request: Strings) -> Result<Vec<Strings>, tonic::Status> {
-    let mut grpc = Grpc::new(channel.clone());
-    grpc.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
-    let codec: ProstCodec<Strings, Strings> = ProstCodec::default();
-    let mut request = tonic::Request::new(request);
-    request.metadata_mut().insert("x-acknowledge-experimental", tonic::metadata::MetadataValue::from_static("true"));
-    let mut replies = grpc.server_streaming(request, PathAndQuery::from_static(method), codec).await?.into_inner();
-    let mut all = Vec::new();
-    while let Some(reply) = replies.message().await? {
-        all.push(reply);
-    }
-    Ok(all)
-}
+use crate::catalogs::{directory, write_package};
+use crate::harness::{Server, Strings, streaming, strings, unary};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_method_answers() {
     let server = Server::start(|_| {}).await;
     let channel = server.client().await;
-    let list = |method, request| streaming(&channel, method, request);
+    let list = |method, request| streaming::<Strings>(&channel, method, request);
     let one = |method, request| unary(&channel, method, request);
     let none = || strings(["", "", ""]);
     assert_eq!(list("/api.Registry/ListPackages", none()).await.unwrap().len(), 3);
@@ -184,7 +57,7 @@ async fn every_method_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_good_change_is_served_and_a_bad_one_is_not() {
-    let server = Server::start(|plan| plan.watch = Some(Duration::from_millis(20))).await;
+    let server = Server::start(|plan| plan.watch = Some(Watch::Directory(Duration::from_millis(20)))).await;
     let channel = server.client().await;
     let package = || unary(&channel, "/api.Registry/GetPackage", strings(["delta", "", ""]));
     assert!(package().await.is_err());

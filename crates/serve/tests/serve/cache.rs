@@ -1,17 +1,16 @@
 //! The cache file: what is trusted, what is rebuilt, what is refused.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use catalog::Query;
 use catalog::query::Api;
-use common::{directory, write_catalog, write_package};
 use serve::cache::Cache;
 use serve::cache::store::{Integrity, PrepareError, file_in, prepare};
 use serve::load::OnInvalid;
+
+use crate::catalogs::{directory, write_catalog, write_package};
 
 /// Asks everything there is to ask; an answer that cannot be read is told as such.
 fn ask_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {

@@ -1,0 +1,152 @@
+//! A whole server, asked over the network.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serve::cache::store::Integrity;
+use serve::listen::Address;
+use serve::probe::{Probe, ProbeError, ProbeTls};
+use serve::run::{Plan, RunError, run};
+use serve::server::ServerLimits;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::{Channel, Endpoint};
+use tonic_prost::ProstCodec;
+
+use crate::catalogs::{directory, write_catalog};
+
+/// Any message of strings, as far as these tests look.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Strings {
+    #[prost(string, tag = "1")]
+    pub(crate) first: String,
+    #[prost(string, tag = "2")]
+    pub(crate) second: String,
+    #[prost(string, tag = "3")]
+    pub(crate) third: String,
+    #[prost(string, tag = "4")]
+    pub(crate) fourth: String,
+}
+
+pub(crate) fn strings(parts: [&str; 3]) -> Strings {
+    let [first, second, third] = parts.map(str::to_owned);
+    Strings { first, second, third, fourth: String::new() }
+}
+
+pub(crate) struct Server {
+    pub(crate) scratch: tempfile::TempDir,
+    pub(crate) port: u16,
+    http: u16,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), RunError>>,
+}
+
+impl Server {
+    pub(crate) fn root(&self) -> PathBuf {
+        self.scratch.path().join("catalog")
+    }
+
+    pub(crate) async fn start(change: impl FnOnce(&mut Plan)) -> Server {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().join("catalog");
+        fs::create_dir(&root).unwrap();
+        write_catalog(&root, "one");
+        let (port, http) = (free_port(), free_port());
+        let mut plan = Plan {
+            directory: directory(&root),
+            cache_dir: None,
+            integrity: Integrity::Rebuild,
+            address: Address::Tcp("127.0.0.1".into(), port),
+            tls: None,
+            limits: ServerLimits::default(),
+            watch: None,
+            http: Some((Address::Tcp("127.0.0.1".into(), http), "test".into())),
+            debug: None,
+            drain: Duration::from_secs(5),
+        };
+        change(&mut plan);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = tokio::spawn(run(plan, async move {
+            let _ = stopped.await;
+        }));
+        let server = Server { scratch, port, http, stop, running };
+        for _ in 0..500 {
+            // The last thing that becomes ready.
+            if server.get("/catalogs/test/api/v1/metas?schema=none", "").await.starts_with("HTTP/1.1 200") {
+                return server;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("server does not start");
+    }
+
+    /// Asks for its health, as a cluster does.
+    pub(crate) async fn probe(&self, tls: Option<ProbeTls>) -> Result<(), ProbeError> {
+        probe(format!("127.0.0.1:{}", self.port), tls).await
+    }
+
+    pub(crate) async fn client(&self) -> Channel {
+        Endpoint::from_shared(format!("http://127.0.0.1:{}", self.port)).unwrap().connect().await.unwrap()
+    }
+
+    /// Makes a plain HTTP request and returns everything that comes back.
+    pub(crate) async fn get(&self, path: &str, headers: &str) -> String {
+        let (port, request) =
+            (self.http, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"));
+        tokio::task::spawn_blocking(move || {
+            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
+            let mut answer = Vec::new();
+            let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer));
+            String::from_utf8_lossy(&answer).into_owned()
+        })
+        .await
+        .unwrap()
+    }
+
+    pub(crate) async fn end(self) -> (tempfile::TempDir, Result<(), RunError>) {
+        let _ = self.stop.send(());
+        (self.scratch, self.running.await.unwrap())
+    }
+}
+
+/// Asks whatever is at `address` for its health.
+pub(crate) async fn probe(address: String, tls: Option<ProbeTls>) -> Result<(), ProbeError> {
+    let timeout = Duration::from_secs(5);
+    Probe { address, service: "api.Registry".into(), connect_timeout: timeout, rpc_timeout: timeout, tls }.run().await
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+pub(crate) async fn unary(channel: &Channel, method: &'static str, request: Strings) -> Result<Strings, tonic::Status> {
+    let mut grpc = Grpc::new(channel.clone());
+    grpc.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
+    let codec: ProstCodec<Strings, Strings> = ProstCodec::default();
+    grpc.unary(tonic::Request::new(request), PathAndQuery::from_static(method), codec)
+        .await
+        .map(tonic::Response::into_inner)
+}
+
+pub(crate) async fn streaming<R: prost::Message + Default + 'static>(
+    channel: &Channel,
+    method: &'static str,
+    request: Strings,
+) -> Result<Vec<R>, tonic::Status> {
+    let mut grpc = Grpc::new(channel.clone());
+    grpc.ready().await.map_err(|error| tonic::Status::unavailable(error.to_string()))?;
+    let codec: ProstCodec<Strings, R> = ProstCodec::default();
+    let mut request = tonic::Request::new(request);
+    request.metadata_mut().insert("x-acknowledge-experimental", tonic::metadata::MetadataValue::from_static("true"));
+    let mut replies = grpc.server_streaming(request, PathAndQuery::from_static(method), codec).await?.into_inner();
+    let mut all = Vec::new();
+    while let Some(reply) = replies.message().await? {
+        all.push(reply);
+    }
+    Ok(all)
+}

@@ -1,0 +1,10 @@
+//! The cache file and the server, seen from outside.
+
+mod cache;
+mod catalogs;
+mod damage;
+mod harness;
+mod reflection;
+mod secure;
+mod server;
+mod soak;

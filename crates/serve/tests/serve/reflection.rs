@@ -1,0 +1,48 @@
+//! Reflection, used as nobody should.
+
+use std::time::Duration;
+
+use tonic::Request;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+
+use crate::harness::{Server, strings, unary};
+
+fn ask(message_request: MessageRequest) -> ServerReflectionRequest {
+    ServerReflectionRequest { host: String::new(), message_request: Some(message_request) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endless_questions_hold_nobody_up() {
+    let server = Server::start(|_| {}).await;
+    let channel = server.client().await;
+    // Streams that ask on and on for the largest answer and take none of them.
+    let mut streams = Vec::new();
+    for _ in 0..32 {
+        let mut client = ServerReflectionClient::new(server.client().await);
+        let questions = endless(|| ask(MessageRequest::FileContainingSymbol("api.Registry".into())));
+        streams.push(client.server_reflection_info(Request::new(questions)).await.unwrap());
+    }
+    // And names that are as long as a request may be.
+    let long = "x".repeat(1 << 20);
+    let mut client = ServerReflectionClient::new(server.client().await).max_decoding_message_size(8 << 20);
+    let questions = tokio_stream::iter((0..20).map(move |_| ask(MessageRequest::FileByFilename(long.clone()))));
+    let mut answers = client.server_reflection_info(Request::new(questions)).await.unwrap().into_inner();
+    let mut count = 0;
+    while answers.message().await.unwrap().is_some() {
+        count += 1;
+    }
+    assert_eq!(count, 20);
+    for _ in 0..50 {
+        let answer = unary(&channel, "/api.Registry/GetPackage", strings(["beta", "", ""]));
+        tokio::time::timeout(Duration::from_secs(5), answer).await.expect("others wait").unwrap();
+    }
+    drop(streams);
+    assert!(server.end().await.1.is_ok());
+}
+
+/// A stream that never ends.
+fn endless<T: Send + 'static>(make: impl Fn() -> T + Send + 'static) -> impl tokio_stream::Stream<Item = T> + Send {
+    tokio_stream::iter(std::iter::repeat_with(make))
+}
