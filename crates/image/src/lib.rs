@@ -4,10 +4,14 @@
 //! out as an OCI image layout. Pulling fills it, unpacking and pushing read from it, building
 //! writes to it; so these never meet.
 
+mod contained;
 mod digest;
 mod manifest;
 mod store;
+mod unpack;
 
+pub use contained::contained;
 pub use digest::{Digest, DigestError, Hasher};
 pub use manifest::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, media_type};
 pub use store::{BlobWriter, Store};
+pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};

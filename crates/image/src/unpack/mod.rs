@@ -1,0 +1,441 @@
+//! Unpacks the layers of an image, which come from anybody, into a directory.
+//!
+//! A map: `stream` takes the compression off and watches over sizes, `tar` reads headers, `tree`
+//! applies them to files that exist in memory only, and `place` writes the outcome.
+//!
+//! - Nothing is written outside the target, whatever names and links say: paths are resolved in
+//!   memory, where the way up ends at the root of the image, and no link exists on disk before
+//!   everything else is written.
+//! - The target appears whole or not at all: all is written into a directory beside it, which is
+//!   renamed at the end and removed when something goes wrong.
+//! - Links never lead out of the target afterwards either, so that it can be read like any
+//!   directory. A link whose text is relative and stays inside keeps its text. Any other is written
+//!   as the relative way to the file that it means inside the image; one that means nothing there
+//!   dangles.
+//! - Files have mode 0600 and directories 0700, and belong to the caller. Times, extended
+//!   attributes and capabilities are dropped; devices and pipes are not made.
+
+mod place;
+mod stream;
+mod tar;
+mod tree;
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use stream::Stream;
+use tar::{Entry, Kind, Reader};
+use tree::{Content, ROOT, Tree, What};
+
+/// A layer of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerFile {
+    /// The file that holds it, in a [`Store`](crate::Store) or elsewhere.
+    pub path: PathBuf,
+    /// What its manifest says it is. How it is compressed is seen from its first bytes.
+    pub media_type: String,
+}
+
+/// Bounds on what an image may unpack to. All of them are refusals, not cuts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnpackLimits {
+    /// How many bytes all layers together may have, uncompressed.
+    pub total_size: u64,
+    /// How many bytes a file may have.
+    pub file_size: u64,
+    /// How many entries all layers together may have, directories that are only implied included.
+    pub entries: u64,
+    /// How many bytes the path of an entry or of a link may have.
+    pub path_length: usize,
+    /// How many directories may lie in each other.
+    pub depth: usize,
+    /// How many times larger than its compressed form a layer may be...
+    pub ratio: u64,
+    /// ...once it has this many bytes.
+    pub ratio_from: u64,
+}
+
+impl Default for UnpackLimits {
+    fn default() -> UnpackLimits {
+        UnpackLimits {
+            total_size: 16 << 30,
+            file_size: 4 << 30,
+            entries: 300_000,
+            path_length: 4096,
+            depth: 200,
+            ratio: 500,
+            ratio_from: 64 << 20,
+        }
+    }
+}
+
+/// What was unpacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unpacked {
+    /// How many files, directories and links were made.
+    pub made: u64,
+    /// How many bytes the files have.
+    pub bytes: u64,
+    /// How many devices and pipes were passed over.
+    pub skipped: u64,
+}
+
+/// Why an image could not be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// There is something at the target already.
+    #[error("{} exists and is not an empty directory", .0.display())]
+    Occupied(PathBuf),
+    /// A file could not be read or written.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        error: io::Error,
+    },
+    /// A layer is malformed, hostile or too large.
+    #[error("layer {layer}{}: {problem}", entry.as_ref().map(|entry| format!(", entry {entry:?}")).unwrap_or_default())]
+    Layer {
+        /// The number of the layer, the lowest being 1.
+        layer: usize,
+        /// The entry, as it names itself.
+        entry: Option<String>,
+        /// What is wrong.
+        problem: LayerProblem,
+    },
+}
+
+/// What is wrong with a layer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayerProblem {
+    /// It ends in the middle of an entry.
+    #[error("the archive is cut off")]
+    Truncated,
+    /// It cannot be uncompressed.
+    #[error("the archive cannot be read: {0}")]
+    Unreadable(String),
+    /// It is encrypted.
+    #[error("the layer is encrypted")]
+    Encrypted,
+    /// A header is malformed.
+    #[error("a header is malformed: {0}")]
+    Header(&'static str),
+    /// An entry is a file with holes, written in a form that layers do not use.
+    #[error("it is a sparse file, which layers may not hold")]
+    Sparse,
+    /// An entry is of a type that nobody knows.
+    #[error("it is of unknown type {:?}", char::from(*.0))]
+    UnknownType(u8),
+    /// A name cannot be used.
+    #[error("its name is refused: {0}")]
+    Name(&'static str),
+    /// A link cannot be made.
+    #[error("the link is refused: {0}")]
+    Link(&'static str),
+    /// A link leads to itself.
+    #[error("too many links lead to each other")]
+    Loop,
+    /// Something lies below what is no directory.
+    #[error("it lies in something that is not a directory")]
+    NotADirectory,
+    /// All layers together are too large.
+    #[error("the image is larger than the limit of {0} bytes")]
+    TotalSize(u64),
+    /// A file is too large.
+    #[error("the file is larger than the limit of {0} bytes")]
+    FileSize(u64),
+    /// There are too many entries.
+    #[error("the image has more than the limit of {0} entries")]
+    Entries(u64),
+    /// A path is too long.
+    #[error("its path is longer than the limit of {0} bytes")]
+    PathLength(usize),
+    /// Directories lie too deep.
+    #[error("it lies deeper than the limit of {0} directories")]
+    Depth(usize),
+    /// The layer grows beyond measure when it is uncompressed.
+    #[error("the layer is more than {0} times larger than its compressed form")]
+    Ratio(u64),
+    /// Links and paths take too long to follow.
+    #[error("its links are too many to follow")]
+    TooComplex,
+    /// Its content could not be written.
+    #[error("{}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        error: io::Error,
+    },
+}
+
+/// Unpacks layers, the lowest first, into `target`, which must not exist or be an empty directory.
+///
+/// `progress` is told how many bytes of layers were read since it was last called.
+///
+/// # Errors
+/// Fails when a layer is malformed, hostile or too large, or a file cannot be read or written.
+/// Nothing is left behind then.
+pub fn unpack(
+    layers: &[LayerFile],
+    target: &Path,
+    limits: &UnpackLimits,
+    progress: &dyn Fn(u64),
+) -> Result<Unpacked, UnpackError> {
+    Unpacker::new(layers, target, limits, progress)?.run(None)
+}
+
+/// Unpacks what lies at the paths `only` of an image, and whatever else links there lead to.
+///
+/// Everything keeps its place: `/configs` is unpacked to `configs` in the target. If that is a link
+/// to `/data`, then `data` is unpacked, too. Paths that the image does not have are passed over;
+/// see what is there with [`contained`](crate::contained). The same rules hold as for [`unpack`].
+///
+/// # Errors
+/// Fails as [`unpack`] does.
+pub fn unpack_only(
+    only: &[&Path],
+    layers: &[LayerFile],
+    target: &Path,
+    limits: &UnpackLimits,
+    progress: &dyn Fn(u64),
+) -> Result<Unpacked, UnpackError> {
+    Unpacker::new(layers, target, limits, progress)?.run(Some(only))
+}
+
+struct Unpacker<'a> {
+    layers: &'a [LayerFile],
+    target: &'a Path,
+    limits: &'a UnpackLimits,
+    progress: &'a dyn Fn(u64),
+    /// Holds the contents of files by number, and then the tree; removed when this is dropped.
+    scratch: tempfile::TempDir,
+    tree: Tree,
+    spooled: BTreeMap<Content, u64>,
+    skipped: u64,
+}
+
+impl<'a> Unpacker<'a> {
+    fn new(
+        layers: &'a [LayerFile],
+        target: &'a Path,
+        limits: &'a UnpackLimits,
+        progress: &'a dyn Fn(u64),
+    ) -> Result<Unpacker<'a>, UnpackError> {
+        let io = |path: &Path, error| UnpackError::Io { path: path.into(), error };
+        match fs::symlink_metadata(target) {
+            Ok(metadata) if metadata.is_dir() => {
+                if fs::read_dir(target).map_err(|error| io(target, error))?.next().is_some() {
+                    return Err(UnpackError::Occupied(target.into()));
+                }
+            }
+            Ok(_) => return Err(UnpackError::Occupied(target.into())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io(target, error)),
+        }
+        let parent = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let scratch = tempfile::Builder::new()
+            .prefix(".opm-unpack-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .tempdir_in(parent)
+            .map_err(|error| io(parent, error))?;
+        for name in ["content", "root"] {
+            let path = scratch.path().join(name);
+            DirBuilder::new().mode(0o700).create(&path).map_err(|error| io(&path, error))?;
+        }
+        let tree = Tree::new(limits);
+        Ok(Unpacker { layers, target, limits, progress, scratch, tree, spooled: BTreeMap::new(), skipped: 0 })
+    }
+
+    fn run(mut self, only: Option<&[&Path]>) -> Result<Unpacked, UnpackError> {
+        let only: Option<Vec<Vec<u8>>> = only.map(|paths| paths.iter().map(|path| bytes_of(path).to_vec()).collect());
+        let budget = Cell::new(self.limits.total_size);
+        for number in 0..self.layers.len() {
+            self.apply(number, only.as_deref(), &budget)?;
+        }
+        let chosen = match &only {
+            None => None,
+            Some(paths) => {
+                let wrong = |problem| UnpackError::Layer { layer: self.layers.len(), entry: None, problem };
+                Some(place::choose(&mut self.tree, paths).map_err(wrong)?)
+            }
+        };
+        if let Some(chosen) = &chosen {
+            self.spool_missing(&place::contents(&self.tree, chosen))?;
+        }
+        let mut unpacked = place::place(&mut self.tree, chosen.as_deref(), &self.spooled, self.scratch.path())?;
+        unpacked.skipped = self.skipped;
+        let root = self.scratch.path().join("root");
+        fs::rename(&root, self.target).map_err(|error| match error.kind() {
+            io::ErrorKind::DirectoryNotEmpty => UnpackError::Occupied(self.target.into()),
+            _ => UnpackError::Io { path: self.target.into(), error },
+        })?;
+        Ok(unpacked)
+    }
+
+    /// Puts the entries of a layer into the tree, and their contents aside: all of them, or those below `only`.
+    fn apply(&mut self, number: usize, only: Option<&[Vec<u8>]>, budget: &Cell<u64>) -> Result<(), UnpackError> {
+        let layer = &self.layers[number];
+        let wrong = |entry: Option<&[u8]>, problem| UnpackError::Layer {
+            layer: number + 1,
+            entry: entry.map(|name| String::from_utf8_lossy(&name[..name.len().min(200)]).into_owned()),
+            problem,
+        };
+        if layer.media_type.ends_with("+encrypted") {
+            return Err(wrong(None, LayerProblem::Encrypted));
+        }
+        let stream = Stream::open(&layer.path, self.limits, budget, self.progress)
+            .map_err(|error| UnpackError::Io { path: layer.path.clone(), error })?;
+        let mut reader = Reader::new(stream);
+        let mut last: Option<Vec<u8>> = None;
+        let number = u32::try_from(number).map_err(|_| wrong(None, LayerProblem::TooComplex))?;
+        for ordinal in 0..=u32::MAX {
+            let tree = &mut self.tree;
+            let entry = reader.next(|| tree.count_entry()).map_err(|problem| wrong(last.as_deref(), problem))?;
+            let Some(entry) = entry else { break };
+            let content = Content { layer: number, entry: ordinal };
+            let name = entry.path.clone();
+            let spool = self.enter(&entry, content).map_err(|problem| wrong(Some(&name), problem))?;
+            if spool && only.is_none_or(|only| only.iter().any(|prefix| is_below(&name, prefix))) {
+                self.spool(&mut reader, content).map_err(|problem| wrong(Some(&name), problem))?;
+            }
+            last = Some(name);
+        }
+        Ok(())
+    }
+
+    /// Puts an entry into the tree; says whether its content is wanted.
+    fn enter(&mut self, entry: &Entry, content: Content) -> Result<bool, LayerProblem> {
+        let names = self.tree.clean(&entry.path)?;
+        let Some((name, parents)) = names.split_last() else {
+            return match entry.kind {
+                Kind::Directory => Ok(false),
+                _ => Err(LayerProblem::Name("it names the image itself")),
+            };
+        };
+        if let Some(hidden) = name.strip_prefix(b".wh.") {
+            self.whiteout(parents, hidden, content.layer)?;
+            return Ok(false);
+        }
+        let limits = self.limits;
+        let link_text = || match entry.link.as_slice() {
+            b"" => Err(LayerProblem::Link("it points nowhere")),
+            link if link.contains(&0) => Err(LayerProblem::Link("it holds a zero byte")),
+            link if link.len() > limits.path_length => Err(LayerProblem::PathLength(limits.path_length)),
+            link => Ok(link),
+        };
+        let what = match entry.kind {
+            Kind::File if entry.size > self.limits.file_size => {
+                return Err(LayerProblem::FileSize(self.limits.file_size));
+            }
+            Kind::File => What::File(content),
+            Kind::Directory => What::Directory(BTreeMap::new()),
+            Kind::Symlink => What::Symlink(link_text()?.into()),
+            Kind::HardLink => self.linked(link_text()?)?,
+            Kind::Special => {
+                self.skipped += 1;
+                // It takes the place of what was there, though it is not made.
+                if let Some(directory) = self.existing(parents)? {
+                    self.tree.remove(directory, name);
+                }
+                return Ok(false);
+            }
+        };
+        let directory = self.tree.directory(parents, content.layer)?;
+        self.tree.put(directory, name, what, content.layer)?;
+        Ok(entry.kind == Kind::File)
+    }
+
+    /// Finds what a hard link means: a file of the image, or a symbolic link itself.
+    fn linked(&mut self, link: &[u8]) -> Result<What, LayerProblem> {
+        let names = self.tree.clean(link).map_err(|problem| match problem {
+            LayerProblem::Name(_) => LayerProblem::Link("it leads out of the image"),
+            other => other,
+        })?;
+        let (name, parents) = names.split_last().ok_or(LayerProblem::Link("directories cannot be linked"))?;
+        let target = self.existing(parents)?.and_then(|directory| self.tree.child(directory, name));
+        match target.map(|target| &self.tree.node(target).what) {
+            Some(What::Directory(_)) => Err(LayerProblem::Link("directories cannot be linked")),
+            Some(what @ (What::File(_) | What::Symlink(_))) => Ok(what.clone()),
+            Some(What::Gone) | None => Err(LayerProblem::Link("the image has no such file")),
+        }
+    }
+
+    fn whiteout(&mut self, parents: &[&[u8]], hidden: &[u8], layer: u32) -> Result<(), LayerProblem> {
+        let directory = self.existing(parents)?;
+        match (hidden, directory) {
+            (b"" | b"." | b"..", _) => return Err(LayerProblem::Name("it removes what has no name")),
+            (b".wh..opq", Some(directory)) => self.tree.make_opaque(directory, layer),
+            // Notes of the programs that made the layer.
+            _ if hidden.starts_with(b".wh.") => {}
+            (name, Some(directory)) => self.tree.remove(directory, name),
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the directory that `names` lead to, if there is one.
+    fn existing(&mut self, names: &[&[u8]]) -> Result<Option<tree::NodeId>, LayerProblem> {
+        let resolved = self.tree.resolve(ROOT, &names.join(&b'/'), true)?;
+        let is_directory = matches!(self.tree.node(resolved.node).what, What::Directory(_));
+        Ok((resolved.missing.is_empty() && is_directory).then_some(resolved.node))
+    }
+
+    /// Writes the content of the current entry to a file of its own.
+    fn spool(&mut self, reader: &mut Reader<'_>, content: Content) -> Result<(), LayerProblem> {
+        let path = place::spool_path(self.scratch.path(), content);
+        let failed = |error| LayerProblem::Write { path: path.clone(), error };
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+        let mut size = 0;
+        reader.content(|piece| {
+            size += piece.len() as u64;
+            file.write_all(piece).map_err(failed)
+        })?;
+        self.spooled.insert(content, size);
+        Ok(())
+    }
+
+    /// Reads layers again for contents that turned out to be wanted.
+    fn spool_missing(&mut self, wanted: &BTreeSet<Content>) -> Result<(), UnpackError> {
+        let missing: Vec<Content> =
+            wanted.iter().filter(|content| !self.spooled.contains_key(content)).copied().collect();
+        let budget = Cell::new(self.limits.total_size);
+        for wanted in missing.chunk_by(|a, b| a.layer == b.layer) {
+            let number = wanted[0].layer as usize;
+            let path = &self.layers[number].path;
+            let wrong = |problem| UnpackError::Layer { layer: number + 1, entry: None, problem };
+            let stream = Stream::open(path, self.limits, &budget, &|_| {})
+                .map_err(|error| UnpackError::Io { path: path.clone(), error })?;
+            let mut reader = Reader::new(stream);
+            let mut ordinal = 0;
+            for content in wanted {
+                while ordinal <= content.entry {
+                    reader.next(|| Ok(())).map_err(wrong)?.ok_or(LayerProblem::Truncated).map_err(wrong)?;
+                    ordinal += 1;
+                }
+                self.spool(&mut reader, *content).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bytes_of(path: &Path) -> &[u8] {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
+}
+
+/// Tells whether a path of an archive is `prefix` or lies below it, by their names alone.
+fn is_below(path: &[u8], prefix: &[u8]) -> bool {
+    let names = |path| <[u8]>::split(path, |byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+    let mut path = names(path);
+    names(prefix).all(|name| path.next() == Some(name))
+}

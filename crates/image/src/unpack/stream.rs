@@ -1,0 +1,119 @@
+//! A layer as bytes of a tar archive, however it is compressed, with bounds on what comes out.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::{LayerProblem, UnpackLimits};
+
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// Frames to be skipped, which some programs put first, begin with any of `0x50..=0x5f` and this.
+const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
+
+/// The memory a zstd frame may ask for, as a power of two. Layers are written with 8 MiB at most.
+const ZSTD_WINDOW: u32 = 25;
+
+/// The uncompressed bytes of a layer.
+pub(super) struct Stream<'a> {
+    source: Box<dyn Read + 'a>,
+    taken: Rc<Cell<u64>>,
+    given: u64,
+    /// What all layers together may still give.
+    budget: &'a Cell<u64>,
+    limits: &'a UnpackLimits,
+}
+
+/// A file that tells how much was read from it.
+struct Counted<'a> {
+    file: File,
+    taken: Rc<Cell<u64>>,
+    progress: &'a dyn Fn(u64),
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.file.read(buffer)?;
+        self.taken.set(self.taken.get() + length as u64);
+        (self.progress)(length as u64);
+        Ok(length)
+    }
+}
+
+impl<'a> Stream<'a> {
+    /// Opens a layer. Its first bytes say how it is compressed; what its media type says is often wrong.
+    pub(super) fn open(
+        path: &Path,
+        limits: &'a UnpackLimits,
+        budget: &'a Cell<u64>,
+        progress: &'a dyn Fn(u64),
+    ) -> io::Result<Stream<'a>> {
+        let mut file = File::open(path)?;
+        let mut magic = Vec::with_capacity(4);
+        file.by_ref().take(4).read_to_end(&mut magic)?;
+        io::Seek::rewind(&mut file)?;
+        let taken = Rc::new(Cell::new(0));
+        let counted = BufReader::with_capacity(64 << 10, Counted { file, taken: Rc::clone(&taken), progress });
+        let skippable = magic.first().is_some_and(|first| first & 0xf0 == 0x50) && magic.ends_with(ZSTD_SKIPPABLE);
+        let source: Box<dyn Read + 'a> = if magic.starts_with(GZIP) {
+            Box::new(MultiGzDecoder::new(counted))
+        } else if magic == ZSTD || skippable {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(counted)?;
+            decoder.window_log_max(ZSTD_WINDOW)?;
+            Box::new(decoder)
+        } else {
+            Box::new(counted)
+        };
+        Ok(Stream { source: Box::new(BufReader::with_capacity(128 << 10, source)), taken, given: 0, budget, limits })
+    }
+
+    /// Reads some bytes; none at the end.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, LayerProblem> {
+        let length = loop {
+            match self.source.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(LayerProblem::Truncated),
+                Err(error) => return Err(LayerProblem::Unreadable(error.to_string())),
+                Ok(length) => break length,
+            }
+        };
+        self.given += length as u64;
+        let left = self.budget.get().checked_sub(length as u64);
+        self.budget.set(left.ok_or(LayerProblem::TotalSize(self.limits.total_size))?);
+        let allowed = self.taken.get().saturating_mul(self.limits.ratio).max(self.limits.ratio_from);
+        if self.given > allowed {
+            return Err(LayerProblem::Ratio(self.limits.ratio));
+        }
+        Ok(length)
+    }
+
+    /// Fills a whole block, or says that there is none.
+    pub(super) fn read_block(&mut self, block: &mut [u8]) -> Result<bool, LayerProblem> {
+        let mut filled = 0;
+        while filled < block.len() {
+            match self.read(&mut block[filled..])? {
+                0 if filled == 0 => return Ok(false),
+                0 => return Err(LayerProblem::Truncated),
+                length => filled += length,
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes over `count` bytes.
+    pub(super) fn skip(&mut self, mut count: u64) -> Result<(), LayerProblem> {
+        let mut buffer = [0; 32 << 10];
+        while count > 0 {
+            let wanted = buffer.len().min(usize::try_from(count).unwrap_or(usize::MAX));
+            match self.read(&mut buffer[..wanted])? {
+                0 => return Err(LayerProblem::Truncated),
+                length => count -= length as u64,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,270 @@
+//! Reads the headers of a tar stream, believing none of them.
+
+use super::LayerProblem;
+use super::stream::Stream;
+
+const BLOCK: usize = 512;
+
+/// How many bytes the headers that describe the next entry may have. Names are far shorter.
+const MAX_EXTENSION: u64 = 1 << 20;
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    File,
+    Directory,
+    Symlink,
+    HardLink,
+    /// A device or a pipe.
+    Special,
+}
+
+/// An entry, as its headers describe it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The name, just as it is written.
+    pub(super) path: Vec<u8>,
+    /// What a link points to, just as it is written.
+    pub(super) link: Vec<u8>,
+    pub(super) kind: Kind,
+    /// How many bytes of content follow.
+    pub(super) size: u64,
+}
+
+/// A tar stream, entry by entry.
+pub(super) struct Reader<'a> {
+    stream: Stream<'a>,
+    /// What is left of the content of the current entry, and what fills up its last block.
+    content: u64,
+    padding: u64,
+    ended: bool,
+}
+
+/// What earlier headers say of the next entry.
+#[derive(Default)]
+struct Extension {
+    path: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+    size: Option<u64>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(stream: Stream<'a>) -> Reader<'a> {
+        Reader { stream, content: 0, padding: 0, ended: false }
+    }
+
+    /// Returns the next entry, passing over what was not read of the one before. `headers` is
+    /// called for each header, also for those that only describe the next.
+    pub(super) fn next(
+        &mut self,
+        mut headers: impl FnMut() -> Result<(), LayerProblem>,
+    ) -> Result<Option<Entry>, LayerProblem> {
+        let mut extension = Extension::default();
+        let mut extended = false;
+        loop {
+            self.stream.skip(self.content + self.padding)?;
+            (self.content, self.padding) = (0, 0);
+            let Some(header) = self.header()? else {
+                return if extended { Err(LayerProblem::Truncated) } else { Ok(None) };
+            };
+            headers()?;
+            let size = number(&header[124..136]).ok_or(LayerProblem::Header("its size is no number"))?;
+            match header[156] {
+                b'x' => {
+                    let text = self.extension(size)?;
+                    extension.read_pax(&text)?;
+                    extended = true;
+                }
+                // What holds for the whole archive is of no interest: comments, mostly.
+                b'g' => drop(self.extension(size)?),
+                b'L' => {
+                    extension.path = Some(until_nul(&self.extension(size)?).to_vec());
+                    extended = true;
+                }
+                b'K' => {
+                    extension.link = Some(until_nul(&self.extension(size)?).to_vec());
+                    extended = true;
+                }
+                flag => return self.entry(&header, flag, size, extension).map(Some),
+            }
+        }
+    }
+
+    /// Hands the content of the current entry to `sink`, piece by piece.
+    pub(super) fn content(
+        &mut self,
+        mut sink: impl FnMut(&[u8]) -> Result<(), LayerProblem>,
+    ) -> Result<(), LayerProblem> {
+        let mut buffer = vec![0; usize::try_from(self.content).unwrap_or(usize::MAX).clamp(1, 64 << 10)];
+        while self.content > 0 {
+            let wanted = buffer.len().min(usize::try_from(self.content).unwrap_or(usize::MAX));
+            let length = self.stream.read(&mut buffer[..wanted])?;
+            if length == 0 {
+                return Err(LayerProblem::Truncated);
+            }
+            self.content -= length as u64;
+            sink(&buffer[..length])?;
+        }
+        Ok(())
+    }
+
+    /// Returns the next header block, or `None` at the end: a block of zeros, or nothing at all.
+    fn header(&mut self) -> Result<Option<[u8; BLOCK]>, LayerProblem> {
+        let mut block = [0; BLOCK];
+        if self.ended || !self.stream.read_block(&mut block)? {
+            self.ended = true;
+            return Ok(None);
+        }
+        if block.iter().all(|byte| *byte == 0) {
+            // Whatever comes behind the end is no part of the archive.
+            self.ended = true;
+            return Ok(None);
+        }
+        let sum = number(&block[148..156]).ok_or(LayerProblem::Header("its checksum is no number"))?;
+        let others = block[..148].iter().chain(&block[156..]);
+        let unsigned: u64 = others.clone().map(|byte| u64::from(*byte)).sum::<u64>() + 8 * 32;
+        // Old programs added the bytes up with their signs.
+        let signed: i64 = others.map(|byte| i64::from(*byte as i8)).sum::<i64>() + 8 * 32;
+        if sum != unsigned && i64::try_from(sum) != Ok(signed) {
+            return Err(LayerProblem::Header("its checksum is wrong"));
+        }
+        Ok(Some(block))
+    }
+
+    fn extension(&mut self, size: u64) -> Result<Vec<u8>, LayerProblem> {
+        if size > MAX_EXTENSION {
+            return Err(LayerProblem::Header("it is described by more than 1 MiB of headers"));
+        }
+        self.set_content(size);
+        let mut text = Vec::with_capacity(size as usize);
+        self.content(|piece| {
+            text.extend_from_slice(piece);
+            Ok(())
+        })?;
+        Ok(text)
+    }
+
+    fn entry(
+        &mut self,
+        header: &[u8; BLOCK],
+        flag: u8,
+        size: u64,
+        extension: Extension,
+    ) -> Result<Entry, LayerProblem> {
+        let path = extension.path.unwrap_or_else(|| name_in(header));
+        let kind = match flag {
+            // Before directories had a type of their own, they were told by their names.
+            0 if path.ends_with(b"/") => Kind::Directory,
+            b'0' | 0 | b'7' => Kind::File,
+            b'1' => Kind::HardLink,
+            b'2' => Kind::Symlink,
+            b'3' | b'4' | b'6' => Kind::Special,
+            b'5' => Kind::Directory,
+            b'S' => return Err(LayerProblem::Sparse),
+            other => return Err(LayerProblem::UnknownType(other)),
+        };
+        // Only files have content, whatever the header of another entry says.
+        let size = if kind == Kind::File { extension.size.unwrap_or(size) } else { 0 };
+        self.set_content(size);
+        let link = extension.link.unwrap_or_else(|| until_nul(&header[157..257]).to_vec());
+        Ok(Entry { path, link, kind, size })
+    }
+
+    fn set_content(&mut self, size: u64) {
+        self.content = size;
+        self.padding = (BLOCK as u64 - size % BLOCK as u64) % BLOCK as u64;
+    }
+}
+
+impl Extension {
+    /// Reads records of the form `LENGTH KEY=VALUE\n`, where the length is that of the whole record.
+    fn read_pax(&mut self, mut text: &[u8]) -> Result<(), LayerProblem> {
+        let wrong = || LayerProblem::Header("a record in front of it is malformed");
+        while !text.is_empty() {
+            let blank = text.iter().take(20).position(|byte| *byte == b' ').ok_or_else(wrong)?;
+            let length = decimal(&text[..blank]).and_then(|length| usize::try_from(length).ok()).ok_or_else(wrong)?;
+            if length <= blank + 1 || length > text.len() || text[length - 1] != b'\n' {
+                return Err(wrong());
+            }
+            let record = &text[blank + 1..length - 1];
+            text = &text[length..];
+            let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
+            let (key, value) = (&record[..equals], &record[equals + 1..]);
+            match key {
+                // An empty value takes back what was said.
+                b"path" => self.path = (!value.is_empty()).then(|| value.to_vec()),
+                b"linkpath" => self.link = (!value.is_empty()).then(|| value.to_vec()),
+                b"size" if value.is_empty() => self.size = None,
+                b"size" => self.size = Some(decimal(value).ok_or_else(wrong)?),
+                _ if key.starts_with(b"GNU.sparse.") => return Err(LayerProblem::Sparse),
+                // Times, owners and extended attributes are not kept anyway.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name_in(header: &[u8; BLOCK]) -> Vec<u8> {
+    let name = until_nul(&header[..100]);
+    // Only the standard form has a prefix there; in GNU's the same bytes mean something else.
+    let prefix = if &header[257..263] == b"ustar\0" { until_nul(&header[345..500]) } else { &[] };
+    if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
+}
+
+fn until_nul(field: &[u8]) -> &[u8] {
+    &field[..field.iter().position(|byte| *byte == 0).unwrap_or(field.len())]
+}
+
+/// Reads a number field: octal digits between blanks and zero bytes, or binary if the first bit is set.
+fn number(field: &[u8]) -> Option<u64> {
+    match field.first()? {
+        0x80 => {
+            let (high, low) = field.split_at(field.len() - 8);
+            high[1..].iter().all(|byte| *byte == 0).then_some(())?;
+            let value = u64::from_be_bytes(low.try_into().ok()?);
+            // In the eight bytes of a checksum the first of them is the mark itself.
+            let value = if high.is_empty() { value & !(0x80 << 56) } else { value };
+            (value <= i64::MAX as u64).then_some(value)
+        }
+        0x81.. => None,
+        _ => {
+            let digits = field.iter().position(|byte| *byte != b' ').map_or(&[][..], |start| &field[start..]);
+            let end = digits.iter().position(|byte| matches!(byte, 0 | b' ')).unwrap_or(digits.len());
+            let (digits, rest) = digits.split_at(end);
+            rest.iter().all(|byte| matches!(byte, 0 | b' ')).then_some(())?;
+            digits.iter().try_fold(0_u64, |value, digit| match digit {
+                b'0'..=b'7' => Some(value << 3 | u64::from(digit - b'0')),
+                _ => None,
+            })
+        }
+    }
+}
+
+fn decimal(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    text.parse().ok().filter(|value| *value <= i64::MAX as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_octal_or_binary_and_never_negative() {
+        for (field, value) in [
+            (&b"0000644\0"[..], Some(0o644)),
+            (b"   644 \0", Some(0o644)),
+            (b"\0\0\0\0\0\0\0\0", Some(0)),
+            (b"77777777777 ", Some(0o77777777777)),
+            (b"\x80\0\0\0\0\0\0\0\0\0\x01\0", Some(256)),
+            (b"\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", None),
+            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", None),
+            (b"-0000001\0\0\0\0", None),
+            (b"0000648\0", None),
+            (b"12 34\0\0\0", None),
+        ] {
+            assert_eq!(number(field), value, "{field:?}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Layers of an image, cut at each `0xff 0xfe 0xff`.
+//!
+//! Nothing outside the target changes, links in it stay inside, and what is refused leaves nothing.
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+
+use image::{LayerFile, UnpackLimits, unpack, unpack_only};
+use libfuzzer_sys::fuzz_target;
+
+const CUT: &[u8] = b"\xff\xfe\xff";
+
+fuzz_target!(|bytes: &[u8]| {
+    let scratch = tempfile::tempdir().expect("scratch directory");
+    let root = scratch.path();
+    let mut layers = Vec::new();
+    let mut rest = bytes;
+    for name in ["0", "1", "2"] {
+        let end = rest.windows(CUT.len()).position(|part| part == CUT).unwrap_or(rest.len());
+        let mut layer = rest[..end].to_vec();
+        seal(&mut layer);
+        fs::write(root.join(name), &layer).expect("scratch file");
+        layers.push(LayerFile { path: root.join(name), media_type: String::new() });
+        rest = rest.get(end + CUT.len()..).unwrap_or_default();
+    }
+    let limits = UnpackLimits { total_size: 1 << 20, file_size: 1 << 18, entries: 200, ..UnpackLimits::default() };
+    for part in [false, true] {
+        let work = root.join("work");
+        fs::create_dir(&work).expect("scratch directory");
+        let target = work.join("target");
+        let outcome = match part {
+            false => unpack(&layers, &target, &limits, &|_| {}),
+            true => unpack_only(&[Path::new("/a"), Path::new("b/c")], &layers, &target, &limits, &|_| {}),
+        };
+        let beside = fs::read_dir(&work).expect("scratch directory").count();
+        assert_eq!(beside, usize::from(outcome.is_ok()), "something was left behind");
+        if outcome.is_ok() {
+            check(&target, &target.canonicalize().expect("the target"));
+        }
+        fs::remove_dir_all(&work).expect("scratch directory");
+    }
+    assert_eq!(fs::read_dir(root).expect("scratch directory").count(), 3, "something was written outside");
+});
+
+/// Makes the checksums of headers right, which no fuzzer would find.
+fn seal(layer: &mut [u8]) {
+    for block in layer.chunks_exact_mut(512).filter(|block| block.starts_with(b"@") || block[257..].starts_with(b"us"))
+    {
+        block[148..156].copy_from_slice(b"        ");
+        let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
+}
+
+fn check(directory: &Path, root: &Path) {
+    for entry in fs::read_dir(directory).expect("a directory that can be read") {
+        let path = entry.expect("an entry").path();
+        let kind = fs::symlink_metadata(&path).expect("metadata").file_type();
+        assert!(kind.is_file() || kind.is_dir() || kind.is_symlink(), "{path:?}");
+        if let Ok(real) = path.canonicalize() {
+            assert!(real.starts_with(root), "{path:?} leads to {real:?}");
+        }
+        if kind.is_dir() {
+            check(&path, root);
+        }
+    }
+}
