@@ -1,0 +1,317 @@
+//! Names of images in registries: `host/path:tag` and `host/path@sha256:…`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Digest;
+
+/// The name of an image in a registry. It is printed as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reference {
+    text: String,
+    host: String,
+    repository: String,
+    tag: Option<String>,
+    digest: Option<Digest>,
+}
+
+/// Why a text names no image.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReferenceError {
+    /// It breaks the grammar.
+    #[error("invalid reference format")]
+    Format,
+    /// The path has capital letters.
+    #[error("invalid reference format: repository name ({0}) must be lowercase")]
+    Uppercase(String),
+    /// The path is too long.
+    #[error("repository name must not be more than {MAX_NAME} characters")]
+    TooLong,
+    /// The registry is missing, or the name is a short form of another.
+    #[error("repository name must be canonical")]
+    NotCanonical,
+    /// There is nothing behind the name.
+    #[error("Docker reference {0} is not for an unknown digest case; tag or digest is needed")]
+    NoVersion(String),
+}
+
+const MAX_NAME: usize = 255;
+const MAX_TAG: usize = 128;
+
+impl Reference {
+    /// Reads a reference that names its registry and a tag or a digest.
+    ///
+    /// If it has both, the digest counts. `name:sha256@<64 digits>` is taken as
+    /// `name@sha256:<64 digits>`.
+    ///
+    /// # Errors
+    /// Fails when the text is something else.
+    pub fn parse(text: &str) -> Result<Reference, ReferenceError> {
+        let reference = Reference::parse_name(text)?;
+        if reference.tag.is_none() && reference.digest.is_none() {
+            return Err(ReferenceError::NoVersion(text.into()));
+        }
+        Ok(reference)
+    }
+
+    /// Reads a reference that names its registry, and maybe a tag or a digest.
+    ///
+    /// # Errors
+    /// Fails when the text is something else.
+    pub fn parse_name(text: &str) -> Result<Reference, ReferenceError> {
+        let (name, tag, digest) = split(text)?;
+        let (host, repository) = match name.split_once('/') {
+            Some((host, repository)) if looks_like_host(host) => (host, repository),
+            _ => {
+                check_path(name)?;
+                return Err(ReferenceError::NotCanonical);
+            }
+        };
+        if !is_host(host) {
+            return Err(ReferenceError::Format);
+        }
+        check_path(repository)?;
+        if name.len() > MAX_NAME {
+            return Err(ReferenceError::TooLong);
+        }
+        if host == "index.docker.io" || host == "docker.io" && !repository.contains('/') {
+            return Err(ReferenceError::NotCanonical);
+        }
+        Ok(Reference {
+            text: text.into(),
+            host: host.into(),
+            repository: repository.into(),
+            tag: tag.map(Into::into),
+            digest,
+        })
+    }
+
+    /// Returns the registry: a name or address, maybe with a port.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the path of the repository in the registry.
+    pub fn repository(&self) -> &str {
+        &self.repository
+    }
+
+    /// Returns registry and path.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.host, self.repository)
+    }
+
+    /// Returns the tag, if one is written.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// Returns the digest, if one is written.
+    pub fn digest(&self) -> Option<&Digest> {
+        self.digest.as_ref()
+    }
+
+    /// Returns what the registry is asked for: the digest, else the tag.
+    pub fn version(&self) -> String {
+        match (&self.digest, &self.tag) {
+            (Some(digest), _) => digest.to_string(),
+            (None, Some(tag)) => tag.clone(),
+            (None, None) => "latest".into(),
+        }
+    }
+
+    /// Returns the same repository with another digest.
+    #[must_use]
+    pub fn with_digest(&self, digest: Digest) -> Reference {
+        let text = format!("{}@{digest}", self.name());
+        Reference { text, tag: None, digest: Some(digest), ..self.clone() }
+    }
+
+    /// Returns the same repository with another tag, or nothing if that is no tag.
+    pub fn with_tag(&self, tag: &str) -> Option<Reference> {
+        is_tag(tag).then(|| Reference {
+            text: format!("{}:{tag}", self.name()),
+            tag: Some(tag.into()),
+            digest: None,
+            ..self.clone()
+        })
+    }
+
+    /// Returns the same tag or digest in another place, given as `host[/path]`.
+    pub(crate) fn at(&self, name: &str) -> Result<Reference, ReferenceError> {
+        let text = match (&self.digest, &self.tag) {
+            (Some(digest), _) => format!("{name}@{digest}"),
+            (None, Some(tag)) => format!("{name}:{tag}"),
+            (None, None) => name.into(),
+        };
+        Reference::parse_name(&text)
+    }
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for Reference {
+    type Err = ReferenceError;
+
+    fn from_str(text: &str) -> Result<Reference, ReferenceError> {
+        Reference::parse(text)
+    }
+}
+
+/// Splits a name from its tag and its digest.
+fn split(text: &str) -> Result<(&str, Option<&str>, Option<Digest>), ReferenceError> {
+    let wrong = ReferenceError::Format;
+    let (rest, digest) = match text.split_once('@') {
+        None => (text, None),
+        Some((rest, digits)) if rest.ends_with(":sha256") => {
+            let digest = format!("sha256:{digits}").parse().map_err(|_| wrong.clone())?;
+            (rest.strip_suffix(":sha256").unwrap_or(rest), Some(digest))
+        }
+        Some((rest, digest)) => (rest, Some(digest.parse().map_err(|_| wrong.clone())?)),
+    };
+    // A colon before a slash belongs to the port of the registry.
+    let (name, tag) = match rest.rfind(':') {
+        Some(colon) if !rest[colon..].contains('/') => (&rest[..colon], Some(&rest[colon + 1..])),
+        _ => (rest, None),
+    };
+    if tag.is_some_and(|tag| !is_tag(tag)) {
+        return Err(wrong);
+    }
+    Ok((name, tag, digest))
+}
+
+fn is_tag(tag: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    tag.len() <= MAX_TAG
+        && tag.bytes().next().is_some_and(word)
+        && tag.bytes().all(|byte| word(byte) || byte == b'.' || byte == b'-')
+}
+
+/// Tells a registry from the first part of a path, as the container tools do.
+fn looks_like_host(part: &str) -> bool {
+    part == "localhost" || part.contains(['.', ':']) || part.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+/// Checks a name or address, maybe with a port.
+pub(crate) fn is_host(host: &str) -> bool {
+    let (name, port) = if let Some(rest) = host.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else { return false };
+        if address.parse::<std::net::Ipv6Addr>().is_err() {
+            return false;
+        }
+        (None, port)
+    } else {
+        let end = host.find(':').unwrap_or(host.len());
+        (Some(&host[..end]), &host[end..])
+    };
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let port_is_good = port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    port_is_good && name.is_none_or(|name| name.split('.').all(label))
+}
+
+fn check_path(path: &str) -> Result<(), ReferenceError> {
+    if path.bytes().any(|byte| byte.is_ascii_uppercase()) && path.to_ascii_lowercase().split('/').all(is_component) {
+        return Err(ReferenceError::Uppercase(path.into()));
+    }
+    if path.split('/').all(is_component) { Ok(()) } else { Err(ReferenceError::Format) }
+}
+
+/// Letters and digits, held together by a point, one or two underscores, or hyphens.
+fn is_component(component: &str) -> bool {
+    let word = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = component.as_bytes();
+    let mut at = 0;
+    loop {
+        let letters = bytes[at..].iter().take_while(|byte| word(byte)).count();
+        if letters == 0 {
+            return false;
+        }
+        at += letters;
+        if at == bytes.len() {
+            return true;
+        }
+        let between = &bytes[at..at + bytes[at..].iter().take_while(|byte| !word(byte)).count()];
+        if !matches!(between, b"." | b"_" | b"__") && !between.iter().all(|byte| *byte == b'-') {
+            return false;
+        }
+        at += between.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    #[test]
+    fn parts_of_a_reference_are_found() {
+        let digest = format!("sha256:{HEX}");
+        for (text, host, repository, version) in [
+            ("quay.io/a/b:v1".to_owned(), "quay.io", "a/b", "v1"),
+            ("localhost/a:v1".to_owned(), "localhost", "a", "v1"),
+            ("127.0.0.1:5000/a__b/c-d.e:V_1.2-3".to_owned(), "127.0.0.1:5000", "a__b/c-d.e", "V_1.2-3"),
+            ("[::1]:5000/a:v1".to_owned(), "[::1]:5000", "a", "v1"),
+            (format!("quay.io/a@{digest}"), "quay.io", "a", &digest),
+            (format!("quay.io/a:v1@{digest}"), "quay.io", "a", &digest),
+            (format!("quay.io/a:sha256@{HEX}"), "quay.io", "a", &digest),
+        ] {
+            let reference = Reference::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(
+                (reference.host(), reference.repository(), reference.version().as_str()),
+                (host, repository, version)
+            );
+            assert_eq!(reference.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_names_no_image_is_told_apart() {
+        let message = |text: &str| Reference::parse(text).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(message("etcd:v1"), "repository name must be canonical");
+        assert_eq!(message("library/etcd:v1"), "repository name must be canonical");
+        assert_eq!(message("docker.io/etcd:v1"), "repository name must be canonical");
+        assert_eq!(
+            message("quay.io/a/b"),
+            "Docker reference quay.io/a/b is not for an unknown digest case; tag or digest is needed"
+        );
+        assert_eq!(
+            message("quay.io/Test/ETCD:v1"),
+            "invalid reference format: repository name (Test/ETCD) must be lowercase"
+        );
+        for text in [
+            "",
+            "/",
+            "quay.io/",
+            "quay.io//a:v1",
+            "quay.io/a:",
+            "quay.io/a:-v",
+            "quay.io/a@sha256:12",
+            "quay.io/a:sha256@abcd123",
+            "quay.io/a___b:v1",
+            "quay.io/a-:v1",
+            "quay.io/../a:v1",
+            "quay..io/a:v1",
+            "quay.io:99999/a:v1",
+            "[::g]/a:v1",
+            "quay.io/ü:v1",
+        ] {
+            assert_eq!(message(text), "invalid reference format", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_can_be_too_long() {
+        let long = format!("quay.io/{}:v1", "a".repeat(250));
+        assert_eq!(Reference::parse(&long), Err(ReferenceError::TooLong));
+    }
+}
