@@ -4,24 +4,40 @@
 //! out as an OCI image layout. Pulling fills it, unpacking and pushing read from it, building
 //! writes to it; so these never meet.
 
-mod contained;
 #![allow(dead_code, reason = "pushing and explaining use the rest")]
 
+mod auth;
+mod client;
+mod contained;
 mod digest;
+mod environment;
 mod error;
+mod http;
+mod layout;
 mod location;
 mod manifest;
+mod partial;
 mod platform;
+mod progress;
+mod pull;
 mod reference;
+mod registry;
 mod store;
 mod unpack;
 
+pub use auth::AuthFile;
+pub use client::{Client, Options};
 pub use contained::contained;
 pub use digest::{Digest, DigestError, Hasher};
+pub use environment::Environment;
 pub use error::{Error, ErrorKind};
+pub use http::Timeouts;
 pub use location::Location;
 pub use manifest::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, media_type};
 pub use platform::PlatformError;
+pub use progress::{Event, Progress, Silent};
+pub use pull::{Image, Limits};
 pub use reference::{Reference, ReferenceError};
+pub use registry::Retries;
 pub use store::{BlobWriter, Store};
 pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};

@@ -1,0 +1,197 @@
+//! The content of an auth file.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Credentials;
+
+/// What an auth file says about a registry or a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Known(Credentials),
+    /// The name of a program to ask: `docker-credential-<name>`.
+    Helper(String),
+}
+
+/// An auth file of docker or podman.
+#[derive(Debug, Default)]
+pub struct AuthFile {
+    helpers: BTreeMap<String, String>,
+    auths: BTreeMap<String, Credentials>,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    #[serde(default)]
+    auths: Option<BTreeMap<String, RawEntry>>,
+    #[serde(default, rename = "credHelpers")]
+    helpers: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Deserialize)]
+struct RawEntry {
+    #[serde(default)]
+    auth: Option<String>,
+    #[serde(default)]
+    username: Option<String>,
+    #[serde(default)]
+    password: Option<String>,
+    #[serde(default, rename = "identitytoken")]
+    identity_token: Option<String>,
+}
+
+impl AuthFile {
+    /// Reads a file: `config.json`, `auth.json`, or, in its old form, `.dockercfg`.
+    ///
+    /// # Errors
+    /// Fails when it is no JSON of that form.
+    pub fn parse(content: &[u8], old_form: bool) -> Result<AuthFile, String> {
+        // What serde says may quote the file, which is full of secrets; the place is enough.
+        let wrong = |error: serde_json::Error| {
+            format!("no auth file: wrong JSON at line {} column {}", error.line(), error.column())
+        };
+        if content.iter().all(u8::is_ascii_whitespace) {
+            return Ok(AuthFile::default());
+        }
+        let content = if old_form {
+            Content { auths: Some(serde_json::from_slice(content).map_err(wrong)?), helpers: None }
+        } else {
+            serde_json::from_slice(content).map_err(wrong)?
+        };
+        let entries = content.auths.unwrap_or_default().into_iter();
+        let auths = entries.filter_map(|(key, entry)| Some((key, entry.credentials()?))).collect();
+        Ok(AuthFile { helpers: content.helpers.unwrap_or_default(), auths })
+    }
+
+    /// Returns what fits a repository, the best first.
+    pub(crate) fn matches(&self, host: &str, repository: &str) -> Vec<(&str, Entry)> {
+        let mut found: Vec<(&str, Entry)> = Vec::new();
+        let helper = self
+            .helpers
+            .get_key_value(host)
+            .or_else(|| self.helpers.iter().find(|(key, _)| normal(key) == normal(host)));
+        if let Some((key, helper)) = helper.filter(|(_, helper)| !helper.is_empty()) {
+            found.push((key, Entry::Helper(helper.clone())));
+        }
+        let full = format!("{host}/{repository}");
+        let mut key = full.as_str();
+        loop {
+            if let Some((key, credentials)) = self.auths.get_key_value(key) {
+                found.push((key, Entry::Known(credentials.clone())));
+            }
+            match key.rfind('/') {
+                Some(slash) => key = &key[..slash],
+                None => break,
+            }
+        }
+        for (key, credentials) in &self.auths {
+            // Keys with a path and without a scheme mean repositories, and were looked up above.
+            let names_a_host = key.contains("://") || !key.trim_end_matches('/').contains('/') || is_hub(key);
+            if names_a_host && normal(key) == normal(host) && !found.iter().any(|(known, _)| known == key) {
+                found.push((key, Entry::Known(credentials.clone())));
+            }
+        }
+        found
+    }
+}
+
+fn is_hub(key: &str) -> bool {
+    normal(key) == "docker.io" && key.contains("/v1")
+}
+
+impl RawEntry {
+    fn credentials(self) -> Option<Credentials> {
+        if let Some(token) = self.identity_token.filter(|token| !token.is_empty()) {
+            return Some(Credentials::IdentityToken(token));
+        }
+        let pair = match self.auth.filter(|auth| !auth.trim().is_empty()) {
+            Some(auth) => {
+                let decoded = base64_simd::STANDARD.decode_to_vec(auth.trim().as_bytes()).ok()?;
+                let text = String::from_utf8(decoded).ok()?;
+                let (user, password) = text.split_once(':')?;
+                (user.to_owned(), password.trim_matches('\0').to_owned())
+            }
+            None => (self.username?, self.password?),
+        };
+        let (user, password) = pair;
+        if user.is_empty() && password.is_empty() {
+            return None;
+        }
+        Some(if user == "<token>" {
+            Credentials::IdentityToken(password)
+        } else {
+            Credentials::Password { user, password }
+        })
+    }
+}
+
+/// Returns the registry that a key names: no scheme, no path, one name for Docker's hub.
+fn normal(key: &str) -> &str {
+    let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+    let host = rest.split('/').next().unwrap_or(rest);
+    match host {
+        "index.docker.io" | "registry-1.docker.io" => "docker.io",
+        host => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(content: &str, host: &str, repository: &str) -> Vec<String> {
+        let file = AuthFile::parse(content.as_bytes(), false).unwrap();
+        file.matches(host, repository).into_iter().map(|(key, _)| key.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_longest_key_is_first() {
+        let entry = r#"{"auth": "YTpi"}"#;
+        let content = format!(
+            r#"{{"auths": {{"reg.test": {entry}, "reg.test/a": {entry}, "reg.test/a/b": {entry}, "reg.test/x": {entry},
+                 "https://reg.test/v1/": {entry}, "other.test": {entry}}}, "credHelpers": {{"reg.test": "kit"}}}}"#
+        );
+        assert_eq!(
+            keys(&content, "reg.test", "a/b"),
+            ["reg.test", "reg.test/a/b", "reg.test/a", "reg.test", "https://reg.test/v1/"]
+        );
+        assert_eq!(keys(&content, "reg.test:5000", "a/b"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_hub_has_many_names() {
+        for key in ["docker.io", "index.docker.io", "https://index.docker.io/v1/", "registry-1.docker.io"] {
+            let content = format!(r#"{{"auths": {{"{key}": {{"auth": "YTpi"}}}}}}"#);
+            assert_eq!(keys(&content, "docker.io", "library/a"), [key]);
+        }
+    }
+
+    #[test]
+    fn entries_without_credentials_are_ignored() {
+        for entry in [r#"{}"#, r#"{"auth": ""}"#, r#"{"auth": "YWI="}"#, r#"{"auth": "%%"}"#, r#"{"auth": "Og=="}"#] {
+            assert!(keys(&format!(r#"{{"auths": {{"reg.test": {entry}}}}}"#), "reg.test", "a").is_empty(), "{entry}");
+        }
+    }
+
+    #[test]
+    fn other_ways_to_write_credentials_are_read() {
+        for (entry, token) in [
+            (r#"{"username": "a", "password": "b"}"#, false),
+            (r#"{"auth": "YTpi", "identitytoken": "t"}"#, true),
+            (r#"{"username": "<token>", "password": "b"}"#, true),
+        ] {
+            let content = format!(r#"{{"auths": {{"reg.test": {entry}}}}}"#);
+            let file = AuthFile::parse(content.as_bytes(), false).unwrap();
+            let matches = file.matches("reg.test", "a");
+            let is_token = matches!(matches[0].1, Entry::Known(Credentials::IdentityToken(_)));
+            assert_eq!(is_token, token, "{entry}");
+        }
+    }
+
+    #[test]
+    fn messages_do_not_quote_the_file() {
+        let message = AuthFile::parse(br#"{"auths": {"reg.test": "hidden"}}"#, false).unwrap_err();
+        assert!(!message.contains("hidden"), "{message}");
+    }
+}

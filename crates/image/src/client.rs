@@ -1,0 +1,158 @@
+//! Everything that moves images, behind one value.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
+
+use crate::auth::Auth;
+use crate::http::{Http, Timeouts};
+use crate::manifest::Platform;
+use crate::progress::{Progress, Silent};
+use crate::pull::Limits;
+use crate::registry::{Registry, Retries, Settings, Source};
+use crate::{Environment, Error, Reference, Store};
+
+/// How images are moved.
+#[derive(Clone)]
+pub struct Options {
+    /// Where they are kept.
+    pub store: Store,
+    /// Registries may do without TLS; certificates are not checked.
+    pub use_http: bool,
+    /// Certificates are not checked; registries may do without TLS.
+    pub skip_tls_verify: bool,
+    /// Files with certificates of authorities, beside the system's.
+    pub ca_files: Vec<PathBuf>,
+    /// Which image of an index is taken; none is this machine's or linux/amd64.
+    pub platform: Option<Platform>,
+    /// The network is not used.
+    pub offline: bool,
+    /// How many blobs are fetched at a time.
+    pub parallel: usize,
+    /// How large things may be.
+    pub limits: Limits,
+    /// How long to wait.
+    pub timeouts: Timeouts,
+    /// How often to try again.
+    pub retries: Retries,
+    /// Where credentials, certificates and other settings are looked up.
+    pub environment: Environment,
+    /// Who is told what is going on.
+    pub progress: Arc<dyn Progress>,
+}
+
+impl Options {
+    /// Returns the usual options, with this process's environment.
+    pub fn new(store: Store) -> Options {
+        Options {
+            store,
+            use_http: false,
+            skip_tls_verify: false,
+            ca_files: Vec::new(),
+            platform: None,
+            offline: false,
+            parallel: 8,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            retries: Retries::default(),
+            environment: Environment::current(),
+            progress: Arc::new(Silent),
+        }
+    }
+}
+
+/// Moves images between registries, files and a store.
+///
+/// Its methods wait until they are done, on any thread; those named `_async` are for tasks.
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+    handle: Handle,
+    /// Ends with the last client.
+    _engine: Arc<Engine>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) options: Options,
+    pub(crate) registry: Registry,
+    /// How many blobs may be on their way.
+    pub(crate) blobs: Semaphore,
+    /// How many images may be.
+    pub(crate) images: Semaphore,
+}
+
+/// A runtime that can be dropped anywhere.
+struct Engine(Option<Runtime>);
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Client {
+    /// Makes a client. Nothing is asked of anyone yet.
+    ///
+    /// # Errors
+    /// Fails when threads cannot be made.
+    pub fn new(options: Options) -> Result<Client, Error> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(std::thread::available_parallelism().map_or(2, |count| count.get().clamp(1, 8)))
+            .thread_name("image")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::file("starting threads", &error))?;
+        let http = Http::new(options.environment.clone(), options.timeouts, options.ca_files.clone());
+        let settings = Settings {
+            use_http: options.use_http,
+            skip_tls_verify: options.skip_tls_verify,
+            retries: options.retries,
+            progress: Arc::clone(&options.progress),
+        };
+        let registry = Registry::new(http, Auth::new(options.environment.clone()), settings);
+        let parallel = options.parallel.clamp(1, 64);
+        let inner = Inner { options, registry, blobs: Semaphore::new(parallel), images: Semaphore::new(parallel) };
+        let handle = runtime.handle().clone();
+        Ok(Client { inner: Arc::new(inner), handle, _engine: Arc::new(Engine(Some(runtime))) })
+    }
+
+    /// Returns the options it was made with.
+    pub fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    pub(crate) fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.inner)
+    }
+
+    /// Waits for a future, also on a thread that belongs to another runtime.
+    pub(crate) fn block_on<F>(&self, future: F) -> F::Output
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        if Handle::try_current().is_err() {
+            return self.handle.block_on(future);
+        }
+        std::thread::scope(|scope| match scope.spawn(|| self.handle.block_on(future)).join() {
+            Ok(output) => output,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    }
+}
+
+impl Inner {
+    /// Tries the places that have an image, in order, until one works.
+    pub(crate) async fn at_each_source<T, F, W>(&self, reference: &Reference, work: F) -> Result<T, Error>
+    where
+        F: Fn(Source) -> W,
+        W: Future<Output = Result<T, Error>>,
+    {
+        work(Source::new(reference.clone())).await
+    }
+}

@@ -1,0 +1,216 @@
+//! Connections: directly, or through the proxy that the environment names.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+use tower::Service;
+
+use super::{Failure, causes, host_of, tls};
+use crate::Environment;
+
+/// The longest answer of a proxy to `CONNECT`.
+const PROXY_HEAD: usize = 16 << 10;
+
+/// The proxies that the environment names.
+pub(crate) struct Proxies(Matcher);
+
+impl Proxies {
+    pub(crate) fn new(environment: &Environment) -> Proxies {
+        let get =
+            |upper: &str, lower: &str| environment.get(upper).or_else(|| environment.get(lower)).unwrap_or_default();
+        let matcher = Matcher::builder()
+            .all(get("ALL_PROXY", "all_proxy"))
+            .http(get("HTTP_PROXY", "http_proxy"))
+            .https(get("HTTPS_PROXY", "https_proxy"))
+            .no(get("NO_PROXY", "no_proxy"))
+            .build();
+        Proxies(matcher)
+    }
+
+    /// Returns the proxy for an address. This machine itself is never reached through one.
+    pub(crate) fn intercept(&self, uri: &Uri) -> Option<Intercept> {
+        let host = uri.host().unwrap_or_default();
+        let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+        if host == "localhost" || address.is_some_and(|address| address.is_loopback()) {
+            return None;
+        }
+        self.0.intercept(uri)
+    }
+}
+
+/// Why there is no connection, on its way through hyper.
+#[derive(Debug)]
+pub(crate) struct ConnectFailure(pub(crate) Failure);
+
+impl std::fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for ConnectFailure {}
+
+/// Makes connections.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    tls: Option<Arc<ClientConfig>>,
+    proxies: Arc<Proxies>,
+    tcp: HttpConnector,
+    limit: Duration,
+}
+
+impl Connector {
+    pub(crate) fn new(tls: Option<Arc<ClientConfig>>, proxies: Arc<Proxies>, limit: Duration) -> Connector {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(limit));
+        Connector { tls, proxies, tcp, limit }
+    }
+
+    async fn connect(mut self, uri: Uri) -> Result<Stream, Failure> {
+        let host = host_of(&uri).to_owned();
+        let secure = uri.scheme_str() == Some("https");
+        let proxy = self.proxies.intercept(&uri);
+        let near = proxy.as_ref().map_or(&uri, |proxy| proxy.uri()).clone();
+        let tcp = self.tcp.call(near.clone()).await.map_err(|error| Failure::Connect(reason(&near, &error)))?;
+        let mut io: Box<dyn Io> = Box::new(tcp.into_inner());
+        let mut proxied = false;
+        if let Some(proxy) = &proxy {
+            if near.scheme_str() == Some("https") {
+                let roots = self.tls.clone().ok_or_else(|| {
+                    Failure::Final("a proxy that is reached with TLS serves only registries with TLS".into())
+                })?;
+                io = handshake(roots, near.host().unwrap_or_default(), io).await?;
+            }
+            if secure {
+                tunnel(&mut io, &uri, proxy).await?;
+            } else {
+                proxied = true;
+            }
+        }
+        if secure {
+            let config = self.tls.ok_or_else(|| Failure::Final(format!("no TLS for {host}")))?;
+            io = handshake(config, uri.host().unwrap_or_default(), io).await?;
+        }
+        Ok(Stream { io: TokioIo::new(io), proxied })
+    }
+}
+
+/// Says why no connection came to be, and to whom.
+fn reason(uri: &Uri, error: &(dyn std::error::Error + 'static)) -> String {
+    let text = causes(error);
+    // The connector's own words say only that it was connecting.
+    let text = text.rsplit(": ").next().unwrap_or(&text);
+    format!("dial tcp {}: {text}", host_of(uri))
+}
+
+async fn handshake(config: Arc<ClientConfig>, host: &str, io: Box<dyn Io>) -> Result<Box<dyn Io>, Failure> {
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name =
+        ServerName::try_from(host.clone()).map_err(|_| Failure::Final(format!("{host} is no name of a host")))?;
+    match TlsConnector::from(config).connect(name, io).await {
+        Ok(io) => Ok(Box::new(io)),
+        Err(error) => Err(tls::failure(&host, &error)),
+    }
+}
+
+/// Asks a proxy for a connection to a registry.
+async fn tunnel(io: &mut Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<(), Failure> {
+    let port = uri.port_u16().unwrap_or(443);
+    let target = format!("{}:{port}", uri.host().unwrap_or_default());
+    let mut head = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nUser-Agent: opm/alpha\r\n").into_bytes();
+    if let Some(secret) = proxy.basic_auth() {
+        head.extend_from_slice(b"Proxy-Authorization: ");
+        head.extend_from_slice(secret.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    let broken = |error: std::io::Error| Failure::Connect(format!("proxy {}: {error}", host_of(proxy.uri())));
+    io.write_all(&head).await.map_err(broken)?;
+    io.flush().await.map_err(broken)?;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        if answer.len() >= PROXY_HEAD {
+            return Err(Failure::Final(format!("proxy {} answers too much", host_of(proxy.uri()))));
+        }
+        // Byte by byte, because what follows belongs to the registry.
+        answer.push(io.read_u8().await.map_err(broken)?);
+    }
+    let status = answer.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+    if status == b"200" {
+        return Ok(());
+    }
+    let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
+    let text = format!("proxy {} refuses a connection to {target}: {line}", host_of(proxy.uri()));
+    Err(if status.starts_with(b"5") { Failure::Connect(text) } else { Failure::Final(text) })
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = ConnectFailure;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, ConnectFailure>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectFailure>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connector = self.clone();
+        Box::pin(async move {
+            let limit = connector.limit;
+            let late = || Failure::Connect(format!("no connection within {} seconds", limit.as_secs()));
+            let outcome = tokio::time::timeout(limit, connector.connect(uri)).await;
+            outcome.unwrap_or_else(|_| Err(late())).map_err(ConnectFailure)
+        })
+    }
+}
+
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// A connection, as hyper wants it.
+pub(crate) struct Stream {
+    io: TokioIo<Box<dyn Io>>,
+    proxied: bool,
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        Connected::new().proxy(self.proxied)
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,262 @@
+//! Certificates: whom to believe, and how to show who we are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
+
+use super::Failure;
+use super::validity::is_valid_at;
+use crate::Environment;
+
+/// The certificates that are believed.
+#[derive(Debug, Default)]
+pub(crate) struct Roots {
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl Roots {
+    /// Loads the system's, or those of SSL_CERT_FILE and SSL_CERT_DIR, and `files`.
+    pub(crate) fn load(environment: &Environment, files: &[PathBuf]) -> Result<Roots, String> {
+        let own_file = environment.dir("SSL_CERT_FILE");
+        let own_dir = environment.dir("SSL_CERT_DIR");
+        let mut found = if own_file.is_none() && own_dir.is_none() {
+            rustls_native_certs::load_native_certs()
+        } else {
+            // A list of directories, as others read it.
+            let mut found = rustls_native_certs::load_certs_from_paths(own_file.as_deref(), None);
+            for dir in own_dir.iter().flat_map(|dirs| std::env::split_paths(dirs)) {
+                let more = rustls_native_certs::load_certs_from_paths(None, Some(&dir));
+                found.certs.extend(more.certs);
+            }
+            found
+        };
+        // Bad files among the system's are nothing a user can do about; a missing one is no root.
+        for file in files {
+            found.certs.extend(read_certificates(file)?);
+        }
+        Ok(Roots { certificates: found.certs })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.certificates.len()
+    }
+}
+
+fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let content = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
+    match certificates {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(format!("{}: there is no certificate in it", file.display())),
+        Err(error) => Err(format!("{}: {error}", file.display())),
+    }
+}
+
+/// What the directories `certs.d` have for a host.
+#[derive(Debug, Default)]
+pub(crate) struct HostCertificates {
+    /// The directory that was taken.
+    pub(crate) directory: PathBuf,
+    /// Files with authorities: `*.crt`.
+    pub(crate) authorities: Vec<PathBuf>,
+    /// Files that show who we are: `*.cert` and the `*.key` of the same name.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl HostCertificates {
+    /// Returns where certificates for `host` are looked for, in order.
+    pub(crate) fn directories(environment: &Environment, host: &str) -> Vec<PathBuf> {
+        let user = environment.config_home().map(|config| config.join("containers/certs.d"));
+        let system = ["containers/certs.d", "docker/certs.d"].map(|path| environment.etc().join(path));
+        // A host is a single name: nothing in it leads elsewhere.
+        let single = !host.is_empty() && !host.contains('/') && host != "." && host != "..";
+        user.into_iter().chain(system).filter(|_| single).map(|path| path.join(host)).collect()
+    }
+
+    /// Finds the first directory that has anything for `host`.
+    pub(crate) fn find(environment: &Environment, host: &str) -> Option<HostCertificates> {
+        HostCertificates::directories(environment, host).into_iter().find_map(|directory| {
+            let mut names: Vec<PathBuf> = fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.path()).collect();
+            names.sort();
+            let with = |extension: &str| {
+                names.iter().filter(move |path| path.extension().is_some_and(|it| it == extension)).cloned().collect()
+            };
+            let authorities: Vec<PathBuf> = with("crt");
+            let certificates: Vec<PathBuf> = with("cert");
+            let identity = certificates.into_iter().find_map(|certificate| {
+                let key = certificate.with_extension("key");
+                key.exists().then_some((certificate, key))
+            });
+            let some = !authorities.is_empty() || identity.is_some();
+            some.then_some(HostCertificates { directory, authorities, identity })
+        })
+    }
+}
+
+/// Makes a configuration that trusts `roots` and a host's own authorities, or, without, anyone.
+pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> Result<Arc<ClientConfig>, String> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let verifier: Arc<dyn ServerCertVerifier> = match roots {
+        None => Arc::new(Anyone(provider)),
+        Some(roots) => {
+            let mut trusted = roots.certificates.clone();
+            for file in own.iter().flat_map(|own| &own.authorities) {
+                trusted.extend(read_certificates(file)?);
+            }
+            let mut store = RootCertStore::empty();
+            store.add_parsable_certificates(trusted.iter().cloned());
+            let usual = if store.is_empty() {
+                None
+            } else {
+                let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
+                Some(builder.build().map_err(|error| error.to_string())?)
+            };
+            Arc::new(Trusted { usual, trusted, provider })
+        }
+    };
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let config = match own.and_then(|own| own.identity.as_ref()) {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = read_certificates(certificate)?;
+            let wrong = |error: String| format!("{}: {error}", key.display());
+            let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(error.to_string()))?;
+            builder.with_client_auth_cert(chain, secret).map_err(|error| wrong(error.to_string()))?
+        }
+    };
+    Ok(Arc::new(config))
+}
+
+/// Believes authorities, and certificates that were themselves given as trusted.
+///
+/// A registry's self-signed certificate is usually marked as an authority; the usual check refuses
+/// such a one as a server's, though the user has named just that one.
+#[derive(Debug)]
+struct Trusted {
+    usual: Option<Arc<WebPkiServerVerifier>>,
+    trusted: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Trusted {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let unknown = || Err(CertificateError::UnknownIssuer.into());
+        let usual = self.usual.as_ref().map_or_else(unknown, |usual| {
+            usual.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        });
+        if usual.is_ok() || !self.trusted.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) {
+            return usual;
+        }
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        rustls::client::verify_server_name(&parsed, server_name)?;
+        match is_valid_at(end_entity, now.as_secs()) {
+            Some(true) => Ok(ServerCertVerified::assertion()),
+            Some(false) => Err(CertificateError::Expired.into()),
+            None => Err(CertificateError::BadEncoding.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Believes anyone, as the user asked.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Says why a handshake failed, in the words of the existing tools where they have some.
+pub(crate) fn failure(host: &str, error: &std::io::Error) -> Failure {
+    let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) else {
+        return Failure::Connect(format!("TLS handshake with {host}: {error}"));
+    };
+    match cause {
+        rustls::Error::InvalidCertificate(why) => Failure::Certificate(match why {
+            // An authority's certificate that nobody named: self-signed, as they say.
+            CertificateError::Other(why) if format!("{why:?}").contains("CaUsedAsEndEntity") => {
+                "x509: certificate signed by unknown authority (itself)".into()
+            }
+            CertificateError::UnknownIssuer => "x509: certificate signed by unknown authority".into(),
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "x509: certificate has expired or is not yet valid".into()
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                format!("x509: certificate is not valid for {host}")
+            }
+            other => format!("x509: {other}"),
+        }),
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Failure::Plain,
+        other => Failure::Final(format!("TLS handshake with {host}: {other}")),
+    }
+}

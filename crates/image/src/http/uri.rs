@@ -1,0 +1,66 @@
+//! Addresses: relative ones, and text inside of them.
+
+use http::Uri;
+
+/// Returns the address that `location` means in an answer from `base`.
+pub(crate) fn join(base: &Uri, location: &str) -> Option<Uri> {
+    let scheme = base.scheme_str()?;
+    let authority = base.authority()?;
+    let location = location.split('#').next().unwrap_or_default();
+    let text = if location.starts_with("http://") || location.starts_with("https://") {
+        location.to_owned()
+    } else if let Some(rest) = location.strip_prefix("//") {
+        format!("{scheme}://{rest}")
+    } else if location.starts_with('/') {
+        format!("{scheme}://{authority}{location}")
+    } else if location.starts_with('?') {
+        format!("{scheme}://{authority}{}{location}", base.path())
+    } else {
+        let folder = &base.path()[..=base.path().rfind('/')?];
+        format!("{scheme}://{authority}{folder}{location}")
+    };
+    let uri: Uri = text.parse().ok()?;
+    (uri.authority().is_some() && matches!(uri.scheme_str(), Some("http" | "https"))).then_some(uri)
+}
+
+/// Writes text so that it can be a value in a query.
+pub(crate) fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_addresses_are_joined() {
+        let base: Uri = "https://example.com:5000/v2/a/blobs/uploads/?x=y".parse().unwrap();
+        for (location, expected) in [
+            ("/v2/b", "https://example.com:5000/v2/b"),
+            ("u1?state=a", "https://example.com:5000/v2/a/blobs/uploads/u1?state=a"),
+            ("?state=a", "https://example.com:5000/v2/a/blobs/uploads/?state=a"),
+            ("//cdn.example.com/x", "https://cdn.example.com/x"),
+            ("http://cdn.example.com/x#part", "http://cdn.example.com/x"),
+        ] {
+            assert_eq!(join(&base, location).unwrap().to_string(), expected);
+        }
+        assert_eq!(
+            join(&base, "ftp://example.com/").and_then(|uri| uri.scheme_str().map(str::to_owned)).as_deref(),
+            Some("https")
+        );
+        assert_eq!(join(&base, "https://"), None);
+    }
+
+    #[test]
+    fn text_in_a_query_is_encoded() {
+        assert_eq!(encode("repository:a/b:pull push&ü"), "repository:a/b:pull%20push%26%C3%BC");
+    }
+}

@@ -1,0 +1,188 @@
+//! The list of a layout's images: `index.json`.
+//!
+//! In a cache an image is found by the reference it was pulled by; because a reference has
+//! characters that names in layouts cannot have, it is written in hexadecimal there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::client::Inner;
+use crate::manifest::{Descriptor, Index, media_type};
+use crate::pull::{Image, parse};
+use crate::registry::{Document, MANIFEST_LIMIT};
+use crate::{Digest, Error, ErrorKind, Location, Store};
+
+/// The name of an image in a layout.
+pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
+
+/// The largest `index.json`.
+const INDEX_LIMIT: u64 = 64 << 20;
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// Returns what a reference was pulled as.
+pub(crate) fn named(store: &Store, reference: &str) -> io::Result<Option<Descriptor>> {
+    let name = hex(reference);
+    let index = read_index(store.root())?;
+    Ok(index.manifests.into_iter().find(|entry| entry.annotations.get(REF_NAME) == Some(&name)))
+}
+
+/// Notes what a reference was pulled as.
+pub(crate) fn set_name(store: &Store, reference: &str, image: &Descriptor) -> io::Result<()> {
+    set_tag(store, Some(&hex(reference)), image)
+}
+
+/// Lists an image in `index.json`, in place of the one of the same name.
+pub(crate) fn set_tag(store: &Store, tag: Option<&str>, image: &Descriptor) -> io::Result<()> {
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(store.root().join("index.lock"))?;
+    lock.lock()?;
+    let mut index = read_index(store.root())?;
+    let mut image = image.clone();
+    if let Some(tag) = tag {
+        image.annotations.insert(REF_NAME.into(), tag.into());
+    }
+    let name = |entry: &Descriptor| entry.annotations.get(REF_NAME).cloned();
+    if index.manifests.iter().any(|entry| name(entry) == name(&image) && entry.digest == image.digest) {
+        return Ok(());
+    }
+    index.manifests.retain(|entry| tag.is_none() || name(entry) != name(&image));
+    index.manifests.push(image);
+    write_index(store.root(), &index)
+}
+
+/// Returns what a stored document is.
+pub(crate) fn media_type_of(store: &Store, digest: &Digest) -> String {
+    let content = store.read(digest, MANIFEST_LIMIT).unwrap_or_default();
+    Document::new(content, None).map_or_else(|_| media_type::OCI_MANIFEST.into(), |document| document.media_type)
+}
+
+/// Returns the list of images, which is empty if there is none.
+pub(crate) fn read_index(root: &Path) -> io::Result<Index> {
+    let mut content = Vec::new();
+    match File::open(root.join("index.json")) {
+        Ok(file) => file.take(INDEX_LIMIT + 1).read_to_end(&mut content)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(empty_index()),
+        Err(error) => return Err(error),
+    };
+    let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("index.json: {text}"));
+    if content.len() as u64 > INDEX_LIMIT {
+        return Err(wrong(format!("larger than {INDEX_LIMIT} bytes")));
+    }
+    serde_json::from_slice(&content).map_err(|error| wrong(error.to_string()))
+}
+
+pub(crate) fn write_index(root: &Path, index: &Index) -> io::Result<()> {
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let aside = root.join(format!(".index-{}-{number}", std::process::id()));
+    let content = serde_json::to_vec(index).map_err(io::Error::other)?;
+    fs::write(&aside, content)?;
+    fs::rename(&aside, root.join("index.json"))
+}
+
+pub(crate) fn empty_index() -> Index {
+    Index {
+        schema_version: 2,
+        media_type: None,
+        manifests: Vec::new(),
+        annotations: Default::default(),
+        other: Default::default(),
+    }
+}
+
+/// Finds an image by its name, or the only one if no name is given.
+pub(crate) fn choose(index: &Index, tag: Option<&str>) -> Result<Descriptor, Error> {
+    let names: Vec<&str> =
+        index.manifests.iter().filter_map(|it| it.annotations.get(REF_NAME).map(String::as_str)).collect();
+    let known =
+        |error: Error| if names.is_empty() { error } else { error.hint(format!("it has {}", names.join(", "))) };
+    match (tag, index.manifests.as_slice()) {
+        (None, [only]) => Ok(only.clone()),
+        (None, []) => Err(Error::new(ErrorKind::NotFound, "the layout has no image")),
+        (None, many) => {
+            let text = format!("the layout has {} images; a tag is needed to choose one", many.len());
+            Err(known(Error::new(ErrorKind::NotFound, text)))
+        }
+        (Some(tag), many) => many
+            .iter()
+            .find(|image| image.annotations.get(REF_NAME).is_some_and(|name| name == tag))
+            .cloned()
+            .ok_or_else(|| known(Error::new(ErrorKind::NotFound, format!("no image named {tag:?} in the layout")))),
+    }
+}
+
+impl Inner {
+    /// Brings an image from a file into the store.
+    pub(crate) async fn open_file(self: &Arc<Self>, location: &Location) -> Result<Image, Error> {
+        let Location::Layout { path, tag } = location else {
+            return Err(Error::new(ErrorKind::Unsupported, format!("{location} cannot be read")));
+        };
+        let reading = |error: Error| error.context(location);
+        let index = read_index(path).map_err(|error| reading(Error::file(path.display(), &error)))?;
+        if !path.join("oci-layout").is_file() {
+            return Err(reading(Error::new(ErrorKind::NotFound, "there is no OCI image layout")));
+        }
+        let top = choose(&index, tag.as_deref()).map_err(reading)?;
+        let folder = path.join("blobs/sha256");
+        let (inner, root) = (self.clone(), top.digest);
+        let name = location.to_string();
+        let work = move || inner.import(&folder, &name, root);
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))
+            .map_err(reading)
+    }
+
+    /// Copies an image from a directory of blobs into the store.
+    fn import(&self, folder: &Path, name: &str, root: Digest) -> Result<Image, Error> {
+        let copy = |digest: &Digest, limit: u64| {
+            let from: PathBuf = folder.join(digest.hex());
+            copy_blob(&from, digest, &self.options.store, limit).map_err(|error| Error::file(from.display(), &error))
+        };
+        let mut digest = root;
+        copy(&digest, MANIFEST_LIMIT)?;
+        let mut document = self.read_document(&digest)?;
+        for _ in 0..3 {
+            if !document.is_index() {
+                break;
+            }
+            let index: Index = parse(&document.content, "index")?;
+            digest = crate::platform::choose(&index, self.options.platform.as_ref())?.digest;
+            copy(&digest, MANIFEST_LIMIT)?;
+            document = self.read_document(&digest)?;
+        }
+        let manifest: crate::Manifest = parse(&document.content, "manifest")?;
+        self.check_limits(&manifest)?;
+        copy(&manifest.config.digest, self.options.limits.config)?;
+        for layer in &manifest.layers {
+            copy(&layer.digest, self.options.limits.layer)?;
+        }
+        self.image(name, root, digest, manifest)
+    }
+}
+
+/// Copies a blob into the store if it has the digest that it is named by.
+pub(crate) fn copy_blob(from: &Path, digest: &Digest, store: &Store, limit: u64) -> io::Result<()> {
+    if store.blob(digest).is_some() {
+        return Ok(());
+    }
+    let mut source = File::open(from)?.take(limit + 1);
+    let mut writer = store.writer()?;
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match source.read(&mut buffer)? {
+            0 => break,
+            count => writer.write_all(&buffer[..count])?,
+        }
+    }
+    if writer.size() > limit {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("larger than {limit} bytes")));
+    }
+    writer.finish(Some(digest)).map(|_| ())
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,292 @@
+//! Bringing images into a store.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tokio::task::JoinSet;
+
+use crate::client::{Client, Inner};
+use crate::layout;
+use crate::manifest::{Config, Descriptor, Index, Manifest};
+use crate::platform;
+use crate::progress::Event;
+use crate::registry::{Document, Source};
+use crate::{Digest, Error, ErrorKind, Location, Reference};
+
+/// How deep indexes may be nested.
+const NESTING: usize = 3;
+
+/// How large things may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest config, in bytes.
+    pub config: u64,
+    /// How many layers an image may have.
+    pub layers: usize,
+    /// The largest layer as it is transferred, in bytes.
+    pub layer: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { config: 8 << 20, layers: 512, layer: 16 << 30 }
+    }
+}
+
+/// An image in a store.
+#[derive(Debug, Clone)]
+pub struct Image {
+    /// What it was named.
+    pub reference: String,
+    /// What that name means: the digest of the manifest or the index.
+    pub digest: Digest,
+    /// The digest of its manifest.
+    pub manifest_digest: Digest,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Its config.
+    pub config: Config,
+    /// Its layers, lowest first, and where they lie.
+    pub layers: Vec<(Descriptor, PathBuf)>,
+}
+
+impl Image {
+    /// Returns the labels, which say what the image is for.
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        self.config.labels()
+    }
+}
+
+impl Client {
+    /// Brings an image into the store; what is there is not fetched again.
+    ///
+    /// # Errors
+    /// Fails when there is no such image, or when it cannot be had whole and unchanged.
+    pub fn pull(&self, location: &Location) -> Result<Image, Error> {
+        self.block_on(self.pull_async(location))
+    }
+
+    /// Does what [`Client::pull`] does, for those who can wait in other ways.
+    ///
+    /// # Errors
+    /// Fails as [`Client::pull`] does.
+    pub async fn pull_async(&self, location: &Location) -> Result<Image, Error> {
+        let inner = self.inner();
+        match location {
+            Location::Registry(reference) => inner.pull_reference(reference).await,
+            other => inner.open_file(other).await,
+        }
+    }
+
+    /// Brings images into the store, several at a time, and returns them in their order.
+    pub fn pull_many(&self, locations: &[Location]) -> Vec<Result<Image, Error>> {
+        self.block_on(async {
+            let mut tasks = JoinSet::new();
+            for (number, location) in locations.iter().enumerate() {
+                let (client, location) = (self.clone(), location.clone());
+                tasks.spawn(async move {
+                    let inner = client.inner();
+                    let _turn = inner.images.acquire().await;
+                    (number, client.pull_async(&location).await)
+                });
+            }
+            let lost = || Error::new(ErrorKind::Network, "the download was cut off");
+            let mut images: Vec<Result<Image, Error>> = locations.iter().map(|_| Err(lost())).collect();
+            while let Some(done) = tasks.join_next().await {
+                if let Ok((number, outcome)) = done {
+                    images[number] = outcome;
+                }
+            }
+            images
+        })
+    }
+
+    /// Asks a registry what a reference means at the moment, without fetching it.
+    ///
+    /// # Errors
+    /// Fails when there is no such image or no answer.
+    pub fn head(&self, reference: &Reference) -> Result<Digest, Error> {
+        self.block_on(self.head_async(reference))
+    }
+
+    /// Does what [`Client::head`] does, for those who can wait in other ways.
+    ///
+    /// # Errors
+    /// Fails as [`Client::head`] does.
+    pub async fn head_async(&self, reference: &Reference) -> Result<Digest, Error> {
+        if let Some(digest) = reference.digest() {
+            return Ok(*digest);
+        }
+        let inner = self.inner();
+        if inner.options.offline {
+            return inner.stored(reference).map(|descriptor| descriptor.digest);
+        }
+        let initializing = |error: Error| error.context(format!("initializing source docker://{reference}"));
+        inner
+            .at_each_source(reference, |source| {
+                let inner = inner.clone();
+                async move { inner.registry.manifest_digest(&source, &source.reference.version()).await }
+            })
+            .await
+            .map_err(initializing)
+    }
+}
+
+impl Inner {
+    async fn pull_reference(self: &std::sync::Arc<Self>, reference: &Reference) -> Result<Image, Error> {
+        let initializing = |error: Error| error.context(format!("initializing source docker://{reference}"));
+        let name = reference.to_string();
+        let mut held = None;
+        if self.options.offline {
+            held = Some(self.stored(reference).map_err(initializing)?.digest);
+        } else if let Some(digest) = reference.digest() {
+            held = self.options.store.blob(digest).map(|_| *digest);
+        }
+        let image = match held {
+            // All of it may be here already.
+            Some(digest) => self.complete(&name, None, digest).await,
+            None => Err(Error::new(ErrorKind::Offline, "not stored")),
+        };
+        let image = match image {
+            Ok(image) => image,
+            Err(error) if self.options.offline => return Err(error),
+            Err(_) => {
+                self.at_each_source(reference, |source| {
+                    let (inner, name) = (self.clone(), name.clone());
+                    async move { inner.pull_from(&name, &source).await }
+                })
+                .await?
+            }
+        };
+        let size = self.options.store.path_of(&image.digest).metadata().map(|about| about.len()).unwrap_or_default();
+        let media_type = if image.digest == image.manifest_digest {
+            image.manifest.media_type.clone().unwrap_or_else(|| crate::media_type::OCI_MANIFEST.into())
+        } else {
+            layout::media_type_of(&self.options.store, &image.digest)
+        };
+        layout::set_name(&self.options.store, &name, &Descriptor::new(&media_type, image.digest, size))
+            .map_err(|error| Error::file("storing the image's name", &error))?;
+        Ok(image)
+    }
+
+    /// Pulls from one place, with the errors that this gives.
+    async fn pull_from(self: std::sync::Arc<Self>, name: &str, source: &Source) -> Result<Image, Error> {
+        let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
+        let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
+        let digest = self.store_document(&document)?;
+        self.complete(name, Some(source), digest).await
+    }
+
+    pub(crate) fn store_document(&self, document: &Document) -> Result<Digest, Error> {
+        let stored = self.options.store.put(&document.content);
+        stored.map_err(|error| Error::file("storing a manifest", &error))
+    }
+
+    /// Follows a stored manifest or index to the image, and fetches what is missing from `source`.
+    pub(crate) async fn complete(
+        self: &std::sync::Arc<Self>,
+        name: &str,
+        source: Option<&Source>,
+        digest: Digest,
+    ) -> Result<Image, Error> {
+        let mut manifest_digest = digest;
+        let mut document = self.read_document(&digest)?;
+        for _ in 0..NESTING {
+            if !document.is_index() {
+                break;
+            }
+            let index: Index = parse(&document.content, "index")?;
+            let choosing =
+                |error: Error| error.context(format!("choosing an image from manifest list docker://{name}"));
+            let chosen = platform::choose(&index, self.options.platform.as_ref()).map_err(choosing)?;
+            manifest_digest = chosen.digest;
+            if self.options.store.blob(&manifest_digest).is_none() {
+                let source = source.ok_or_else(|| not_stored(&manifest_digest))?;
+                let fetched = self.registry.manifest(source, &manifest_digest.to_string()).await?;
+                self.store_document(&fetched)?;
+            }
+            document = self.read_document(&manifest_digest)?;
+        }
+        if document.is_index() {
+            return Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {NESTING}")));
+        }
+        self.options.progress.on(&Event::Resolved { reference: name, digest: &manifest_digest });
+        let manifest: Manifest = parse(&document.content, "manifest")?;
+        self.check_limits(&manifest)?;
+        let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
+        for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
+            let (inner, source, blob) = (self.clone(), source.cloned(), blob.clone());
+            tasks.spawn(async move {
+                let _turn = inner.blobs.acquire().await;
+                match source {
+                    Some(source) => inner.registry.fetch(&source, &blob, &inner.options.store).await,
+                    None if crate::registry::is_here(&inner.options.store, &blob) => Ok(()),
+                    None => Err(not_stored(&blob.digest)),
+                }
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            // The other blobs are given up: dropping the set stops them.
+            done.unwrap_or_else(|error| Err(Error::new(ErrorKind::Network, error.to_string())))?;
+        }
+        self.image(name, digest, manifest_digest, manifest)
+    }
+
+    /// Puts an image together whose blobs are all in the store.
+    pub(crate) fn image(
+        &self,
+        name: &str,
+        digest: Digest,
+        manifest_digest: Digest,
+        manifest: Manifest,
+    ) -> Result<Image, Error> {
+        let store = &self.options.store;
+        let config = store
+            .read(&manifest.config.digest, self.options.limits.config)
+            .map_err(|error| Error::file("reading the config", &error))?;
+        let config: Config = parse(&config, "config")?;
+        let layers = manifest.layers.iter().map(|layer| (layer.clone(), store.path_of(&layer.digest))).collect();
+        Ok(Image { reference: name.into(), digest, manifest_digest, manifest, config, layers })
+    }
+
+    pub(crate) fn check_limits(&self, manifest: &Manifest) -> Result<(), Error> {
+        let limits = &self.options.limits;
+        let wrong = |text: String| Err(Error::new(ErrorKind::Limit, text));
+        if manifest.layers.len() > limits.layers {
+            return wrong(format!("{} layers, more than {}", manifest.layers.len(), limits.layers));
+        }
+        if manifest.config.size > limits.config {
+            return wrong(format!("a config of {} bytes, more than {}", manifest.config.size, limits.config));
+        }
+        match manifest.layers.iter().find(|layer| layer.size > limits.layer) {
+            Some(layer) => {
+                wrong(format!("layer {} has {} bytes, more than {}", layer.digest, layer.size, limits.layer))
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn read_document(&self, digest: &Digest) -> Result<Document, Error> {
+        let content = self.options.store.read(digest, crate::registry::MANIFEST_LIMIT);
+        Document::new(content.map_err(|error| Error::file("reading a manifest", &error))?, None)
+    }
+
+    /// Returns what a reference meant when it was last pulled.
+    pub(crate) fn stored(&self, reference: &Reference) -> Result<Descriptor, Error> {
+        let stored = layout::named(&self.options.store, &reference.to_string())
+            .map_err(|error| Error::file("reading the store", &error))?;
+        let by_digest = || reference.digest().map(|digest| Descriptor::new("", *digest, 0));
+        stored.or_else(by_digest).ok_or_else(|| {
+            Error::new(ErrorKind::Offline, format!("{reference} is not stored, and the network may not be used"))
+        })
+    }
+}
+
+fn not_stored(digest: &Digest) -> Error {
+    Error::new(ErrorKind::Offline, format!("{digest} is not stored, and the network may not be used"))
+}
+
+pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(content: &'a [u8], what: &str) -> Result<T, Error> {
+    serde_json::from_slice(content)
+        .map_err(|error| Error::new(ErrorKind::Unsupported, format!("the {what} is not understood: {error}")))
+}

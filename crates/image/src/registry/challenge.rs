@@ -1,0 +1,119 @@
+//! How a registry wants to be shown who we are.
+
+use http::HeaderMap;
+use http::header::WWW_AUTHENTICATE;
+
+/// What is to be done in a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Actions {
+    Pull,
+    Push,
+}
+
+impl Actions {
+    pub(crate) fn scope(self, repository: &str) -> String {
+        let actions = match self {
+            Actions::Pull => "pull",
+            Actions::Push => "pull,push",
+        };
+        format!("repository:{repository}:{actions}")
+    }
+}
+
+/// What a registry asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Challenge {
+    Basic,
+    Bearer { realm: String, service: Option<String>, scope: Option<String> },
+}
+
+impl Challenge {
+    /// Reads the best challenge of an answer: a token is better than a password.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Challenge> {
+        let mut best = None;
+        for header in headers.get_all(WWW_AUTHENTICATE) {
+            for challenge in header.to_str().map(parse).unwrap_or_default() {
+                match challenge {
+                    Challenge::Bearer { .. } => return Some(challenge),
+                    Challenge::Basic => best = Some(challenge),
+                }
+            }
+        }
+        best
+    }
+}
+
+/// Reads `Scheme name=value, name="value", Scheme ...`.
+fn parse(text: &str) -> Vec<Challenge> {
+    let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let end = rest.find([' ', '=', ',']).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        let after = after.trim_start_matches(' ');
+        if let Some(value) = after.strip_prefix('=') {
+            let (value, after) = read_value(value.trim_start());
+            if let Some((_, parameters)) = found.last_mut() {
+                parameters.push((word.to_ascii_lowercase(), value));
+            }
+            rest = after;
+        } else {
+            if !word.is_empty() {
+                found.push((word.to_ascii_lowercase(), Vec::new()));
+            }
+            rest = after;
+        }
+        rest = rest.trim_start_matches([' ', ',', '\t']);
+    }
+    let challenge = |(scheme, parameters): (String, Vec<(String, String)>)| {
+        let get = |name: &str| parameters.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
+        match scheme.as_str() {
+            "basic" => Some(Challenge::Basic),
+            "bearer" => Some(Challenge::Bearer { realm: get("realm")?, service: get("service"), scope: get("scope") }),
+            _ => None,
+        }
+    };
+    found.into_iter().filter_map(challenge).collect()
+}
+
+fn read_value(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([',', ' ']).unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let mut value = String::new();
+    let mut chars = quoted.char_indices();
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '"' => return (value, &quoted[at + 1..]),
+            '\\' => value.extend(chars.next().map(|(_, char)| char)),
+            char => value.push(char),
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Challenge {
+        Challenge::Bearer { realm: realm.into(), service: service.map(Into::into), scope: scope.map(Into::into) }
+    }
+
+    #[test]
+    fn challenges_are_read() {
+        assert_eq!(parse("Basic realm=\"kit\""), [Challenge::Basic]);
+        assert_eq!(
+            parse(r#"Bearer realm="https://a.test/token",service="reg, \"x\"",scope="repository:a/b:pull,push""#),
+            [bearer("https://a.test/token", Some("reg, \"x\""), Some("repository:a/b:pull,push"))]
+        );
+        assert_eq!(
+            parse("Negotiate, BEARER Realm=https://a.test/, Basic realm=x"),
+            [bearer("https://a.test/", None, None), Challenge::Basic]
+        );
+        for text in ["", ",", "=", "Bearer", "Bearer realm", "Bearer realm=\"x", "\"", "Basic \\"] {
+            let _ = parse(text);
+        }
+    }
+}

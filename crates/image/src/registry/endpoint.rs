@@ -1,0 +1,101 @@
+//! Where a registry answers, and how.
+
+use http::{HeaderMap, Method, Uri};
+
+use super::challenge::Challenge;
+use super::client::Registry;
+use crate::http::{Ask, Body, Failure, Trust};
+use crate::{Error, ErrorKind, Reference};
+
+/// How often a registry that was never reached is called again: a wrong name should not take long.
+const CALLS: u32 = 2;
+
+/// A place to get an image from or bring it to: the one that was named, or a mirror of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) reference: Reference,
+    /// Whether the configuration does without certificates here.
+    pub(crate) insecure: bool,
+}
+
+impl Source {
+    pub(crate) fn new(reference: Reference) -> Source {
+        Source { reference, insecure: false }
+    }
+}
+
+/// A registry that answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    /// The scheme and the host.
+    pub(crate) base: String,
+    pub(crate) trust: Trust,
+    /// How it wants to be shown who we are, if it said so when it was called.
+    pub(crate) challenge: Option<Challenge>,
+    pub(crate) status: u16,
+}
+
+impl Endpoint {
+    /// Returns the address of something in a repository.
+    pub(crate) fn uri(&self, repository: &str, path: &str) -> Result<Uri, Error> {
+        let text = format!("{}/v2/{repository}/{path}", self.base);
+        text.parse().map_err(|_| Error::new(ErrorKind::Reference, format!("{text} is no address")))
+    }
+}
+
+/// Returns the host that is asked for a registry.
+pub(crate) fn address(host: &str) -> &str {
+    if host == "docker.io" { "registry-1.docker.io" } else { host }
+}
+
+impl Registry {
+    /// Calls a registry: with TLS, and, if certificates do not matter, also without.
+    pub(crate) async fn call(&self, host: &str, insecure: bool) -> Result<Endpoint, Error> {
+        let schemes: &[(&str, Trust)] = if insecure || self.settings.use_http || self.settings.skip_tls_verify {
+            &[("https", Trust::Anyone), ("http", Trust::Anyone)]
+        } else {
+            &[("https", Trust::Verified)]
+        };
+        let mut tries = 0;
+        loop {
+            let (failure, uri) = match self.call_once(host, schemes).await {
+                Ok(endpoint) => return Ok(endpoint),
+                Err(failure) => failure,
+            };
+            if failure.is_passing() && tries < self.settings.retries.count.min(CALLS) {
+                self.wait(&format!("{host} does not answer"), &failure.to_string(), tries, None).await?;
+                tries += 1;
+                continue;
+            }
+            let roots = if matches!(failure, Failure::Certificate(_)) { self.http.root_count() } else { 1 };
+            let what = format!("pinging container registry {host}: Get {:?}", uri.to_string());
+            return Err(failure.into_error(roots).context(what));
+        }
+    }
+
+    async fn call_once(&self, host: &str, schemes: &[(&str, Trust)]) -> Result<Endpoint, (Failure, Uri)> {
+        let mut last = None;
+        for (scheme, trust) in schemes {
+            let base = format!("{scheme}://{}", address(host));
+            let Ok(uri) = format!("{base}/v2/").parse::<Uri>() else { continue };
+            let ask = Ask {
+                method: Method::GET,
+                uri: uri.clone(),
+                headers: HeaderMap::new(),
+                body: Body::Empty,
+                trust: *trust,
+            };
+            match self.http.ask(ask).await {
+                Ok(mut answer) => {
+                    let status = answer.status().as_u16();
+                    let challenge = Challenge::of(answer.headers()).filter(|_| status == 401);
+                    // Read to its end, so that the connection can be used again.
+                    answer.beginning(64 << 10).await;
+                    return Ok(Endpoint { base, trust: *trust, challenge, status });
+                }
+                Err(failure) => last = Some((failure, uri)),
+            }
+        }
+        Err(last.unwrap_or_else(|| (Failure::Final(format!("{host} is no host")), Uri::default())))
+    }
+}

@@ -1,0 +1,144 @@
+//! Manifests and indexes, from and to registries.
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
+use serde::Deserialize;
+
+use super::client::{Call, Registry, said};
+use super::endpoint::Source;
+use crate::manifest::media_type;
+use crate::{Digest, Error, ErrorKind};
+
+/// The largest manifest or index, as registries have it.
+pub(crate) const MANIFEST_LIMIT: u64 = 4 << 20;
+
+/// A manifest or an index as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    pub(crate) content: Vec<u8>,
+    pub(crate) media_type: String,
+    pub(crate) digest: Digest,
+}
+
+impl Document {
+    /// Takes content for what it says it is or else for what it looks like.
+    pub(crate) fn new(content: Vec<u8>, stated: Option<&str>) -> Result<Document, Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Looks {
+            #[serde(default)]
+            schema_version: u32,
+            #[serde(default)]
+            media_type: Option<String>,
+            #[serde(default)]
+            manifests: Option<serde::de::IgnoredAny>,
+            #[serde(default)]
+            fs_layers: Option<serde::de::IgnoredAny>,
+        }
+        let looks: Looks = serde_json::from_slice(&content).map_err(|error| {
+            Error::new(ErrorKind::Unsupported, format!("the manifest is no JSON of that form: {error}"))
+        })?;
+        let digest = Digest::of(&content);
+        let known = |name: &str| KNOWN.contains(&name);
+        let stated = stated.map(|name| name.split(';').next().unwrap_or(name).trim().to_owned());
+        let media_type = match stated.filter(|name| known(name)).or(looks.media_type.filter(|name| known(name))) {
+            Some(name) => name,
+            None if looks.schema_version == 1 || looks.fs_layers.is_some() => media_type::DOCKER_SCHEMA_1.into(),
+            None if looks.manifests.is_some() => media_type::OCI_INDEX.into(),
+            None => media_type::OCI_MANIFEST.into(),
+        };
+        if media_type == media_type::DOCKER_SCHEMA_1 || media_type == media_type::DOCKER_SCHEMA_1_SIGNED {
+            let text = "specified image is a docker schema v1 manifest, which is not supported";
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        Ok(Document { content, media_type, digest })
+    }
+
+    pub(crate) fn is_index(&self) -> bool {
+        self.media_type == media_type::OCI_INDEX || self.media_type == media_type::DOCKER_LIST
+    }
+}
+
+const KNOWN: [&str; 6] = [
+    media_type::OCI_MANIFEST,
+    media_type::OCI_INDEX,
+    media_type::DOCKER_MANIFEST,
+    media_type::DOCKER_LIST,
+    media_type::DOCKER_SCHEMA_1,
+    media_type::DOCKER_SCHEMA_1_SIGNED,
+];
+
+impl Registry {
+    /// Gets the manifest or index with a tag or a digest, which is then checked.
+    pub(crate) async fn manifest(&self, source: &Source, version: &str) -> Result<Document, Error> {
+        let reading = || format!("reading manifest {version} in {}", source.reference.name());
+        self.read_manifest(source, version).await.map_err(|error| {
+            // No answer at all has nothing to do with the manifest.
+            if error.to_string().starts_with("pinging ") { error } else { error.context(reading()) }
+        })
+    }
+
+    async fn read_manifest(&self, source: &Source, version: &str) -> Result<Document, Error> {
+        let expected: Option<Digest> = version.parse().ok();
+        let mut tries = 0;
+        loop {
+            let path = format!("manifests/{version}");
+            let mut call = Call::get(&path);
+            call.headers = accept();
+            let mut answer = self.request(source, &call).await?;
+            if answer.status() != StatusCode::OK {
+                let error = said(answer).await;
+                let unnamed = error.kind() == ErrorKind::NotFound && error.to_string().starts_with("status ");
+                return Err(if unnamed { Error::new(ErrorKind::NotFound, "manifest unknown") } else { error });
+            }
+            let content = match answer.whole(MANIFEST_LIMIT).await {
+                Ok(content) => content,
+                Err(failure) if failure.is_passing() && tries < self.settings.retries.count => {
+                    self.wait(&source.reference.to_string(), &failure.to_string(), tries, None).await?;
+                    tries += 1;
+                    continue;
+                }
+                Err(failure) => return Err(failure.into_error(1)),
+            };
+            if let Some(expected) = expected
+                && Digest::of(&content) != expected
+            {
+                let text = format!("manifest does not match provided manifest digest {expected}");
+                return Err(Error::new(ErrorKind::Digest, text));
+            }
+            return Document::new(content, answer.header(CONTENT_TYPE));
+        }
+    }
+
+    /// Asks for the digest of a tag, without its content if the registry can do so.
+    pub(crate) async fn manifest_digest(&self, source: &Source, version: &str) -> Result<Digest, Error> {
+        let path = format!("manifests/{version}");
+        let mut call = Call::get(&path);
+        call.method = Method::HEAD;
+        call.headers = accept();
+        let answer = self.request(source, &call).await?;
+        if answer.status() == StatusCode::OK
+            && let Some(digest) = answer.header("docker-content-digest").and_then(|text| text.parse().ok())
+        {
+            return Ok(digest);
+        }
+        // Only a whole answer says why there is none.
+        Ok(self.manifest(source, version).await?.digest)
+    }
+}
+
+fn accept() -> http::HeaderMap {
+    let mut headers = http::HeaderMap::new();
+    let types = [
+        media_type::DOCKER_MANIFEST,
+        media_type::OCI_MANIFEST,
+        media_type::DOCKER_LIST,
+        media_type::OCI_INDEX,
+        media_type::DOCKER_SCHEMA_1_SIGNED,
+        media_type::DOCKER_SCHEMA_1,
+    ];
+    for name in types {
+        headers.append(ACCEPT, HeaderValue::from_static(name));
+    }
+    headers
+}
