@@ -11,6 +11,7 @@ use crate::commands::{
     version,
 };
 use crate::exit::{Failure, Outcome};
+use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
 
 /// Set to anything true, help shows commands and flags that may still change.
@@ -34,13 +35,15 @@ const HELP_ALPHA: &str = "HELP_ALPHA";
 struct Opm {
     #[command(subcommand)]
     command: OpmCommand,
+    #[command(flatten)]
+    tls: TlsFlags,
 }
 
 #[derive(Subcommand)]
 enum OpmCommand {
     Render(render::RenderArgs),
     Validate(validate::ValidateArgs),
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     Init(init::InitArgs),
     List(list::ListArgs),
     Generate(generate::GenerateArgs),
@@ -81,20 +84,21 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         }
     };
     let opm = Opm::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
+    images::check_flags(&opm.tls, printer)?;
     match &opm.command {
-        OpmCommand::Render(args) => render::run(args, printer),
-        OpmCommand::Validate(args) => validate::run(args, printer),
-        OpmCommand::Serve(args) => serve::run(args, printer),
+        OpmCommand::Render(args) => render::run(args, &opm.tls, printer),
+        OpmCommand::Validate(args) => validate::run(args, &opm.tls, printer),
+        OpmCommand::Serve(args) => serve::run(args, &opm.tls, printer),
         OpmCommand::Init(args) => init::run(args, printer),
-        OpmCommand::List(args) => list::run(args, printer),
+        OpmCommand::List(args) => list::run(args, &opm.tls, printer),
         OpmCommand::Generate(args) => generate::run(args, printer),
-        OpmCommand::Migrate(args) => migrate::run(args, printer),
+        OpmCommand::Migrate(args) => migrate::run(args, &opm.tls, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {
-            AlphaCommand::List(args) => list::run_alpha(args, printer),
-            AlphaCommand::RenderGraph(args) => graph::run(args, printer),
-            AlphaCommand::RenderTemplate(args) => render_template::run(args, printer),
+            AlphaCommand::List(args) => list::run_alpha(args, &opm.tls, printer),
+            AlphaCommand::RenderGraph(args) => graph::run(args, &opm.tls, printer),
+            AlphaCommand::RenderTemplate(args) => render_template::run(args, &opm.tls, printer),
             AlphaCommand::ConvertTemplate(args) => convert_template::run(args, printer),
             AlphaCommand::Generate(args) => generate::run_alpha(args, printer),
         },

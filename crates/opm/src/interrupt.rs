@@ -21,12 +21,21 @@ pub(crate) struct Unfinished {
 impl Unfinished {
     /// Makes a new directory in `parent` whose name starts with `prefix`.
     pub(crate) fn create(parent: &Path, prefix: &str) -> io::Result<Unfinished> {
+        Unfinished::with_mode(parent, prefix, 0o777)
+    }
+
+    /// Makes a directory for temporary files that nobody else can read.
+    pub(crate) fn private(prefix: &str) -> io::Result<Unfinished> {
+        Unfinished::with_mode(&std::env::temp_dir(), prefix, 0o700)
+    }
+
+    fn with_mode(parent: &Path, prefix: &str, mode: u32) -> io::Result<Unfinished> {
         WATCH.call_once(watch);
         // No signal may come between making the directory and knowing of it.
         let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         let path = tempfile::Builder::new()
             .prefix(prefix)
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
             .tempdir_in(parent)?
             .keep();
         unfinished.push(path.clone());

@@ -7,6 +7,8 @@
 mod cli;
 mod commands;
 mod exit;
+mod followed;
+mod images;
 mod interrupt;
 mod limits;
 mod log;

@@ -28,26 +28,14 @@ impl Progress {
     /// Starts counting; `doing` says what is going on, like "reading".
     pub(crate) fn start(doing: &'static str, unit: Unit) -> Progress {
         let count = Arc::new(AtomicU64::new(0));
-        let shown_by = io::stderr().is_terminal().then(|| {
-            let (stop, stopped) = mpsc::channel();
-            let count = Arc::clone(&count);
-            let thread = std::thread::spawn(move || {
-                let start = Instant::now();
-                let mut shown = false;
-                while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    if start.elapsed() >= PATIENCE {
-                        shown = true;
-                        let done = describe(count.load(Ordering::Relaxed), unit);
-                        let _ = write!(io::stderr(), "\r\x1b[K{doing}: {done}, {} s", start.elapsed().as_secs());
-                    }
-                }
-                if shown {
-                    let _ = write!(io::stderr(), "\r\x1b[K");
-                }
-            });
-            (stop, thread)
-        });
+        let counted = Arc::clone(&count);
+        let shown_by = show(doing, move || describe(counted.load(Ordering::Relaxed), unit));
         Progress { count, shown_by }
+    }
+
+    /// Starts a line whose text is asked for again and again.
+    pub(crate) fn of(doing: &'static str, text: impl Fn() -> String + Send + 'static) -> Progress {
+        Progress { count: Arc::default(), shown_by: show(doing, text) }
     }
 
     /// Counts more work done.
@@ -63,6 +51,27 @@ impl Drop for Progress {
             let _ = thread.join();
         }
     }
+}
+
+/// Shows a text on stderr, if that is a terminal, until the sender is dropped.
+fn show(doing: &'static str, text: impl Fn() -> String + Send + 'static) -> Option<(Sender<()>, JoinHandle<()>)> {
+    io::stderr().is_terminal().then(|| {
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let start = Instant::now();
+            let mut shown = false;
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if start.elapsed() >= PATIENCE {
+                    shown = true;
+                    let _ = write!(io::stderr(), "\r\x1b[K{doing}: {}, {} s", text(), start.elapsed().as_secs());
+                }
+            }
+            if shown {
+                let _ = write!(io::stderr(), "\r\x1b[K");
+            }
+        });
+        (stop, thread)
+    })
 }
 
 fn describe(count: u64, unit: Unit) -> String {

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use bundle::ImageTemplate;
 use edit::template::RenderedBundle;
 use fbc::{Blob, Fbc, Limits, LoadOptions, Loaded, Problem};
+use image::Location;
 use rayon::prelude::*;
 
 use crate::exit::{Failure, Outcome};
+use crate::images::{self, Fetched, Images, Kind};
 use crate::printer::Printer;
 use crate::progress::{Progress, Unit};
 use crate::report;
@@ -18,37 +20,87 @@ use crate::report;
 pub(crate) enum Source {
     /// A directory with a file-based catalog.
     Catalog(PathBuf),
-    /// A directory with a bundle.
-    Bundle(PathBuf),
+    /// A directory with a bundle, and the image that it is from, if it is from one.
+    Bundle(PathBuf, String),
+    /// A file with a database index.
+    Database(#[allow(dead_code, reason = "databases are not read yet")] PathBuf),
 }
 
 /// The beginning of every SQLite file.
 const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
+/// Finds out what each of `references` is, and pulls those that are images.
+pub(crate) fn resolve(references: &[&str], images: &Images) -> Vec<Result<Source, String>> {
+    let mut found: Vec<Option<Result<Source, String>>> = references.iter().map(|one| local(one)).collect();
+    let pulled: Vec<&str> = references.iter().zip(&found).filter(|(_, it)| it.is_none()).map(|(one, _)| *one).collect();
+    let mut fetched = if pulled.is_empty() { Vec::new() } else { images.fetch(&pulled) }.into_iter();
+    for one in found.iter_mut().filter(|one| one.is_none()) {
+        *one = fetched.next().map(|fetched| fetched.and_then(|fetched| unpack(&fetched, images)));
+    }
+    found.into_iter().flatten().collect()
+}
+
 /// Finds out what `reference` is.
-pub(crate) fn resolve(reference: &str) -> Result<Source, String> {
+pub(crate) fn resolve_one(reference: &str, images: &Images) -> Result<Source, String> {
+    resolve(&[reference], images).pop().unwrap_or_else(|| Err("no reference was given".into()))
+}
+
+/// Finds out what is at a path; nothing means that the reference is no path.
+fn local(reference: &str) -> Option<Result<Source, String>> {
     let path = Path::new(reference);
-    match path.metadata() {
-        Ok(metadata) if metadata.is_dir() && fbc::load::is_bundle_dir(path) => Ok(Source::Bundle(path.into())),
-        Ok(metadata) if metadata.is_dir() => Ok(Source::Catalog(path.into())),
-        Ok(_) => {
-            let mut magic = [0; SQLITE_MAGIC.len()];
-            match File::open(path).and_then(|mut file| file.read_exact(&mut magic)) {
-                Ok(()) if magic == *SQLITE_MAGIC => {
-                    Err(format!("\"{reference}\" is a database index, which this version cannot read"))
-                }
-                _ => Err(format!("ref \"{reference}\" has unsupported file type: catalogs are given as directories")),
-            }
+    let metadata = path.metadata();
+    if metadata.is_err() && Location::is_image(reference) {
+        return None;
+    }
+    Some(match metadata {
+        Ok(metadata) if metadata.is_dir() && fbc::load::is_bundle_dir(path) => {
+            Ok(Source::Bundle(path.into(), String::new()))
         }
-        Err(error) => Err(format!(
-            "\"{reference}\" is not a directory ({error}), and this version cannot pull images: unpack it first"
-        )),
+        Ok(metadata) if metadata.is_dir() => Ok(Source::Catalog(path.into())),
+        Ok(_) if is_database(path) => Ok(Source::Database(path.into())),
+        Ok(_) => Err(format!("ref \"{reference}\" has unsupported file type: catalogs are given as directories")),
+        Err(error) => Err(match Location::parse(reference) {
+            Err(no_image) => format!("not a directory ({error}), and not an image either: {no_image}"),
+            Ok(_) => error.to_string(),
+        }),
+    })
+}
+
+/// Tells whether a file starts as databases do.
+pub(crate) fn is_database(path: &Path) -> bool {
+    let mut magic = [0; SQLITE_MAGIC.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *SQLITE_MAGIC
+}
+
+/// Unpacks what is asked for of an image.
+fn unpack(fetched: &Fetched, images: &Images) -> Result<Source, String> {
+    let image = &fetched.image;
+    let named = |error: String| format!("image \"{}\": {error}", image.reference);
+    let at = |path: &str| {
+        let root = images.unpack_aside(image, Some(Path::new(path)))?;
+        images::inside(&root, path).map_err(named)
+    };
+    match &fetched.kind {
+        Kind::Catalog(path) => at(path).map(Source::Catalog),
+        Kind::Database(path) => at(path).map(Source::Database),
+        Kind::Bundle => Ok(Source::Bundle(images.unpack_aside(image, None)?, image.reference.clone())),
+        Kind::Other(labels) if labels.is_empty() => Err(format!("render \"{}\": image has no labels", image.reference)),
+        Kind::Other(labels) => {
+            let labels: String = labels.iter().map(|(name, value)| format!("\n  {name}={value}")).collect();
+            let text =
+                format!("render \"{}\": image type could not be determined, found labels{labels}", image.reference);
+            Err(text)
+        }
     }
 }
 
 /// How references become catalogs.
 pub(crate) struct Options<'a> {
     pub(crate) limits: Limits,
+    /// What pulls those that are images.
+    pub(crate) images: &'a Images,
+    /// Whether bundles are refused, where only whole catalogs make sense.
+    pub(crate) catalogs_only: bool,
     /// Whether the text of blobs is needed after loading.
     pub(crate) keep_text: bool,
     /// Whether bundles are brought to the newest form.
@@ -64,25 +116,33 @@ pub(crate) struct Options<'a> {
 /// # Errors
 /// Fails when something is wrong with any of them, after telling all of it.
 pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Printer) -> Result<Fbc, Failure> {
+    let names: Vec<&str> = references.iter().map(String::as_str).collect();
+    let mut sources = names.iter().copied().zip(resolve(&names, options.images)).peekable();
     let mut fbc = Fbc::default();
-    let mut rest = references;
     let mut failed = false;
-    while let Some((reference, after)) = rest.split_first() {
+    while let Some((reference, source)) = sources.next() {
         let wrong = |message: String| format!("render reference \"{reference}\": {message}");
-        match resolve(reference) {
+        match source {
             Ok(Source::Catalog(path)) => {
                 let loaded = load_catalog(&mut fbc, &path, options)
                     .map_err(|error| Failure::message(wrong(error.to_string())))?;
                 failed |= tell(&fbc, &loaded.problems, reference, printer);
-                rest = after;
             }
-            Ok(Source::Bundle(_)) => {
+            Ok(Source::Bundle(..)) if options.catalogs_only => {
+                printer
+                    .error(&wrong("cannot render reference: type not allowed: it is a bundle, not a catalog".into()));
+                failed = true;
+            }
+            Ok(Source::Bundle(path, image)) => {
                 // Bundles come in hundreds: those that stand together are rendered together.
-                let together = rest.iter().map_while(|reference| match resolve(reference) {
-                    Ok(Source::Bundle(path)) => Some((reference.as_str(), path)),
-                    _ => None,
-                });
-                let together: Vec<(&str, PathBuf)> = together.collect();
+                let mut together = vec![(reference, path, image)];
+                while let Some((reference, source)) =
+                    sources.next_if(|(_, next)| matches!(next, Ok(Source::Bundle(..))))
+                {
+                    if let Ok(Source::Bundle(path, image)) = source {
+                        together.push((reference, path, image));
+                    }
+                }
                 for (reference, outcome) in load_bundles(&fbc, &together, options) {
                     match outcome {
                         Ok((blob, warnings)) => {
@@ -95,12 +155,14 @@ pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Print
                         }
                     }
                 }
-                rest = &rest[together.len()..];
+            }
+            Ok(Source::Database(_)) => {
+                printer.error(&wrong("it is a database index, which this version cannot read".into()));
+                failed = true;
             }
             Err(message) => {
                 printer.error(&wrong(message));
                 failed = true;
-                rest = after;
             }
         }
     }
@@ -122,20 +184,20 @@ pub(crate) fn load_catalog(fbc: &mut Fbc, path: &Path, options: &Options<'_>) ->
 
 type BundleOutcome<'a> = (&'a str, Result<(Blob, Vec<String>), String>);
 
-fn load_bundles<'a>(fbc: &Fbc, bundles: &[(&'a str, PathBuf)], options: &Options<'_>) -> Vec<BundleOutcome<'a>> {
+fn load_bundles<'a>(
+    fbc: &Fbc,
+    bundles: &[(&'a str, PathBuf, String)],
+    options: &Options<'_>,
+) -> Vec<BundleOutcome<'a>> {
     let progress = Progress::start("rendering", Unit::Bundles);
-    let render = bundle::Options {
-        image: "",
-        image_template: options.image_template,
-        migrate: options.migrate,
-        limits: options.limits.clone(),
-    };
+    let (image_template, migrate, limits) = (options.image_template, options.migrate, &options.limits);
     bundles
         .par_iter()
         .with_max_len(1)
-        .map(|(reference, path)| {
+        .map(|(reference, path, image)| {
+            let render = bundle::Options { image, image_template, migrate, limits: limits.clone() };
             let outcome = bundle::render(path, &render).map_err(|error| error.to_string()).and_then(|rendered| {
-                let blob = fbc.make(&rendered.json, &options.limits).map_err(|error| error.to_string())?;
+                let blob = fbc.make(&rendered.json, limits).map_err(|error| error.to_string())?;
                 Ok((blob, rendered.warnings))
             });
             progress.add(1);
@@ -151,18 +213,37 @@ pub(crate) fn template_bundle(
     reference: &str,
     migrate: bool,
     limits: &Limits,
+    images: &Images,
     printer: &Printer,
 ) -> Result<RenderedBundle, String> {
     let path = Path::new(reference);
-    if !["./", "../", "/"].iter().any(|start| reference.starts_with(start)) {
-        return Err(match path.metadata() {
+    let (path, image) = if ["./", "../", "/"].iter().any(|start| reference.starts_with(start)) {
+        template_directory(path)?;
+        (path.to_path_buf(), "")
+    } else {
+        match path.metadata() {
             Ok(metadata) if metadata.is_dir() => {
-                format!("a directory is not allowed in a template; to name a bundle directory, write \"./{reference}\"")
+                return Err(format!(
+                    "a directory is not allowed in a template; to name a bundle directory, write \"./{reference}\""
+                ));
             }
-            Ok(_) => "a file is not allowed in a template, only an image or a bundle directory".into(),
-            Err(_) => "this version cannot pull images; unpack it, and name its directory as \"./DIRECTORY\"".into(),
-        });
-    }
+            Ok(_) => return Err("a file is not allowed in a template, only an image or a bundle directory".into()),
+            Err(_) => {}
+        }
+        match unpack(&images.fetch_one(reference)?, images)? {
+            Source::Bundle(path, _) => (path, reference),
+            Source::Catalog(_) | Source::Database(_) => {
+                return Err("a catalog is not allowed in a template, only a bundle".into());
+            }
+        }
+    };
+    let options = bundle::Options { image, image_template: None, migrate, limits: limits.clone() };
+    let rendered = bundle::render(&path, &options).map_err(|error| error.to_string())?;
+    rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{reference}: {warning}")));
+    Ok(RenderedBundle { json: rendered.json, csv: rendered.csv })
+}
+
+fn template_directory(path: &Path) -> Result<(), String> {
     let metadata = path.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_dir() {
         return Err("a file is not allowed in a template, only an image or a bundle directory".into());
@@ -172,10 +253,7 @@ pub(crate) fn template_bundle(
             (it holds the directories 'manifests' and 'metadata')"
             .into());
     }
-    let options = bundle::Options { image: "", image_template: None, migrate, limits: limits.clone() };
-    let rendered = bundle::render(path, &options).map_err(|error| error.to_string())?;
-    rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{reference}: {warning}")));
-    Ok(RenderedBundle { json: rendered.json, csv: rendered.csv })
+    Ok(())
 }
 
 fn tell(fbc: &Fbc, problems: &[Problem], reference: &str, printer: &Printer) -> bool {
@@ -188,10 +266,20 @@ fn tell(fbc: &Fbc, problems: &[Problem], reference: &str, printer: &Printer) -> 
 }
 
 /// Loads and checks the one catalog that `reference` names, or tells what is wrong with it.
-pub(crate) fn checked(reference: &str, keep_text: bool, printer: &Printer) -> Result<(Fbc, catalog::Catalog), Failure> {
-    let path = match resolve(reference) {
+pub(crate) fn checked(
+    reference: &str,
+    keep_text: bool,
+    images: &Images,
+    printer: &Printer,
+) -> Result<(Fbc, catalog::Catalog), Failure> {
+    let path = match resolve_one(reference, images) {
         Ok(Source::Catalog(path)) => path,
-        Ok(Source::Bundle(_)) => {
+        Ok(Source::Database(_)) => {
+            return Err(Failure::message(format!(
+                "\"{reference}\" is a database index, which this version cannot read"
+            )));
+        }
+        Ok(Source::Bundle(..)) => {
             return Err(Failure::message(format!("cannot list non-index \"{reference}\": it is a bundle")));
         }
         Err(message) => return Err(Failure::message(message)),
@@ -199,6 +287,8 @@ pub(crate) fn checked(reference: &str, keep_text: bool, printer: &Printer) -> Re
     let inspect = catalog::inspect(catalog::Warnings::Off);
     let options = Options {
         limits: crate::limits::from_env()?,
+        images,
+        catalogs_only: true,
         keep_text,
         migrate: false,
         image_template: None,

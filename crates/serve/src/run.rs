@@ -17,30 +17,26 @@ use crate::load::{Directory, LeftOut};
 use crate::server::{self, ServerLimits};
 use crate::tls::TlsFiles;
 
-/// Something that a server follows in place of its directory: an image whose tag moves, for one.
-pub trait Follow: Send + Sync {
+/// Where a catalog comes from that is in no directory yet: an image, for one.
+pub trait Origin: Send + Sync {
     /// Looks whether there is something newer than what it brought last, and returns the directory
-    /// that this is in now. It may take its time.
+    /// that this is in now; the first time there is always something. It may take its time.
     ///
     /// # Errors
-    /// Fails when it cannot be found out; the server goes on with what it has.
+    /// Fails when it cannot be found out.
     fn look(&self) -> Result<Option<PathBuf>, String>;
-}
 
-/// How a server learns of changes.
-#[derive(Clone)]
-pub enum Watch {
-    /// By looking at its directory, this often.
-    Directory(Duration),
-    /// By asking this often.
-    Follow(Duration, Arc<dyn Follow>),
+    /// Says that what it brought last is served now, so that what it brought before is not needed.
+    fn served(&self);
 }
 
 /// Everything that is decided before a server starts.
 #[derive(Clone)]
 pub struct Plan {
-    /// The catalog.
+    /// The catalog. Where it is does not matter if it has an origin.
     pub directory: Directory,
+    /// What brings the catalog, if it is not in the directory anyway.
+    pub origin: Option<Arc<dyn Origin>>,
     /// Where its cache is kept; nowhere means as long as the server runs.
     pub cache_dir: Option<PathBuf>,
     /// How much the cache must fit.
@@ -51,8 +47,8 @@ pub struct Plan {
     pub tls: Option<TlsFiles>,
     /// How much clients may use.
     pub limits: ServerLimits,
-    /// How changes are learnt of, if they are.
-    pub watch: Option<Watch>,
+    /// How often changes are looked for, if they are.
+    pub watch: Option<Duration>,
     /// Where HTTP is answered, and the name of the catalog there.
     pub http: Option<(Address, String)>,
     /// Where the state of the server is told, and what started it.
@@ -70,6 +66,9 @@ pub enum RunError {
     /// It has nothing to serve.
     #[error(transparent)]
     Prepare(#[from] PrepareError),
+    /// What it is to serve cannot be had.
+    #[error("{0}")]
+    Origin(String),
     /// It broke.
     #[error("{0}")]
     Server(io::Error),
@@ -81,7 +80,7 @@ pub enum RunError {
 ///
 /// # Errors
 /// Fails when the server cannot listen, or the first catalog cannot be served.
-pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), RunError> {
+pub async fn run(mut plan: Plan, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), RunError> {
     let start = Instant::now();
     let live = Arc::new(Live::default());
     let listener = plan.address.bind().await.map_err(RunError::Listen)?;
@@ -91,10 +90,21 @@ pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) ->
     let serving = tokio::spawn(serve(listener, Arc::clone(&live), plan.clone(), stopping.clone()));
     start_http(&plan, &live, &stopping).await?;
     let mut stop = std::pin::pin!(stop);
+    let first = async {
+        if let Some(origin) = &plan.origin
+            && let Some(root) = look(origin).await.map_err(RunError::Origin)?
+        {
+            plan.directory.root = root;
+        }
+        Ok::<_, RunError>(load(&plan, plan.integrity).await?)
+    };
     let prepared = tokio::select! {
-        prepared = load(&plan, plan.integrity) => prepared?,
+        prepared = first => prepared?,
         () = &mut stop => return Ok(()),
     };
+    if let Some(origin) = &plan.origin {
+        origin.served();
+    }
     let (cache, built) = (prepared.cache.size(), prepared.built);
     announce(&live, &prepared);
     tracing::info!(
@@ -128,8 +138,14 @@ pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) ->
 ///
 /// # Errors
 /// Fails when the catalog cannot be served, or the cache not be written.
-pub fn prepare_only(plan: &Plan) -> Result<(), PrepareError> {
-    let prepared = store::prepare(&plan.directory, plan.cache_dir.as_deref(), plan.integrity)?;
+pub fn prepare_only(plan: &Plan) -> Result<(), RunError> {
+    let mut directory = plan.directory.clone();
+    if let Some(origin) = &plan.origin
+        && let Some(root) = origin.look().map_err(RunError::Origin)?
+    {
+        directory.root = root;
+    }
+    let prepared = store::prepare(&directory, plan.cache_dir.as_deref(), plan.integrity)?;
     tell_left_out(&prepared);
     tracing::info!(bytes = prepared.cache.size(), built = prepared.built, "cache is up to date");
     Ok(())
@@ -201,28 +217,29 @@ fn tell_left_out(prepared: &Prepared) {
 /// Serves what is newer or whole, as long as the server runs.
 async fn keep_up(mut plan: Plan, live: Arc<Live>) {
     let mut seen = Seen::default();
-    if let Some(Watch::Directory(_)) = &plan.watch {
+    if plan.watch.is_some() && plan.origin.is_none() {
         seen.served = glance(&plan.directory).await;
         seen.last.clone_from(&seen.served);
     }
     loop {
         let changed = async {
-            match &plan.watch {
+            match plan.watch {
                 None => std::future::pending().await,
-                Some(Watch::Directory(every)) => {
-                    tokio::time::sleep(*every).await;
-                    seen.changed(&plan.directory).await.then(|| plan.directory.root.clone())
-                }
-                Some(Watch::Follow(every, follow)) => {
-                    tokio::time::sleep(*every).await;
-                    ask(follow, &live).await
-                }
+                Some(every) => tokio::time::sleep(every).await,
+            }
+            match &plan.origin {
+                None => seen.changed(&plan.directory).await.then(|| plan.directory.root.clone()),
+                Some(origin) => ask(origin, &live).await,
             }
         };
         tokio::select! {
             root = changed => if let Some(root) = root {
-                plan.directory.root = root;
-                update(&plan, &live).await;
+                let before = std::mem::replace(&mut plan.directory.root, root);
+                if update(&plan, &live).await {
+                    plan.origin.iter().for_each(|origin| origin.served());
+                } else {
+                    plan.directory.root = before;
+                }
             },
             () = live.damage() => mend(&plan, &live).await,
         }
@@ -257,9 +274,8 @@ async fn glance(directory: &Directory) -> Option<Glance> {
 }
 
 /// Asks for something newer.
-async fn ask(follow: &Arc<dyn Follow>, live: &Live) -> Option<PathBuf> {
-    let follow = Arc::clone(follow);
-    match tokio::task::spawn_blocking(move || follow.look()).await.unwrap_or_else(|error| Err(error.to_string())) {
+async fn ask(origin: &Arc<dyn Origin>, live: &Live) -> Option<PathBuf> {
+    match look(origin).await {
         Ok(newer) => {
             live.reached();
             newer
@@ -272,8 +288,13 @@ async fn ask(follow: &Arc<dyn Follow>, live: &Live) -> Option<PathBuf> {
     }
 }
 
-/// Serves what is in the directory now, if it can be served.
-async fn update(plan: &Plan, live: &Live) {
+async fn look(origin: &Arc<dyn Origin>) -> Result<Option<PathBuf>, String> {
+    let origin = Arc::clone(origin);
+    tokio::task::spawn_blocking(move || origin.look()).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// Serves what is in the directory now, if it can be served; says whether it is.
+async fn update(plan: &Plan, live: &Live) -> bool {
     tracing::info!("catalog changed, loading it");
     match load(plan, Integrity::Rebuild).await {
         Ok(prepared) => {
@@ -282,10 +303,12 @@ async fn update(plan: &Plan, live: &Live) {
                 load_content(plan, live, prepared.left_out).await;
             }
             tracing::info!("serving the changed catalog");
+            true
         }
         Err(error) => {
             tracing::error!(%error, "changed catalog cannot be served, keeping the last good one");
             live.refuse(error.to_string());
+            false
         }
     }
 }

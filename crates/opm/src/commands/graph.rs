@@ -4,6 +4,7 @@ use catalog::graph::Graph;
 use catalog::{GraphError, GraphOptions, draw, mermaid};
 
 use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{limits, source};
 
@@ -35,6 +36,8 @@ pub(crate) struct GraphArgs {
     /// Output format (mermaid|svg|dot|html|text)
     #[arg(short, long, value_name = "FORMAT", default_value = "mermaid", value_parser = output)]
     output: Output,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +60,12 @@ fn output(text: &str) -> Result<Output, String> {
     })
 }
 
-pub(crate) fn run(args: &GraphArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &GraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
     let options = source::Options {
         limits: limits::from_env()?,
+        images: &images,
+        catalogs_only: false,
         keep_text: false,
         migrate: false,
         image_template: None,

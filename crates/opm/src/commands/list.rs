@@ -9,6 +9,7 @@ use fbc::{Fbc, property};
 use serde_json::{Value, json};
 
 use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{limits, source, table};
 
@@ -44,6 +45,8 @@ struct PackagesArgs {
     source: String,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 #[derive(clap::Args)]
@@ -56,6 +59,8 @@ struct MembersArgs {
     package: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 #[derive(clap::Args)]
@@ -103,6 +108,8 @@ enum AlphaListCommand {
         /// The catalog
         #[arg(value_name = "SOURCE")]
         source: String,
+        #[command(flatten)]
+        pull: PullFlags,
     },
     /// List channels with their heads
     Channels {
@@ -112,6 +119,8 @@ enum AlphaListCommand {
         /// List only this package
         #[arg(value_name = "PACKAGE")]
         package: Option<String>,
+        #[command(flatten)]
+        pull: PullFlags,
     },
     /// List bundles with their upgrade edges, once for each channel
     Bundles {
@@ -121,49 +130,57 @@ enum AlphaListCommand {
         /// List only this package
         #[arg(value_name = "PACKAGE")]
         package: Option<String>,
+        #[command(flatten)]
+        pull: PullFlags,
     },
 }
 
-pub(crate) fn run(args: &ListArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     match &args.command {
         ListCommand::Packages(args) => {
-            let (fbc, catalog) = source::checked(&args.source, true, printer)?;
+            let images = Images::new(tls, &args.pull);
+            let (fbc, catalog) = source::checked(&args.source, true, &images, printer)?;
             let rows = catalog::list::packages(&catalog);
             let names = display_names(&fbc, &rows, DisplayNames::Any)?;
             let values = rows.iter().zip(&names).map(|(row, name)| package_value(row, name)).collect();
             print(values, args.output.output, printer)
         }
         ListCommand::Channels(args) => {
-            let (_, catalog) = source::checked(&args.source, false, printer)?;
+            let images = Images::new(tls, &args.pull);
+            let (_, catalog) = source::checked(&args.source, false, &images, printer)?;
             let rows = catalog::list::channels(packages(&catalog, args.package.as_deref())?);
             print(rows.iter().map(channel_value).collect(), args.output.output, printer)
         }
         ListCommand::Bundles(args) => {
-            let (_, catalog) = source::checked(&args.source, false, printer)?;
+            let images = Images::new(tls, &args.pull);
+            let (_, catalog) = source::checked(&args.source, false, &images, printer)?;
             let rows = catalog::list::bundles(packages(&catalog, args.package.as_deref())?, Order::NewestFirst);
             print(rows.iter().map(bundle_value).collect(), args.output.output, printer)
         }
     }
 }
 
-pub(crate) fn run_alpha(args: &AlphaListArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run_alpha(args: &AlphaListArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let text = match &args.command {
-        AlphaListCommand::Packages { source } => {
-            let (fbc, catalog) = source::checked(source, true, printer)?;
+        AlphaListCommand::Packages { source, pull } => {
+            let images = Images::new(tls, pull);
+            let (fbc, catalog) = source::checked(source, true, &images, printer)?;
             let rows = catalog::list::packages(&catalog);
             let names = display_names(&fbc, &rows, DisplayNames::OfObjects)?;
             let rows =
                 rows.iter().zip(names).map(|(row, name)| vec![row.name.into(), name, row.default_channel.into()]);
             table::text(&["NAME", "DISPLAY NAME", "DEFAULT CHANNEL"], rows.collect())
         }
-        AlphaListCommand::Channels { source, package } => {
-            let (_, catalog) = source::checked(source, false, printer)?;
+        AlphaListCommand::Channels { source, package, pull } => {
+            let images = Images::new(tls, pull);
+            let (_, catalog) = source::checked(source, false, &images, printer)?;
             let rows = catalog::list::channels(packages(&catalog, package.as_deref())?);
             let rows = rows.iter().map(|row| vec![row.package.into(), row.channel.into(), row.head.into()]);
             table::text(&["PACKAGE", "CHANNEL", "HEAD"], rows.collect())
         }
-        AlphaListCommand::Bundles { source, package } => {
-            let (_, catalog) = source::checked(source, false, printer)?;
+        AlphaListCommand::Bundles { source, package, pull } => {
+            let images = Images::new(tls, pull);
+            let (_, catalog) = source::checked(source, false, &images, printer)?;
             let rows = catalog::list::bundles(packages(&catalog, package.as_deref())?, Order::Name);
             let rows = rows.iter().map(|row| {
                 vec![

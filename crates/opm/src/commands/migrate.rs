@@ -8,6 +8,7 @@ use fbc::{Blob, Fbc, Format};
 
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{limits, source};
@@ -33,13 +34,18 @@ pub(crate) struct MigrateArgs {
     /// How far to bring bundles up to date (none|bundle-object-to-csv-metadata)
     #[arg(long, value_name = "LEVEL", value_parser = migrate_level)]
     migrate_level: Option<MigrateLevel>,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
-pub(crate) fn run(args: &MigrateArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let target = &args.directory;
     check_empty(target)?;
+    let images = Images::new(tls, &args.pull);
     let options = source::Options {
         limits: limits::from_env()?,
+        images: &images,
+        catalogs_only: true,
         keep_text: true,
         migrate: args.migrate_level == Some(MigrateLevel::CsvMetadata),
         image_template: None,

@@ -5,6 +5,7 @@ use fbc::Format;
 
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{limits, source};
 
@@ -12,13 +13,15 @@ use crate::{limits, source};
 #[derive(clap::Args)]
 #[command(
     long_about = "Print catalogs and bundles as one file-based catalog.\n\n\
-        Each SOURCE is a directory with a file-based catalog, or one with a bundle (it holds the directories \
-        'manifests' and 'metadata'). The result is sorted by package, channel and bundle and is the same on \
+        Each SOURCE is a directory with a file-based catalog, one with a bundle (it holds the directories 'manifests' \
+        and 'metadata'), or an image of either: a reference to a registry, oci:DIR, oci-archive:FILE or \
+        docker-archive:FILE. No container engine is needed. The result is sorted by package, channel and bundle and is the same on \
         every run. Nothing is printed unless every source can be read.",
     after_help = "Examples:\n  \
         opm render my-catalog\n  \
         opm render my-catalog -o yaml > catalog.yaml\n  \
-        opm render bundles/etcd/0.9.4 bundles/etcd/0.9.5"
+        opm render bundles/etcd/0.9.4 bundles/etcd/0.9.5\n  \
+        opm render quay.io/example/etcd-bundle:v0.9.5"
 )]
 pub(crate) struct RenderArgs {
     /// What to render
@@ -36,13 +39,18 @@ pub(crate) struct RenderArgs {
     /// Template for the image of bundle directories; {{.Package}}, {{.Name}} and {{.Version}} are replaced
     #[arg(long, value_name = "TEMPLATE", hide = true)]
     alpha_image_ref_template: Option<String>,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
-pub(crate) fn run(args: &RenderArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let template = args.alpha_image_ref_template.as_deref().map(ImageTemplate::parse).transpose();
     let template = template.map_err(|error| Failure::message(error.to_string()))?;
+    let images = Images::new(tls, &args.pull);
     let options = source::Options {
         limits: limits::from_env()?,
+        images: &images,
+        catalogs_only: false,
         keep_text: true,
         migrate: args.migrate || args.migrate_level == Some(MigrateLevel::CsvMetadata),
         image_template: template.as_ref(),

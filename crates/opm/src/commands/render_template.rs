@@ -8,6 +8,7 @@ use fbc::Format;
 
 use super::{MigrateLevel, line_of, migrate_level, read_input};
 use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{limits, source};
 
@@ -22,8 +23,8 @@ use crate::{limits, source};
         substitutes  a catalog in which bundles give way to newer builds (schema olm.template.substitutes)\n\
         and is told by the schema when it is left out. Without FILE, or with '-', the template is read from \
         standard input.\n\n\
-        Bundles are named by their images. This version cannot pull images; a bundle directory can be named in place \
-        of one if the name starts with './', '../' or '/'. It is found from the working directory, and the image of \
+        Bundles are named by their images, which are pulled. A bundle directory can be named in place of an image if the \
+        name starts with './', '../' or '/'. It is found from the working directory, and the image of \
         such a bundle is empty, as 'opm render' leaves it.",
     after_help = "Examples:\n  \
         opm alpha render-template semver.yaml -o yaml > catalog/catalog.yaml\n  \
@@ -43,6 +44,8 @@ pub(crate) struct TemplateArgs {
     /// How far to bring bundles up to date (none|bundle-object-to-csv-metadata)
     #[arg(long, value_name = "LEVEL", value_parser = migrate_level)]
     migrate_level: Option<MigrateLevel>,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +63,7 @@ fn output(text: &str) -> Result<Output, String> {
     }
 }
 
-pub(crate) fn run(args: &TemplateArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &TemplateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let (kind, file) = kind_and_file(args.first.as_deref(), args.second.as_deref())?;
     let limits = limits::from_env()?;
     let text =
@@ -72,10 +75,11 @@ pub(crate) fn run(args: &TemplateArgs, printer: &mut Printer) -> Outcome {
         Some(kind) => kind,
         None => template.kind().map_err(|error| Failure::message(format!("{doing}: {error}")))?,
     };
+    let images = Images::new(tls, &args.pull);
     let migrate = args.migrate_level == Some(MigrateLevel::CsvMetadata);
     let failed = |error: String| Failure::message(format!("rendering template: {error}"));
     let fbc = template::render(&template, kind, &limits, &mut |reference| {
-        source::template_bundle(reference, migrate, &limits, printer).map(|bundle| vec![bundle])
+        source::template_bundle(reference, migrate, &limits, &images, printer).map(|bundle| vec![bundle])
     })
     .map_err(|error| failed(error.to_string()))?;
     match args.output {

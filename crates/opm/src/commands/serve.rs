@@ -3,17 +3,21 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use image::Location;
 use serve::cache::store::{Integrity, PrepareError};
 use serve::listen::Address;
 use serve::load::{Directory, LoadError, OnInvalid};
-use serve::run::{Plan, RunError, Watch};
+use serve::run::{Origin, Plan, RunError};
 use serve::server::ServerLimits;
 use serve::tls::{LOOK_EVERY, TlsFiles};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Failure, Outcome};
+use crate::followed::Followed;
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{STACK_SIZE, limits, log, report};
 
@@ -25,12 +29,13 @@ const TERMINATION_LOG_SIZE: usize = 4096;
 #[command(
     long_about = "Serve a catalog over gRPC.\n\n\
         The port opens at once; the health API tells when the catalog can be asked. Without --watch, changes of the \
-        directory are not seen until the server is started again.\n\n\
+        directory, or another image under the same tag, are not seen until the server is started again.\n\n\
         With --cache-dir, a cache that was built before with --cache-only makes the start a matter of milliseconds. \
         Such a cache must fit the catalog, unless --cache-enforce-integrity=false allows to rebuild it.",
     after_help = "Examples:\n  \
         opm serve my-catalog\n  \
         opm serve my-catalog --watch --on-invalid=quarantine\n  \
+        opm serve quay.io/example/catalog:latest --poll-interval 1m\n  \
         opm serve my-catalog --address 127.0.0.1 --port 0     # a free port, named in the log\n  \
         opm serve my-catalog --address unix:/run/catalog.sock\n  \
         opm serve my-catalog --http :8080                      # then GET /catalogs/my-catalog/api/v1/all\n\n\
@@ -39,9 +44,9 @@ const TERMINATION_LOG_SIZE: usize = 4096;
         opm serve my-catalog --cache-dir /tmp/cache"
 )]
 pub(crate) struct ServeArgs {
-    /// Directory of the catalog
-    #[arg(value_name = "DIR")]
-    source: PathBuf,
+    /// Directory or image of the catalog
+    #[arg(value_name = "SOURCE")]
+    source: String,
     /// Port to listen on; 0 picks a free one and names it in the log
     #[arg(short, long, value_name = "PORT", default_value_t = 50051)]
     port: u16,
@@ -67,12 +72,12 @@ pub(crate) struct ServeArgs {
         value_parser = crate::cli::parse_bool
     )]
     cache_enforce_integrity: Option<bool>,
-    /// Load the catalog again when the directory changes; what cannot be served is refused
+    /// Load the catalog again when the directory or the image changes; what cannot be served is refused
     #[arg(long)]
     watch: bool,
-    /// How often the directory is looked at with --watch
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
-    poll_interval: Duration,
+    /// How often to look for changes, which implies --watch; 2s for a directory and 1m for an image if not given
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    poll_interval: Option<Duration>,
     /// What to do with a catalog that has problems (fail|quarantine); quarantine leaves out broken packages
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_invalid)]
     on_invalid: OnInvalid,
@@ -109,21 +114,27 @@ pub(crate) struct ServeArgs {
     /// Log every call, with its headers
     #[arg(long)]
     debug: bool,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
-pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
+/// How often changes are looked for.
+const LOOK_AT_DIRECTORY: Duration = Duration::from_secs(2);
+const ASK_REGISTRY: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     log::start(args.debug);
     let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
     let termination_log = wanted.and_then(TerminationLog::open);
     let outcome =
-        plan(args).and_then(|plan| if args.cache_only { prepare(&plan, printer) } else { serve(plan, printer) });
+        plan(args, tls).and_then(|plan| if args.cache_only { prepare(&plan, printer) } else { serve(plan, printer) });
     if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
         log.write(text);
     }
     outcome
 }
 
-fn plan(args: &ServeArgs) -> Result<Plan, Failure> {
+fn plan(args: &ServeArgs, tls: &TlsFlags) -> Result<Plan, Failure> {
     let integrity = match (args.cache_enforce_integrity, &args.cache_dir) {
         (Some(true), None) => {
             return Err(Failure::message("--cache-dir must be specified with --cache-enforce-integrity"));
@@ -136,32 +147,41 @@ fn plan(args: &ServeArgs) -> Result<Plan, Failure> {
         Some(path) => Address::Unix(PathBuf::from(path)),
         None => Address::Tcp(args.address.trim_matches(['[', ']']).to_owned(), args.port),
     };
-    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
-    let tls = tls.map(|(certificate, key)| TlsFiles {
+    let certificates = args.tls_cert.clone().zip(args.tls_key.clone());
+    let certificates = certificates.map(|(certificate, key)| TlsFiles {
         certificate,
         key,
         client_ca: args.tls_client_ca.clone(),
         look_every: LOOK_EVERY,
     });
-    let name = args.http_catalog.clone().unwrap_or_else(|| directory_name(&args.source));
+    let path = Path::new(&args.source);
+    let origin = (!path.exists() && Location::is_image(&args.source))
+        .then(|| Arc::new(Followed::new(Images::new(tls, &args.pull), &args.source)) as Arc<dyn Origin>);
+    let name = args.http_catalog.clone().unwrap_or_else(|| match &origin {
+        None => directory_name(path),
+        Some(_) => image_name(&args.source),
+    });
+    let usual = if origin.is_some() { ASK_REGISTRY } else { LOOK_AT_DIRECTORY };
+    let watch = args.poll_interval.or_else(|| args.watch.then_some(usual));
     let command_line = || std::env::args().collect::<Vec<_>>().join("\0");
     let debug = match args.pprof_addr.as_str() {
         "" => None,
         address => Some((http_address(address).map_err(Failure::message)?, command_line())),
     };
     Ok(Plan {
-        directory: Directory { root: args.source.clone(), limits: limits::from_env()?, on_invalid: args.on_invalid },
+        directory: Directory { root: path.into(), limits: limits::from_env()?, on_invalid: args.on_invalid },
+        origin,
         cache_dir: args.cache_dir.clone(),
         integrity,
         address,
-        tls,
+        tls: certificates,
         limits: ServerLimits {
             connections: args.max_connections,
             streams: args.max_streams,
             request_size: args.max_request_size,
             ..ServerLimits::default()
         },
-        watch: args.watch.then_some(Watch::Directory(args.poll_interval)),
+        watch,
         http: args.http.clone().map(|address| (address, name)),
         debug,
         drain: args.drain_timeout,
@@ -192,15 +212,14 @@ fn serve(plan: Plan, printer: &Printer) -> Outcome {
     runtime.shutdown_background();
     match outcome.map_err(|error: std::io::Error| Failure::message(error.to_string()))? {
         Ok(()) => Ok(()),
-        Err(RunError::Prepare(error)) => Err(failure(error, printer)),
-        Err(error) => Err(Failure::message(error.to_string())),
+        Err(error) => Err(failure(error, printer)),
     }
 }
 
 /// Tells the problems of a catalog with their places, and returns the failure in short.
-fn failure(error: PrepareError, printer: &Printer) -> Failure {
+fn failure(error: RunError, printer: &Printer) -> Failure {
     let text = error.to_string();
-    if let PrepareError::Catalog(LoadError::Invalid { fbc, problems }) = &error {
+    if let RunError::Prepare(PrepareError::Catalog(LoadError::Invalid { fbc, problems })) = &error {
         report::tell(printer, &report::find(fbc, problems));
     }
     Failure::Message(text)
@@ -276,6 +295,13 @@ fn directory_name(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if serve::http::is_subdomain(&name) { name } else { "catalog".to_owned() }
+}
+
+/// Returns the last word of an image's repository, if a catalog can be called so.
+fn image_name(reference: &str) -> String {
+    let last = reference.split('@').next().and_then(|named| named.rsplit('/').next()).unwrap_or_default();
+    let name = last.split(':').next().unwrap_or_default();
+    if serve::http::is_subdomain(name) { name.to_owned() } else { "catalog".to_owned() }
 }
 
 fn on_invalid(text: &str) -> Result<OnInvalid, String> {

@@ -7,9 +7,11 @@ use fbc::json::{Layout, Raw, write_str};
 use fbc::{Fbc, Severity};
 
 use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::report::{self, Found};
-use crate::{limits, sarif, source};
+use crate::source::{self, Source};
+use crate::{limits, sarif};
 
 /// Check a file-based catalog and tell all of its problems
 #[derive(clap::Args)]
@@ -20,19 +22,22 @@ use crate::{limits, sarif, source};
     after_help = "Examples:\n  \
         opm validate my-catalog\n  \
         opm validate my-catalog --warnings\n  \
+        opm validate quay.io/example/catalog:latest\n  \
         opm validate my-catalog -o sarif > problems.sarif\n  \
         opm validate my-catalog -o github    # annotations in a GitHub workflow"
 )]
 pub(crate) struct ValidateArgs {
-    /// Directory of the catalog
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// Directory or image of the catalog
+    #[arg(value_name = "SOURCE")]
+    source: String,
     /// Output format (text|json|yaml|sarif|github)
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
     output: Output,
     /// Tell also what merely looks wrong; the exit code does not depend on it
     #[arg(long)]
     warnings: bool,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,20 +60,23 @@ fn output(text: &str) -> Result<Output, String> {
     })
 }
 
-pub(crate) fn run(args: &ValidateArgs, printer: &mut Printer) -> Outcome {
-    check_directory(&args.directory)?;
+pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let directory = directory(&args.source, &images)?;
     let warnings = if args.warnings { Warnings::On } else { Warnings::Off };
     let inspect = catalog::inspect(warnings);
     let options = source::Options {
         limits: limits::from_env()?,
+        images: &images,
+        catalogs_only: true,
         keep_text: false,
         migrate: false,
         image_template: None,
         inspect: Some(&inspect),
     };
     let mut fbc = Fbc::default();
-    let loaded = source::load_catalog(&mut fbc, &args.directory, &options)
-        .map_err(|error| Failure::message(format!("{}: {error}", args.directory.display())))?;
+    let loaded = source::load_catalog(&mut fbc, &directory, &options)
+        .map_err(|error| Failure::message(format!("{}: {error}", directory.display())))?;
     let checked = catalog::check(&fbc, loaded, warnings);
     let found = report::find(&fbc, &checked.problems);
     let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
@@ -93,11 +101,23 @@ pub(crate) fn run(args: &ValidateArgs, printer: &mut Printer) -> Outcome {
     if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
-fn check_directory(path: &Path) -> Outcome {
+/// Returns the directory of the catalog, which an image is unpacked to.
+fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
+    let path = Path::new(source);
     match path.metadata() {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(Failure::message(format!("\"{}\" is not a directory", path.display()))),
-        Err(error) => Err(Failure::message(format!("stat {}: {error}", path.display()))),
+        Ok(metadata) if metadata.is_dir() => return Ok(path.into()),
+        Ok(_) => return Err(Failure::message(format!("\"{source}\" is not a directory"))),
+        Err(error) if !image::Location::is_image(source) => {
+            return Err(Failure::message(format!("stat {source}: {error}")));
+        }
+        Err(_) => {}
+    }
+    match source::resolve_one(source, images).map_err(Failure::Message)? {
+        Source::Catalog(path) => Ok(path),
+        Source::Bundle(..) => Err(Failure::message(format!("\"{source}\" is a bundle, not a catalog"))),
+        Source::Database(_) => {
+            Err(Failure::message(format!("\"{source}\" is a database index, not a file-based catalog")))
+        }
     }
 }
 

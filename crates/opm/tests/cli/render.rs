@@ -131,7 +131,7 @@ fn nothing_is_printed_unless_every_source_can_be_read() {
     1 | schema: 5
       |         ^
     help: put quotes around the value of "schema"
-    error: render reference "nosuch": "nosuch" is not a directory (No such file or directory (os error 2)), and this version cannot pull images: unpack it first
+    error: render reference "nosuch": not a directory (No such file or directory (os error 2)), and not an image either: repository name must be canonical
     "#);
 }
 

@@ -29,7 +29,7 @@ fn arguments_that_make_no_sense_are_named() {
 
       tip: a similar subcommand exists: 'validate'
 
-    Usage: opm <COMMAND>
+    Usage: opm [OPTIONS] <COMMAND>
 
     For more information, try '--help'.
     ");

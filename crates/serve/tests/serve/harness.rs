@@ -59,6 +59,7 @@ impl Server {
         let (port, http) = (free_port(), free_port());
         let mut plan = Plan {
             directory: directory(&root),
+            origin: None,
             cache_dir: None,
             integrity: Integrity::Rebuild,
             address: Address::Tcp("127.0.0.1".into(), port),

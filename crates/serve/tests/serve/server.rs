@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serve::cache::store::Integrity;
 use serve::listen::Address;
-use serve::run::{Plan, Watch, run};
+use serve::run::{Plan, run};
 use serve::server::ServerLimits;
 use tonic::Code;
 use tonic::client::Grpc;
@@ -57,7 +57,7 @@ async fn every_method_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_good_change_is_served_and_a_bad_one_is_not() {
-    let server = Server::start(|plan| plan.watch = Some(Watch::Directory(Duration::from_millis(20)))).await;
+    let server = Server::start(|plan| plan.watch = Some(Duration::from_millis(20))).await;
     let channel = server.client().await;
     let package = || unary(&channel, "/api.Registry/GetPackage", strings(["delta", "", ""]));
     assert!(package().await.is_err());
@@ -157,6 +157,7 @@ async fn a_catalog_that_cannot_be_served_ends_the_server() {
     let scratch = tempfile::tempdir().unwrap();
     let plan = |root: &Path, address: Address| Plan {
         directory: directory(root),
+        origin: None,
         cache_dir: None,
         integrity: Integrity::Rebuild,
         address,

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serve::run::Watch;
-
 use crate::catalogs::write_package;
 use crate::harness::{Server, streaming, strings, unary};
 
@@ -18,7 +16,7 @@ const BUNDLES: usize = 12;
 #[tokio::test(flavor = "multi_thread")]
 async fn no_call_fails_and_no_answer_is_of_two_catalogs() {
     let seconds = std::env::var("OPM_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
-    let server = Server::start(|plan| plan.watch = Some(Watch::Directory(Duration::from_millis(50)))).await;
+    let server = Server::start(|plan| plan.watch = Some(Duration::from_millis(50))).await;
     write_generation(&server, 0);
     let end = Instant::now() + Duration::from_secs(seconds);
     let (done, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));

@@ -1,0 +1,303 @@
+//! Images, as commands reach them: the flags, the store, and what an image turns out to be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use image::{Client, Event, Image, LayerFile, Location, Platform, Store, UnpackLimits};
+
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::Unfinished;
+use crate::progress::{Progress, Unit};
+
+/// The label of a database index.
+pub(crate) const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
+/// The label of a file-based catalog.
+pub(crate) const CONFIGS_LABEL: &str = "operators.operatorframework.io.index.configs.v1";
+/// The label of a bundle.
+pub(crate) const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.package.v1";
+
+/// Keeps images from one run to the next, below a directory `images`.
+const CACHE_VARIABLE: &str = "OLM_CACHE_DIR";
+
+/// How registries are spoken to. Every command knows these flags, as users expect.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Registries")]
+pub(crate) struct TlsFlags {
+    /// Use plain HTTP for registries
+    #[arg(long, global = true)]
+    use_http: bool,
+    /// Do not check the certificates of registries
+    #[arg(long, global = true)]
+    skip_tls_verify: bool,
+    /// Use plain HTTP for registries
+    #[arg(long, global = true, hide = true)]
+    skip_tls: bool,
+}
+
+impl TlsFlags {
+    /// Refuses flags that contradict each other; returns what to warn of.
+    pub(crate) fn check(&self) -> Result<Option<&'static str>, Failure> {
+        let clash = |text: &str| Err(Failure::message(format!("invalid flag combination: {text}")));
+        match (self.skip_tls, self.use_http, self.skip_tls_verify) {
+            (true, true, _) => clash("cannot use --use-http with --skip-tls"),
+            (true, _, true) => clash("cannot use --skip-tls-verify with --skip-tls"),
+            (_, true, true) => clash("--use-http and --skip-tls-verify cannot both be true"),
+            (true, _, _) => {
+                Ok(Some("Flag --skip-tls has been deprecated, use --use-http and --skip-tls-verify instead"))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Tells whether certificates are not checked.
+    #[allow(dead_code, reason = "databases use it")]
+    pub(crate) fn skips_verification(&self) -> bool {
+        self.skip_tls_verify
+    }
+}
+
+/// How images are pulled, by the commands that do.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Registries")]
+pub(crate) struct PullFlags {
+    /// File with certificates of authorities to trust for registries, beside the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Platform to take from an image for several: OS/ARCHITECTURE[/VARIANT]
+    #[arg(long, value_name = "PLATFORM", value_parser = platform)]
+    pub(crate) platform: Option<Platform>,
+    /// Directory that pulled images are kept in; $OLM_CACHE_DIR/images if that is set
+    #[arg(long, value_name = "DIR")]
+    pub(crate) image_cache: Option<PathBuf>,
+    /// Use images that were kept before, and no network
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
+fn platform(text: &str) -> Result<Platform, String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    match parts.as_slice() {
+        [os, architecture, variant @ ..] if variant.len() <= 1 && parts.iter().all(|part| !part.is_empty()) => {
+            Ok(Platform {
+                os: (*os).into(),
+                architecture: (*architecture).into(),
+                variant: variant.first().copied().unwrap_or_default().into(),
+                ..Platform::default()
+            })
+        }
+        _ => Err("expected OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT".into()),
+    }
+}
+
+/// Pulls and unpacks images. Nothing is made and nobody is asked before the first of them.
+pub(crate) struct Images {
+    tls: TlsFlags,
+    pull: PullFlags,
+    arrived: Arc<Arrived>,
+    tools: OnceLock<Tools>,
+}
+
+struct Tools {
+    client: Client,
+    /// Where images are unpacked; gone with this value, also when the user interrupts.
+    scratch: Unfinished,
+}
+
+/// An image in the store, and what it is.
+pub(crate) struct Fetched {
+    pub(crate) image: Image,
+    pub(crate) kind: Kind,
+}
+
+/// What an image is, by its labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An index whose database is at this path.
+    Database(String),
+    /// A file-based catalog at this path.
+    Catalog(String),
+    /// A bundle.
+    Bundle,
+    /// Something else, with these labels.
+    Other(BTreeMap<String, String>),
+}
+
+impl Kind {
+    fn of(labels: BTreeMap<String, String>) -> Kind {
+        if let Some(path) = labels.get(DATABASE_LABEL) {
+            Kind::Database(path.clone())
+        } else if let Some(path) = labels.get(CONFIGS_LABEL) {
+            Kind::Catalog(path.clone())
+        } else if labels.contains_key(BUNDLE_LABEL) {
+            Kind::Bundle
+        } else {
+            Kind::Other(labels)
+        }
+    }
+}
+
+impl Images {
+    pub(crate) fn new(tls: &TlsFlags, pull: &PullFlags) -> Images {
+        Images { tls: tls.clone(), pull: pull.clone(), arrived: Arc::default(), tools: OnceLock::new() }
+    }
+
+    fn tools(&self) -> Result<&Tools, String> {
+        if let Some(tools) = self.tools.get() {
+            return Ok(tools);
+        }
+        let scratch = Unfinished::private("opm-images-")
+            .map_err(|error| format!("{}: making a directory for images: {error}", std::env::temp_dir().display()))?;
+        let kept = self.pull.image_cache.clone().or_else(|| {
+            let cache = std::env::var_os(CACHE_VARIABLE).filter(|cache| !cache.is_empty())?;
+            Some(PathBuf::from(cache).join("images").join("oci-layout"))
+        });
+        if self.pull.offline && kept.is_none() {
+            return Err(format!("--offline needs images that were kept: set {CACHE_VARIABLE} or --image-cache"));
+        }
+        let place = kept.unwrap_or_else(|| scratch.path().join("store"));
+        let store = Store::open(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        let mut options = image::Options::new(store);
+        options.use_http = self.tls.use_http || self.tls.skip_tls;
+        options.skip_tls_verify = self.tls.skip_tls_verify;
+        options.ca_files.extend(self.pull.ca_file.clone());
+        options.platform.clone_from(&self.pull.platform);
+        options.offline = self.pull.offline;
+        options.progress = Arc::clone(&self.arrived) as Arc<dyn image::Progress>;
+        let client = Client::new(options).map_err(|error| error.to_string())?;
+        Ok(self.tools.get_or_init(|| Tools { client, scratch }))
+    }
+
+    /// Returns what moves images, for commands that do more than pull.
+    pub(crate) fn client(&self) -> Result<&Client, String> {
+        self.tools().map(|tools| &tools.client)
+    }
+
+    /// Pulls images, several at a time, and returns them in their order.
+    pub(crate) fn fetch(&self, references: &[&str]) -> Vec<Result<Fetched, String>> {
+        let tools = match self.tools() {
+            Ok(tools) => tools,
+            Err(error) => return references.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let locations: Vec<_> = references.iter().map(|reference| Location::parse(reference)).collect();
+        let known: Vec<Location> = locations.iter().filter_map(|location| location.as_ref().ok()).cloned().collect();
+        let arrived = Arc::clone(&self.arrived);
+        let line = Progress::of("pulling", move || arrived.text());
+        let mut pulled = tools.client.pull_many(&known).into_iter();
+        drop(line);
+        self.arrived.blobs().clear();
+        let mut fetched = Vec::new();
+        for (reference, location) in references.iter().zip(&locations) {
+            let image = match location {
+                Err(error) => Err(error.to_string()),
+                Ok(_) => pulled.next().unwrap_or_else(|| unreachable!("one for each location")).map_err(|error| {
+                    let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+                    format!("{error}{help}")
+                }),
+            };
+            let named = |error| format!("failed to pull image {reference:?}: {error}");
+            fetched.push(image.map_err(named).map(|image| Fetched { kind: Kind::of(image.labels()), image }));
+        }
+        fetched
+    }
+
+    /// Pulls one image.
+    pub(crate) fn fetch_one(&self, reference: &str) -> Result<Fetched, String> {
+        self.fetch(&[reference]).pop().unwrap_or_else(|| Err("no image was asked for".into()))
+    }
+
+    /// Unpacks an image into `target`, which must not exist or be an empty directory: all of it, or what lies at `only`.
+    pub(crate) fn unpack(&self, image: &Image, only: Option<&Path>, target: &Path) -> Result<(), String> {
+        let layers: Vec<LayerFile> = image
+            .layers
+            .iter()
+            .map(|(layer, path)| LayerFile { path: path.clone(), media_type: layer.media_type.clone() })
+            .collect();
+        let progress = Progress::start("unpacking", Unit::Bytes);
+        let advance = |bytes| progress.add(bytes);
+        let limits = UnpackLimits::default();
+        match only {
+            None => image::unpack(&layers, target, &limits, &advance),
+            Some(only) => image::unpack_only(&[only], &layers, target, &limits, &advance),
+        }
+        .map(|_| ())
+        .map_err(|error| format!("failed to unpack image {:?}: {error}", image.reference))
+    }
+
+    /// Unpacks an image to a place that exists as long as this value does.
+    pub(crate) fn unpack_aside(&self, image: &Image, only: Option<&Path>) -> Result<PathBuf, String> {
+        let tools = self.tools()?;
+        let target = tempfile::Builder::new().prefix("image-").tempdir_in(tools.scratch.path());
+        let target = target.map_err(|error| format!("{}: {error}", tools.scratch.path().display()))?.keep();
+        self.unpack(image, only, &target)?;
+        Ok(target)
+    }
+
+    /// Removes what was pulled and is not part of `image`, unless it is kept for later runs.
+    pub(crate) fn forget_others(&self, image: &Image) -> Result<(), String> {
+        let tools = self.tools()?;
+        let store = tools.client.options().store.clone();
+        if !store.root().starts_with(tools.scratch.path()) {
+            return Ok(());
+        }
+        let blobs = image.manifest.layers.iter().chain([&image.manifest.config]).map(|blob| blob.digest);
+        let needed: BTreeSet<String> =
+            blobs.chain([image.digest, image.manifest_digest]).map(|digest| digest.hex()).collect();
+        let failed = |error: std::io::Error| format!("{}: {error}", store.root().display());
+        for entry in std::fs::read_dir(store.root().join("blobs/sha256")).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if !needed.contains(&*entry.file_name().to_string_lossy()) {
+                std::fs::remove_file(entry.path()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pulls and unpacks whole images, several at a time, and returns where they are, in their order.
+    #[allow(dead_code, reason = "databases use it")]
+    pub(crate) fn bundles(&self, references: &[&str]) -> Vec<Result<PathBuf, String>> {
+        let unpack = |fetched: Result<Fetched, String>| fetched.and_then(|it| self.unpack_aside(&it.image, None));
+        self.fetch(references).into_iter().map(unpack).collect()
+    }
+}
+
+/// Returns where `path` of an unpacked image is, without leaving it.
+pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, String> {
+    image::contained(root, Path::new(path)).map_err(|error| format!("{path} is not in the image: {error}"))
+}
+
+/// What has come of each blob that is being pulled, and how large it is.
+#[derive(Default)]
+struct Arrived(Mutex<BTreeMap<image::Digest, (u64, u64)>>);
+
+impl Arrived {
+    fn blobs(&self) -> MutexGuard<'_, BTreeMap<image::Digest, (u64, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn text(&self) -> String {
+        let blobs = self.blobs();
+        let whole = blobs.values().filter(|(there, size)| there == size).count();
+        let (there, size) = blobs.values().fold((0, 0), |(there, size), blob| (there + blob.0, size + blob.1));
+        format!("{whole} of {} layers, {:.1} of {:.1} MB", blobs.len(), there as f64 / 1e6, size as f64 / 1e6)
+    }
+}
+
+impl image::Progress for Arrived {
+    fn on(&self, event: &Event<'_>) {
+        let (blob, there) = match event {
+            Event::Started { blob, there, .. } | Event::Advanced { blob, there } => (blob, *there),
+            Event::Finished { blob, .. } => (blob, blob.size),
+            _ => return,
+        };
+        self.blobs().insert(blob.digest, (there, blob.size));
+    }
+}
+
+/// Warns of flags that go away, and refuses those that contradict each other.
+pub(crate) fn check_flags(tls: &TlsFlags, printer: &crate::printer::Printer) -> Outcome {
+    if let Some(warning) = tls.check()? {
+        printer.warning(warning);
+    }
+    Ok(())
+}
