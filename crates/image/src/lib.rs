@@ -7,12 +7,15 @@
 #![allow(dead_code, reason = "pushing and explaining use the rest")]
 
 mod auth;
+mod build;
 mod client;
 mod contained;
 mod digest;
 mod environment;
 mod error;
+mod gzip;
 mod http;
+mod layer;
 mod layout;
 mod location;
 mod manifest;
@@ -26,12 +29,14 @@ mod store;
 mod unpack;
 
 pub use auth::AuthFile;
+pub use build::{Base, ImagePlan, build, build_index, timestamp};
 pub use client::{Client, Options};
 pub use contained::contained;
 pub use digest::{Digest, DigestError, Hasher};
 pub use environment::Environment;
 pub use error::{Error, ErrorKind};
 pub use http::Timeouts;
+pub use layer::{BuiltLayer, Layer, Modes};
 pub use location::Location;
 pub use manifest::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, media_type};
 pub use platform::PlatformError;

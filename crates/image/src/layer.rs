@@ -1,0 +1,281 @@
+//! Writes layers: the same files give the same bytes, whenever, wherever and by whomever.
+//!
+//! Entries come in the order of their paths, belong to root, have the modes they are given and all
+//! the same time. Nothing is taken from the files but their content.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::gzip::GzipWriter;
+use crate::{Descriptor, Digest, Store, media_type};
+
+const BLOCK: usize = 512;
+/// A directory nested deeper is nothing that belongs into an image.
+const MAX_DEPTH: usize = 100;
+
+/// A layer in the making: files by their paths in the image.
+#[derive(Debug, Clone, Default)]
+pub struct Layer {
+    entries: BTreeMap<Vec<u8>, Entry>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    what: What,
+    mode: u32,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    Directory,
+    File(PathBuf, u64),
+    Symlink(Vec<u8>),
+}
+
+/// The modes of a tree's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Modes {
+    /// Of directories.
+    pub directory: u32,
+    /// Of files.
+    pub file: u32,
+}
+
+impl Default for Modes {
+    /// Everybody may read, and root write.
+    fn default() -> Modes {
+        Modes { directory: 0o755, file: 0o644 }
+    }
+}
+
+/// A layer that was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BuiltLayer {
+    /// The layer, as a manifest lists it.
+    pub descriptor: Descriptor,
+    /// The digest of the layer before it was compressed, as a config lists it.
+    pub diff_id: Digest,
+}
+
+impl Layer {
+    /// Starts with nothing.
+    pub fn new() -> Layer {
+        Layer::default()
+    }
+
+    /// Adds a directory, and those it lies in.
+    pub fn directory(&mut self, path: &str, mode: u32) {
+        self.put(names(path), What::Directory, mode);
+    }
+
+    /// Adds the file at `source`.
+    ///
+    /// # Errors
+    /// Fails when it cannot be looked at, or is no file.
+    pub fn file(&mut self, path: &str, source: &Path, mode: u32) -> io::Result<()> {
+        let metadata = fs::metadata(source).map_err(|error| in_path(source, &error))?;
+        if !metadata.is_file() {
+            return Err(in_path(source, &io::Error::other("not a regular file")));
+        }
+        self.put(names(path), What::File(source.into(), metadata.len()), mode);
+        Ok(())
+    }
+
+    /// Adds a symbolic link.
+    pub fn symlink(&mut self, path: &str, target: &str) {
+        self.put(names(path), What::Symlink(target.into()), 0o777);
+    }
+
+    /// Adds everything below `directory` at `path`.
+    ///
+    /// A link to a file becomes that file. A link to a directory is kept if it is relative and stays
+    /// inside, so that it leads to the same in the image.
+    ///
+    /// # Errors
+    /// Fails when something cannot be looked at, is neither file nor directory nor link, or is a
+    /// link that would lead elsewhere in the image.
+    pub fn tree(&mut self, path: &str, directory: &Path, modes: Modes) -> io::Result<()> {
+        let path = names(path);
+        self.put(path.clone(), What::Directory, modes.directory);
+        let root = directory.canonicalize().map_err(|error| in_path(directory, &error))?;
+        self.add_tree(&path, &root, &root, modes, 0)
+    }
+
+    fn add_tree(&mut self, at: &[u8], root: &Path, directory: &Path, modes: Modes, depth: usize) -> io::Result<()> {
+        if depth > MAX_DEPTH {
+            return Err(in_path(directory, &io::Error::other("nested too deeply")));
+        }
+        for entry in fs::read_dir(directory).map_err(|error| in_path(directory, &error))? {
+            let entry = entry.map_err(|error| in_path(directory, &error))?;
+            let source = entry.path();
+            let mut path = at.to_vec();
+            path.push(b'/');
+            path.extend_from_slice(entry.file_name().as_bytes());
+            let kind = entry.file_type().map_err(|error| in_path(&source, &error))?;
+            if kind.is_dir() {
+                self.put(path.clone(), What::Directory, modes.directory);
+                self.add_tree(&path, root, &source, modes, depth + 1)?;
+                continue;
+            }
+            if kind.is_symlink() && !source.is_file() {
+                let target = fs::read_link(&source).map_err(|error| in_path(&source, &error))?;
+                let inside = source.canonicalize().is_ok_and(|real| real.starts_with(root));
+                if target.is_absolute() || !inside {
+                    return Err(in_path(&source, &io::Error::other("the link leads out of the directory, or nowhere")));
+                }
+                self.put(path, What::Symlink(target.as_os_str().as_bytes().into()), 0o777);
+                continue;
+            }
+            let metadata = fs::metadata(&source).map_err(|error| in_path(&source, &error))?;
+            if !metadata.is_file() {
+                return Err(in_path(&source, &io::Error::other("neither a file nor a directory")));
+            }
+            self.put(path, What::File(source, metadata.len()), modes.file);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, path: Vec<u8>, what: What, mode: u32) {
+        let parents = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end]);
+        for parent in parents {
+            let directory = || Entry { what: What::Directory, mode: Modes::default().directory };
+            self.entries.entry(parent.to_vec()).or_insert_with(directory);
+        }
+        if !path.is_empty() {
+            self.entries.insert(path, Entry { what, mode });
+        }
+    }
+
+    /// Writes the layer into a store, compressed with gzip, all of it as of `time` in seconds since 1970.
+    ///
+    /// `progress` is told how many bytes of files were read since it was last called.
+    ///
+    /// # Errors
+    /// Fails when a file cannot be read, or changes while it is, or the layer cannot be written.
+    pub fn write(&self, store: &Store, time: u64, progress: &dyn Fn(u64)) -> io::Result<BuiltLayer> {
+        let mut out = GzipWriter::new(store.writer()?)?;
+        let mut buffer = vec![0; 128 << 10];
+        for (path, entry) in &self.entries {
+            let mut name = path.clone();
+            let (flag, link, size) = match &entry.what {
+                What::Directory => {
+                    name.push(b'/');
+                    (b'5', &[][..], 0)
+                }
+                What::File(_, size) => (b'0', &[][..], *size),
+                What::Symlink(target) => (b'2', &target[..], 0),
+            };
+            out.write_all(&header(&name, flag, entry.mode, size, link, time)?)?;
+            if let What::File(source, size) = &entry.what {
+                copy(source, *size, &mut out, &mut buffer, progress)?;
+            }
+        }
+        out.write_all(&[0; 2 * BLOCK])?;
+        let (blob, diff_id, _) = out.finish()?;
+        let size = blob.size();
+        let digest = blob.finish(None)?;
+        Ok(BuiltLayer { descriptor: Descriptor::new(media_type::OCI_LAYER_GZIP, digest, size), diff_id })
+    }
+}
+
+fn copy(source: &Path, size: u64, out: &mut impl Write, buffer: &mut [u8], progress: &dyn Fn(u64)) -> io::Result<()> {
+    let failed = |error: io::Error| in_path(source, &error);
+    let changed = || in_path(source, &io::Error::other("the file changed while it was read"));
+    let mut file = File::open(source).map_err(failed)?;
+    let mut rest = size;
+    loop {
+        let length = match file.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            length => length.map_err(failed)?,
+        };
+        rest = rest.checked_sub(length as u64).ok_or_else(changed)?;
+        if length == 0 {
+            break;
+        }
+        out.write_all(&buffer[..length])?;
+        progress(length as u64);
+    }
+    if rest > 0 {
+        return Err(changed());
+    }
+    out.write_all(&[0; BLOCK][..(BLOCK - (size % BLOCK as u64) as usize) % BLOCK])
+}
+
+/// Returns the headers of an entry: one block, with an extended header before it if that is too small.
+fn header(name: &[u8], flag: u8, mode: u32, size: u64, link: &[u8], time: u64) -> io::Result<Vec<u8>> {
+    let mut records = Vec::new();
+    for (key, value, room) in [("path", name, 100), ("linkpath", link, 100)] {
+        if value.len() > room || !value.is_ascii() {
+            let text = std::str::from_utf8(value).map_err(|_| {
+                io::Error::other(format!("{:?}: the name is not UTF-8", String::from_utf8_lossy(value)))
+            })?;
+            records.push(record(key, text));
+        }
+    }
+    if octal(size, 12).is_none() {
+        records.push(record("size", &size.to_string()));
+    }
+    if octal(time, 12).is_none() {
+        records.push(record("mtime", &time.to_string()));
+    }
+    let mut out = Vec::new();
+    if !records.is_empty() {
+        let records = records.concat();
+        out.extend_from_slice(&block(b"PaxHeaders.0/x", b'x', 0o644, records.len() as u64, b"", 0));
+        out.extend_from_slice(records.as_bytes());
+        out.resize(out.len().next_multiple_of(BLOCK), 0);
+    }
+    out.extend_from_slice(&block(name, flag, mode, size, link, time));
+    Ok(out)
+}
+
+/// Returns one block of header; what does not fit is cut off, and stands in the extended header.
+fn block(name: &[u8], flag: u8, mode: u32, size: u64, link: &[u8], time: u64) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    let mut field = |range: std::ops::Range<usize>, value: &[u8]| {
+        let length = value.len().min(range.len());
+        block[range][..length].copy_from_slice(&value[..length]);
+    };
+    field(0..100, name);
+    field(100..108, format!("{mode:07o}").as_bytes());
+    field(108..116, b"0000000");
+    field(116..124, b"0000000");
+    field(124..136, octal(size, 12).unwrap_or_else(|| "0".repeat(11)).as_bytes());
+    field(136..148, octal(time, 12).unwrap_or_else(|| "0".repeat(11)).as_bytes());
+    field(148..156, b"        ");
+    field(156..157, &[flag]);
+    field(157..257, link);
+    field(257..265, b"ustar\x0000");
+    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    block
+}
+
+/// Writes a number into a field of `room` bytes, if it fits with a zero byte behind it.
+fn octal(number: u64, room: usize) -> Option<String> {
+    let digits = format!("{number:0width$o}", width = room - 1);
+    (digits.len() < room).then_some(digits)
+}
+
+/// Returns a record of an extended header, which begins with its own length.
+fn record(key: &str, value: &str) -> String {
+    let rest = key.len() + value.len() + 3;
+    let mut length = rest + 1;
+    while rest + length.to_string().len() != length {
+        length += 1;
+    }
+    format!("{length} {key}={value}\n")
+}
+
+/// Returns a path of an image as entries have it: without dots, and slashes at its ends.
+fn names(path: &str) -> Vec<u8> {
+    let names = path.split('/').filter(|name| !matches!(*name, "" | "." | ".."));
+    names.collect::<Vec<&str>>().join("/").into_bytes()
+}
+
+fn in_path(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
