@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
@@ -10,10 +10,11 @@ use tokio::sync::Semaphore;
 use crate::auth::Auth;
 use crate::http::{Http, Timeouts};
 use crate::manifest::Platform;
+use crate::policy::Policy;
 use crate::progress::{Progress, Silent};
 use crate::pull::Limits;
 use crate::registry::{Registry, Retries, Settings, Source};
-use crate::{Environment, Error, Reference, Store};
+use crate::{Environment, Error, ErrorKind, Location, Reference, ReferenceError, RegistriesConf, Store};
 
 /// How images are moved.
 #[derive(Clone)]
@@ -28,6 +29,8 @@ pub struct Options {
     pub ca_files: Vec<PathBuf>,
     /// Which image of an index is taken; none is this machine's or linux/amd64.
     pub platform: Option<Platform>,
+    /// Signatures that `policy.json` wants are not asked for, nor is anything else it says.
+    pub insecure_policy: bool,
     /// The network is not used.
     pub offline: bool,
     /// How many blobs are fetched at a time.
@@ -53,6 +56,7 @@ impl Options {
             skip_tls_verify: false,
             ca_files: Vec::new(),
             platform: None,
+            insecure_policy: false,
             offline: false,
             parallel: 8,
             limits: Limits::default(),
@@ -78,6 +82,8 @@ pub struct Client {
 pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
+    conf: OnceLock<Result<RegistriesConf, Error>>,
+    policy: OnceLock<Result<Option<Policy>, Error>>,
     /// How many blobs may be on their way.
     pub(crate) blobs: Semaphore,
     /// How many images may be.
@@ -116,7 +122,14 @@ impl Client {
         };
         let registry = Registry::new(http, Auth::new(options.environment.clone()), settings);
         let parallel = options.parallel.clamp(1, 64);
-        let inner = Inner { options, registry, blobs: Semaphore::new(parallel), images: Semaphore::new(parallel) };
+        let inner = Inner {
+            options,
+            registry,
+            conf: OnceLock::new(),
+            policy: OnceLock::new(),
+            blobs: Semaphore::new(parallel),
+            images: Semaphore::new(parallel),
+        };
         let handle = runtime.handle().clone();
         Ok(Client { inner: Arc::new(inner), handle, _engine: Arc::new(Engine(Some(runtime))) })
     }
@@ -147,12 +160,70 @@ impl Client {
 }
 
 impl Inner {
-    /// Tries the places that have an image, in order, until one works.
+    /// Checks that the policy allows an image.
+    pub(crate) fn allow(&self, location: &Location) -> Result<(), Error> {
+        if self.options.insecure_policy {
+            return Ok(());
+        }
+        let policy = self.policy.get_or_init(|| Policy::load(&self.options.environment));
+        policy.as_ref().map_err(Clone::clone)?.as_ref().map_or(Ok(()), |policy| policy.check(location))
+    }
+
+    /// Returns what `registries.conf` says.
+    pub(crate) fn conf(&self) -> Result<&RegistriesConf, Error> {
+        let conf = self.conf.get_or_init(|| RegistriesConf::load(&self.options.environment));
+        conf.as_ref().map_err(Clone::clone)
+    }
+
+    /// Tries the places that have an image, mirrors first, until one works.
     pub(crate) async fn at_each_source<T, F, W>(&self, reference: &Reference, work: F) -> Result<T, Error>
     where
         F: Fn(Source) -> W,
         W: Future<Output = Result<T, Error>>,
     {
-        work(Source::new(reference.clone())).await
+        let mut failed = Vec::new();
+        let mut last = None;
+        for candidate in self.conf()?.candidates(reference)? {
+            let place = candidate.source.reference.to_string();
+            match work(candidate.source).await {
+                Ok(output) => return Ok(output),
+                Err(error) if candidate.mirror => failed.push(format!("[{place}: {error}]")),
+                Err(error) => last = Some(error),
+            }
+        }
+        let last = last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "there is no place to look for it"));
+        Err(if failed.is_empty() {
+            last
+        } else {
+            last.context(format!("(Mirrors also failed: {})", failed.join(", ")))
+        })
+    }
+}
+
+impl Client {
+    /// Finds the image that a text names; a name without a registry means what `registries.conf`
+    /// makes of it.
+    ///
+    /// # Errors
+    /// Fails when the text names nothing.
+    pub fn locate(&self, text: &str) -> Result<Location, Error> {
+        let refused = match Location::parse(text) {
+            Err(error @ ReferenceError::NotCanonical) => error,
+            other => return Ok(other?),
+        };
+        let names = self.inner.conf()?.full_names(text);
+        let mut places = names.iter().filter_map(|name| Reference::parse(name).ok()).peekable();
+        let mut first = None;
+        while let Some(place) = places.next() {
+            // Only one that is there can be meant, unless there is no other.
+            if first.is_none() && places.peek().is_none() || self.head(&place).is_ok() {
+                return Ok(Location::Registry(place));
+            }
+            first.get_or_insert(place);
+        }
+        first.map(Location::Registry).ok_or_else(|| {
+            Error::from(refused)
+                .hint(format!("write {text:?} with its registry, or give it an alias in registries.conf"))
+        })
     }
 }

@@ -8,6 +8,7 @@
 
 mod auth;
 mod build;
+mod cache;
 mod client;
 mod contained;
 mod digest;
@@ -21,9 +22,11 @@ mod location;
 mod manifest;
 mod partial;
 mod platform;
+mod policy;
 mod progress;
 mod pull;
 mod reference;
+mod registries_conf;
 mod registry;
 mod store;
 mod unpack;
@@ -43,6 +46,7 @@ pub use platform::PlatformError;
 pub use progress::{Event, Progress, Silent};
 pub use pull::{Image, Limits};
 pub use reference::{Reference, ReferenceError};
+pub use registries_conf::RegistriesConf;
 pub use registry::Retries;
 pub use store::{BlobWriter, Store};
 pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};

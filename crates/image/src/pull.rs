@@ -72,6 +72,7 @@ impl Client {
     /// Fails as [`Client::pull`] does.
     pub async fn pull_async(&self, location: &Location) -> Result<Image, Error> {
         let inner = self.inner();
+        inner.allow(location)?;
         match location {
             Location::Registry(reference) => inner.pull_reference(reference).await,
             other => inner.open_file(other).await,

@@ -1,0 +1,26 @@
+//! Where images are kept between runs.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::{Environment, Store};
+
+impl Store {
+    /// Opens the store in a directory for images, as `$OLM_CACHE_DIR/images` is: the layout in
+    /// `oci-layout`, beside a `blob-info-cache`, where other tools note what they know of blobs.
+    ///
+    /// # Errors
+    /// Fails when the directory cannot be made or written to.
+    pub fn in_cache(images: &Path) -> io::Result<Store> {
+        fs::create_dir_all(images.join("blob-info-cache"))?;
+        Store::open(&images.join("oci-layout"))
+    }
+}
+
+impl Environment {
+    /// Returns the directory for images that the environment asks for: `$OLM_CACHE_DIR/images`.
+    pub fn image_cache(&self) -> Option<PathBuf> {
+        self.dir("OLM_CACHE_DIR").map(|dir| dir.join("images"))
+    }
+}

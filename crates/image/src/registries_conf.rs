@@ -1,0 +1,510 @@
+//! `registries.conf`: mirrors, other places, registries that are blocked or do without TLS, and
+//! short names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::registry::Source;
+use crate::{Environment, Error, ErrorKind, Reference};
+
+/// The largest file that is read.
+const FILE_LIMIT: u64 = 4 << 20;
+
+/// What the files say, put together.
+#[derive(Debug, Clone, Default)]
+pub struct RegistriesConf {
+    registries: Vec<Rule>,
+    search: Vec<String>,
+    aliases: BTreeMap<String, String>,
+    files: Vec<PathBuf>,
+}
+
+/// What holds for all references that begin with a prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    prefix: String,
+    location: String,
+    insecure: bool,
+    blocked: bool,
+    digest_only: bool,
+    mirrors: Vec<Mirror>,
+    file: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mirror {
+    location: String,
+    insecure: bool,
+    pull: Pull,
+}
+
+/// For what a mirror is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+enum Pull {
+    #[default]
+    #[serde(rename = "all")]
+    All,
+    #[serde(rename = "digest-only")]
+    DigestOnly,
+    #[serde(rename = "tag-only")]
+    TagOnly,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Content {
+    #[serde(default)]
+    unqualified_search_registries: Option<Vec<String>>,
+    #[serde(default)]
+    registry: Vec<RawRule>,
+    #[serde(default)]
+    aliases: BTreeMap<String, String>,
+    /// The first form of the file.
+    #[serde(default)]
+    registries: Option<First>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct RawRule {
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    blocked: bool,
+    #[serde(default)]
+    mirror_by_digest_only: bool,
+    #[serde(default)]
+    mirror: Vec<RawMirror>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct RawMirror {
+    #[serde(default)]
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    pull_from_mirror: Option<Pull>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct First {
+    #[serde(default)]
+    search: List,
+    #[serde(default)]
+    insecure: List,
+    #[serde(default)]
+    block: List,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct List {
+    #[serde(default)]
+    registries: Vec<String>,
+}
+
+/// Where an image is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) source: Source,
+    pub(crate) mirror: bool,
+}
+
+impl RegistriesConf {
+    /// Reads the files: the user's or else the system's, and then the drop-ins of both; or only the
+    /// one that CONTAINERS_REGISTRIES_CONF names.
+    ///
+    /// # Errors
+    /// Fails when one of them cannot be read or understood.
+    pub(crate) fn load(environment: &Environment) -> Result<RegistriesConf, Error> {
+        let mut conf = RegistriesConf::default();
+        if let Some(path) = environment.dir("CONTAINERS_REGISTRIES_CONF").or(environment.dir("REGISTRIES_CONFIG_PATH"))
+        {
+            conf.add_file(&path)?;
+            return Ok(conf);
+        }
+        let system = environment.etc().join("containers");
+        let user = environment.config_home().map(|config| config.join("containers"));
+        let main = user.iter().chain([&system]).map(|dir| dir.join("registries.conf")).find(|path| path.exists());
+        if let Some(path) = main {
+            conf.add_file(&path)?;
+        }
+        for dir in [&system].into_iter().chain(&user).map(|dir| dir.join("registries.conf.d")) {
+            let Ok(entries) = fs::read_dir(dir) else { continue };
+            let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+            paths.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
+            paths.sort();
+            for path in paths {
+                conf.add_file(&path)?;
+            }
+        }
+        Ok(conf)
+    }
+
+    fn add_file(&mut self, path: &Path) -> Result<(), Error> {
+        let read = || {
+            let text = fs::read(path)?;
+            if text.len() as u64 > FILE_LIMIT {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, format!("larger than {FILE_LIMIT} bytes")));
+            }
+            String::from_utf8(text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        };
+        let text = read().map_err(|error| Error::file(path.display(), &error))?;
+        self.add(path, &text).map_err(|text| Error::new(ErrorKind::File, format!("{}: {text}", path.display())))
+    }
+
+    /// Adds what a file says; it counts more than what was there before.
+    ///
+    /// # Errors
+    /// Fails when the text is not understood.
+    pub fn add(&mut self, path: &Path, text: &str) -> Result<(), String> {
+        let content: Content = toml::from_str(text).map_err(|error| error.to_string().trim_end().replace('\n', " "))?;
+        for raw in content.registry {
+            let rule = raw.check(path)?;
+            self.replace(rule);
+        }
+        if let Some(first) = content.registries {
+            for (list, insecure, blocked) in [(first.insecure, true, false), (first.block, false, true)] {
+                for location in list.registries {
+                    let location = location.trim_end_matches('/').to_owned();
+                    let known = self.registries.iter_mut().find(|rule| rule.prefix == location);
+                    match known {
+                        Some(rule) => {
+                            rule.insecure |= insecure;
+                            rule.blocked |= blocked;
+                        }
+                        None => self.replace(Rule {
+                            prefix: location.clone(),
+                            location,
+                            insecure,
+                            blocked,
+                            digest_only: false,
+                            mirrors: Vec::new(),
+                            file: path.to_owned(),
+                        }),
+                    }
+                }
+            }
+            if !first.search.registries.is_empty() {
+                self.search = first.search.registries;
+            }
+        }
+        if let Some(search) = content.unqualified_search_registries {
+            self.search = search;
+        }
+        for (name, target) in content.aliases {
+            // An empty one takes back an earlier one.
+            if target.is_empty() {
+                self.aliases.remove(&name);
+            } else {
+                self.aliases.insert(name, target);
+            }
+        }
+        self.files.push(path.to_owned());
+        Ok(())
+    }
+
+    fn replace(&mut self, rule: Rule) {
+        self.registries.retain(|known| known.prefix != rule.prefix);
+        self.registries.push(rule);
+    }
+
+    /// Returns the files that were read.
+    pub(crate) fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Finds the rule with the longest prefix, and how much of the reference that covers.
+    fn rule_for(&self, text: &str) -> Option<(&Rule, usize)> {
+        let fitting = self.registries.iter().filter_map(|rule| Some((rule, covers(&rule.prefix, text)?)));
+        fitting.max_by_key(|(rule, _)| rule.prefix.len())
+    }
+
+    /// Returns the file with the rule that holds for a reference.
+    pub(crate) fn file_for(&self, reference: &Reference) -> Option<&Path> {
+        self.rule_for(&plain(reference)).map(|(rule, _)| rule.file.as_path())
+    }
+
+    /// Returns where an image is looked for, in order.
+    ///
+    /// # Errors
+    /// Fails when its registry is blocked, or when a rule leads nowhere.
+    pub(crate) fn candidates(&self, reference: &Reference) -> Result<Vec<Candidate>, Error> {
+        let text = plain(reference);
+        let Some((rule, covered)) = self.rule_for(&text) else {
+            return Ok(vec![Candidate { source: Source::new(reference.clone()), mirror: false }]);
+        };
+        if rule.blocked {
+            let text = format!("registry {} is blocked in {}", rule.prefix, rule.file.display());
+            return Err(Error::new(ErrorKind::Forbidden, text));
+        }
+        let rest = &text[covered..];
+        let moved = |location: &str, insecure: bool| -> Result<Source, Error> {
+            if location.is_empty() {
+                return Ok(Source { reference: reference.clone(), insecure });
+            }
+            let wrong = |error| {
+                let text = format!("{}: {location}{rest} for {reference}: {error}", rule.file.display());
+                Error::new(ErrorKind::File, text)
+            };
+            let reference = Reference::parse_name(&format!("{location}{rest}")).map_err(wrong)?;
+            Ok(Source { reference, insecure })
+        };
+        let by_digest = reference.digest().is_some();
+        let mut candidates = Vec::new();
+        for mirror in &rule.mirrors {
+            let pull = if rule.digest_only { Pull::DigestOnly } else { mirror.pull };
+            let used = match pull {
+                Pull::All => true,
+                Pull::DigestOnly => by_digest,
+                Pull::TagOnly => !by_digest,
+            };
+            if used {
+                candidates.push(Candidate { source: moved(&mirror.location, mirror.insecure)?, mirror: true });
+            }
+        }
+        candidates.push(Candidate { source: moved(&rule.location, rule.insecure)?, mirror: false });
+        Ok(candidates)
+    }
+
+    /// Returns what a name without a registry can mean, in order.
+    pub(crate) fn full_names(&self, short: &str) -> Vec<String> {
+        let end = short.find('@').unwrap_or(short.len());
+        let end = short[..end].rfind(':').unwrap_or(end);
+        let (name, version) = short.split_at(end);
+        if let Some(target) = self.aliases.get(name) {
+            return vec![format!("{target}{version}")];
+        }
+        self.search
+            .iter()
+            .map(|registry| {
+                // Docker's hub has its own folder for names without one.
+                let library = if registry == "docker.io" && !short.contains('/') { "library/" } else { "" };
+                format!("{registry}/{library}{short}")
+            })
+            .collect()
+    }
+}
+
+/// Writes a reference in the form that prefixes are compared with.
+fn plain(reference: &Reference) -> String {
+    let name = reference.name();
+    match (reference.digest(), reference.tag()) {
+        (Some(digest), _) => format!("{name}@{digest}"),
+        (None, Some(tag)) => format!("{name}:{tag}"),
+        (None, None) => name,
+    }
+}
+
+/// Returns how much of a reference a prefix covers, if it fits.
+fn covers(prefix: &str, text: &str) -> Option<usize> {
+    let end = match prefix.strip_prefix('*') {
+        // `*.example.com` stands for any host below.
+        Some(suffix) => {
+            let at = text.find(suffix).filter(|at| *at > 0)?;
+            if text[..at].contains('/') {
+                return None;
+            }
+            at + suffix.len()
+        }
+        None => text.strip_prefix(prefix).map(|_| prefix.len())?,
+    };
+    // Behind a host a colon begins a port, which makes it another.
+    let fits = match text.as_bytes().get(end) {
+        None | Some(b'/' | b'@') => true,
+        Some(b':') => text[..end].contains('/'),
+        Some(_) => false,
+    };
+    fits.then_some(end)
+}
+
+impl RawRule {
+    fn check(self, file: &Path) -> Result<Rule, String> {
+        let tidy = |text: &str| -> Result<String, String> {
+            if text.contains("://") {
+                return Err(format!("invalid location {text:?}: expected host[/path] without a scheme"));
+            }
+            Ok(text.trim_end_matches('/').to_owned())
+        };
+        let (prefix, location) = (tidy(&self.prefix)?, tidy(&self.location)?);
+        if prefix.is_empty() && location.is_empty() {
+            return Err("a registry needs a prefix or a location".into());
+        }
+        let wild = prefix.starts_with('*');
+        if wild && !prefix.starts_with("*.") {
+            return Err(format!("invalid prefix {prefix:?}: expected *. in front of a domain"));
+        }
+        let prefix = if prefix.is_empty() { location.clone() } else { prefix };
+        // A place for all hosts below a domain is none unless it is written.
+        let location = if location.is_empty() && !wild { prefix.clone() } else { location };
+        let mut mirrors = Vec::new();
+        for raw in self.mirror {
+            let location = tidy(&raw.location)?;
+            if location.is_empty() {
+                return Err(format!("a mirror of {prefix} has no location"));
+            }
+            mirrors.push(Mirror { location, insecure: raw.insecure, pull: raw.pull_from_mirror.unwrap_or_default() });
+        }
+        Ok(Rule {
+            prefix,
+            location,
+            insecure: self.insecure,
+            blocked: self.blocked,
+            digest_only: self.mirror_by_digest_only,
+            mirrors,
+            file: file.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+    fn conf(text: &str) -> RegistriesConf {
+        let mut conf = RegistriesConf::default();
+        conf.add(Path::new("registries.conf"), text).unwrap();
+        conf
+    }
+
+    fn places(conf: &RegistriesConf, reference: &str) -> Vec<String> {
+        let candidates = conf.candidates(&Reference::parse(reference).unwrap()).unwrap();
+        candidates
+            .into_iter()
+            .map(|it| format!("{}{}", it.source.reference, if it.source.insecure { " insecure" } else { "" }))
+            .collect()
+    }
+
+    #[test]
+    fn the_longest_prefix_counts_and_is_replaced() {
+        let conf = conf(
+            r#"
+            [[registry]]
+            prefix = "a.test"
+            location = "b.test/all"
+            [[registry]]
+            prefix = "a.test/deep/er"
+            location = "c.test"
+            insecure = true
+            "#,
+        );
+        assert_eq!(places(&conf, "a.test/x:v1"), ["b.test/all/x:v1"]);
+        assert_eq!(places(&conf, "a.test/deep/er/x:v1"), ["c.test/x:v1 insecure"]);
+        assert_eq!(places(&conf, "a.test/deep/ers/x:v1"), ["b.test/all/deep/ers/x:v1"]);
+        assert_eq!(places(&conf, "a.test:5000/x:v1"), ["a.test:5000/x:v1"]);
+        assert_eq!(places(&conf, "other.test/x:v1"), ["other.test/x:v1"]);
+    }
+
+    #[test]
+    fn mirrors_come_first_if_they_are_meant() {
+        let conf = conf(
+            r#"
+            [[registry]]
+            location = "a.test"
+            [[registry.mirror]]
+            location = "m1.test/a"
+            insecure = true
+            [[registry.mirror]]
+            location = "m2.test"
+            pull-from-mirror = "digest-only"
+            [[registry.mirror]]
+            location = "m3.test"
+            pull-from-mirror = "tag-only"
+            [[registry]]
+            location = "d.test"
+            mirror-by-digest-only = true
+            [[registry.mirror]]
+            location = "m4.test"
+            "#,
+        );
+        assert_eq!(places(&conf, "a.test/x:v1"), ["m1.test/a/x:v1 insecure", "m3.test/x:v1", "a.test/x:v1"]);
+        let digest = format!("a.test/x@sha256:{HEX}");
+        assert_eq!(
+            places(&conf, &digest),
+            [format!("m1.test/a/x@sha256:{HEX} insecure"), format!("m2.test/x@sha256:{HEX}"), digest.clone()]
+        );
+        assert_eq!(places(&conf, "d.test/x:v1"), ["d.test/x:v1"]);
+        assert_eq!(places(&conf, &format!("d.test/x@sha256:{HEX}")).len(), 2);
+    }
+
+    #[test]
+    fn a_star_stands_for_hosts_below() {
+        let conf = conf(
+            r#"
+            [[registry]]
+            prefix = "*.example.com"
+            insecure = true
+            [[registry.mirror]]
+            location = "mirror.test/all"
+            "#,
+        );
+        assert_eq!(places(&conf, "a.b.example.com/x:v1"), ["mirror.test/all/x:v1", "a.b.example.com/x:v1 insecure"]);
+        assert_eq!(places(&conf, "example.com/x:v1"), ["example.com/x:v1"]);
+        assert_eq!(places(&conf, "other.test/a.example.com:v1"), ["other.test/a.example.com:v1"]);
+    }
+
+    #[test]
+    fn a_blocked_registry_is_not_asked() {
+        for text in [
+            "[[registry]]\nlocation = \"bad.test\"\nblocked = true\n",
+            "[registries.block]\nregistries = ['bad.test']\n",
+        ] {
+            let error = conf(text).candidates(&Reference::parse("bad.test/x:v1").unwrap()).unwrap_err();
+            assert_eq!(error.to_string(), "registry bad.test is blocked in registries.conf");
+        }
+    }
+
+    #[test]
+    fn the_first_form_is_read() {
+        let conf =
+            conf("[registries.search]\nregistries = ['s.test']\n[registries.insecure]\nregistries = ['i.test']\n");
+        assert_eq!(places(&conf, "i.test/x:v1"), ["i.test/x:v1 insecure"]);
+        assert_eq!(conf.full_names("etcd:v1"), ["s.test/etcd:v1"]);
+    }
+
+    #[test]
+    fn short_names_are_made_long() {
+        let conf =
+            conf("unqualified-search-registries = ['docker.io', 'q.test']\n[aliases]\n'etcd' = 'quay.test/x/etcd'\n");
+        assert_eq!(conf.full_names("etcd:v1"), ["quay.test/x/etcd:v1"]);
+        assert_eq!(conf.full_names(&format!("etcd@sha256:{HEX}")), [format!("quay.test/x/etcd@sha256:{HEX}")]);
+        assert_eq!(conf.full_names("foo:v1"), ["docker.io/library/foo:v1", "q.test/foo:v1"]);
+        assert!(RegistriesConf::default().full_names("foo:v1").is_empty());
+    }
+
+    #[test]
+    fn later_files_count_more() {
+        let mut conf =
+            conf("unqualified-search-registries = ['a.test']\n[[registry]]\nlocation = 'a.test'\nblocked = true\n");
+        conf.add(Path::new("x.conf"), "unqualified-search-registries = []\n[[registry]]\nlocation = 'a.test'\n")
+            .unwrap();
+        assert_eq!(places(&conf, "a.test/x:v1"), ["a.test/x:v1"]);
+        assert!(conf.full_names("x").is_empty());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for text in [
+            "[[registry]]\n",
+            "[[registry]]\nlocation = 'https://a.test'\n",
+            "[[registry]]\nprefix = '*'\n",
+            "[[registry]]\nlocation = 'a.test'\n[[registry.mirror]]\n",
+            "[[registry]]\nlocation = 'a.test'\n[[registry.mirror]]\nlocation = 'b'\npull-from-mirror = 'no'\n",
+            "registry = 3\n",
+            "[",
+        ] {
+            assert!(RegistriesConf::default().add(Path::new("x"), text).is_err(), "{text}");
+        }
+    }
+}
