@@ -10,11 +10,15 @@ use crate::csv::{Csv, Description, OBJECT_META};
 
 /// An API, and the name of its resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ApiKey {
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) kind: String,
-    pub(crate) plural: String,
+pub struct ApiKey {
+    /// Its group, maybe empty.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// Its kind.
+    pub kind: String,
+    /// The name of its resource in the plural.
+    pub plural: String,
 }
 
 type Fields = &'static [(&'static str, Shape)];
@@ -155,8 +159,7 @@ impl Checks {
 ///
 /// Every CRD that the CSV owns must be among them.
 pub(crate) fn provided(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTreeSet<ApiKey>, String> {
-    let mut provided = defined.clone();
-    provided.extend(csv.owned_api_services()?.iter().map(of_api_service));
+    let provided = defined_and_served(defined, csv)?;
     for description in csv.owned_crds()? {
         let key = of_description(&description)?;
         if !provided.contains(&key) {
@@ -167,6 +170,13 @@ pub(crate) fn provided(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTre
             ));
         }
     }
+    Ok(provided)
+}
+
+/// Returns the APIs that a bundle's CRDs define and the API services it owns.
+pub(crate) fn defined_and_served(defined: &BTreeSet<ApiKey>, csv: &Csv<'_>) -> Result<BTreeSet<ApiKey>, String> {
+    let mut provided = defined.clone();
+    provided.extend(csv.owned_api_services()?.iter().map(of_api_service));
     Ok(provided)
 }
 

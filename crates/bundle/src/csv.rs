@@ -40,6 +40,8 @@ pub(crate) struct Csv<'a> {
 struct Spec<'a> {
     version: Option<Raw<'a>>,
     release: Option<Raw<'a>>,
+    replaces: Option<Raw<'a>>,
+    skips: Option<Raw<'a>>,
     crds: Option<Raw<'a>>,
     api_services: Option<Raw<'a>>,
     related_images: Option<Raw<'a>>,
@@ -68,6 +70,8 @@ impl<'a> Csv<'a> {
                     let field = match key {
                         "version" => &mut spec.version,
                         "release" => &mut spec.release,
+                        "replaces" => &mut spec.replaces,
+                        "skips" => &mut spec.skips,
                         CRDS => &mut spec.crds,
                         API_SERVICES => &mut spec.api_services,
                         "relatedImages" => &mut spec.related_images,
@@ -110,6 +114,17 @@ impl<'a> Csv<'a> {
                 _ => Err("release field must be a string or number"),
             },
         }
+    }
+
+    /// Returns the name of the bundle that this one replaces; empty when there is none.
+    pub(crate) fn replaces(&self) -> Result<String, Mismatch> {
+        Ok(text(checked(self.spec.replaces, Shape::Str, || path!["spec", "replaces"])?))
+    }
+
+    /// Returns the names of the bundles that can be left out on the way to this one.
+    pub(crate) fn skips(&self) -> Result<Vec<String>, Mismatch> {
+        let skips = checked(self.spec.skips, Shape::List(&Shape::Str), || path!["spec", "skips"])?;
+        Ok(items(skips).map(|skip| text(Some(skip))).collect())
     }
 
     pub(crate) fn owned_crds(&self) -> Result<Vec<Description>, String> {

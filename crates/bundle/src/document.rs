@@ -118,7 +118,7 @@ pub(crate) fn into_text(json: Vec<u8>) -> String {
 }
 
 /// Escapes `<`, `>` and `&` in the JSON from `start` on.
-fn escape_html(start: usize, out: &mut Vec<u8>) {
+pub(crate) fn escape_html(start: usize, out: &mut Vec<u8>) {
     let Some(tail) = out.get(start..) else { return };
     let count = memchr::memchr3_iter(b'<', b'>', b'&', tail).count();
     if count == 0 {

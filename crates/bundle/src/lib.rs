@@ -6,13 +6,15 @@
 //! and `document` turns a file into JSON; `manifests` and `metadata` read the
 //! two directories; `csv`, `apis`, `properties` and `images` find what a
 //! catalog wants to know; `template` names images; `render` puts all of it
-//! into one `olm.bundle` blob.
+//! into one `olm.bundle` blob, and `contents` hands it out in parts, as
+//! database indexes keep it.
 
 mod document;
 mod error;
 mod file;
 
 mod apis;
+mod contents;
 mod csv;
 mod images;
 mod manifests;
@@ -24,6 +26,9 @@ mod template;
 #[cfg(test)]
 mod testing;
 
+pub use apis::ApiKey;
+pub use contents::{Contents, of_objects, read, read_manifests};
 pub use error::Error;
+pub use properties::Property;
 pub use render::{Options, Rendered, render};
 pub use template::{ImageTemplate, TemplateError};

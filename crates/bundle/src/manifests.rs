@@ -63,6 +63,26 @@ impl Manifests {
         Ok(Manifests { objects, csv, csv_file, defined })
     }
 
+    /// Takes objects that were read elsewhere, given as JSON or YAML.
+    pub(crate) fn of_texts<'a>(
+        texts: impl IntoIterator<Item = &'a [u8]>,
+        limits: &Limits,
+        warnings: &mut Vec<String>,
+    ) -> Result<Manifests, Error> {
+        let mut reader =
+            Reader { limits, scratch: Vec::new(), objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
+        for (i, text) in texts.into_iter().enumerate() {
+            let shown = format!("object {i}");
+            if let Err(reason) = reader.add(text, &shown, warnings) {
+                warnings.push(format!("{shown} is left out: {reason}"));
+            }
+        }
+        let Reader { objects, csv, crds, .. } = reader;
+        let defined = crds.into_iter().collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
+        let (csv, csv_file) = csv.ok_or(Error::NoCsv { skipped: warnings.clone() })?;
+        Ok(Manifests { objects, csv, csv_file, defined })
+    }
+
     /// Returns the CSV.
     pub(crate) fn csv(&self) -> Raw<'_> {
         Raw::from_checked(&self.objects[self.csv])

@@ -18,6 +18,10 @@ const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.def
 /// What the files in `metadata/` say, each thing taken from the first file that says it.
 pub(crate) struct Metadata {
     pub(crate) package: String,
+    /// The channels, split at commas and nothing else.
+    pub(crate) channels: Vec<String>,
+    /// The default channel; empty when none is named.
+    pub(crate) default_channel: String,
     /// The file that names the package or its channels.
     pub(crate) annotations_file: String,
     pub(crate) dependencies: Listed,
@@ -53,7 +57,7 @@ impl Metadata {
             let mut warn = |reason: String| warnings.push(format!("{shown}: {reason}"));
             if annotations.is_none() {
                 match document.annotations() {
-                    Ok(package) => annotations = package.map(|package| (package, shown.clone())),
+                    Ok(found) => annotations = found.map(|found| (found, shown.clone())),
                     Err(reason) => warn(reason),
                 }
             }
@@ -66,9 +70,10 @@ impl Metadata {
                 }
             }
         }
-        let (package, annotations_file) =
+        let ([package, channels, default_channel], annotations_file) =
             annotations.ok_or_else(|| Error::NoAnnotations { skipped: warnings[skipped..].to_vec() })?;
-        Ok(Metadata { package, annotations_file, dependencies, properties })
+        let channels = channels.split(',').filter(|channel| !channel.is_empty()).map(str::to_owned).collect();
+        Ok(Metadata { package, channels, default_channel, annotations_file, dependencies, properties })
     }
 }
 
@@ -103,8 +108,8 @@ impl Document {
         Raw::from_checked(&self.json)
     }
 
-    /// Returns the package, if one of the annotations that count is there.
-    fn annotations(&self) -> Result<Option<String>, String> {
+    /// Returns package, channels and default channel, if one of the annotations that count is there.
+    fn annotations(&self) -> Result<Option<[String; 3]>, String> {
         let Some(annotations) = self.root().get("annotations").filter(|value| !value.is_null()) else {
             return Ok(None);
         };
@@ -112,9 +117,9 @@ impl Document {
             return Err(format!("annotations must be an object, found {}", annotations.kind()));
         }
         let text = |key| self.text(annotations.get(key)).ok_or_else(|| format!("annotation {key} must be a string"));
-        let (package, channels, default) = (text(PACKAGE)?, text(CHANNELS)?, text(DEFAULT_CHANNEL)?);
-        let any = !(package.is_empty() && channels.is_empty() && default.is_empty());
-        Ok(any.then_some(package))
+        let found = [text(PACKAGE)?, text(CHANNELS)?, text(DEFAULT_CHANNEL)?];
+        let any = found.iter().any(|text| !text.is_empty());
+        Ok(any.then_some(found))
     }
 
     /// Returns the list of types and values under `field`.

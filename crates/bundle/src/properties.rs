@@ -9,10 +9,11 @@ use crate::apis::ApiKey;
 
 /// A property whose value is JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Property {
-    pub(crate) kind: String,
+pub struct Property {
+    /// Its type.
+    pub kind: String,
     /// The value in the spelling of its file; empty when there is none.
-    pub(crate) value: String,
+    pub value: String,
 }
 
 impl Property {
@@ -62,7 +63,7 @@ impl Package {
         Package { name, version, release }
     }
 
-    fn property(&self) -> Property {
+    pub(crate) fn property(&self) -> Property {
         let fields = [("packageName", &*self.name), ("version", &*self.version), ("release", &*self.release)];
         let length = if self.release.is_empty() { 2 } else { 3 };
         Property::made(property::PACKAGE, &fields[..length])
@@ -169,6 +170,16 @@ impl Gvk {
     fn property(&self, kind: &str) -> Property {
         Property::made(kind, &[("group", &self.group), ("kind", &self.kind), ("version", &self.version)])
     }
+}
+
+/// Tells what keeps the value of a property from fitting its type.
+pub(crate) fn misfit(file: &str, index: usize, property: &Property) -> Option<Unfit> {
+    typed(file, index, property).err()
+}
+
+/// Makes the property that says that an API is provided.
+pub(crate) fn of_api(key: &ApiKey) -> Property {
+    Gvk::of(key).property(property::GVK)
 }
 
 /// Returns the value of a property of a known type, once it is known to fit the type.

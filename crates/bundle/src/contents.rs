@@ -1,0 +1,191 @@
+//! A bundle in its parts, as database indexes keep it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use fbc::Limits;
+use fbc::json::{Layout, Raw, write_as_written};
+
+use crate::apis::{self, ApiKey};
+use crate::csv::Csv;
+use crate::document;
+use crate::error::Error;
+use crate::manifests::Manifests;
+use crate::metadata::Metadata;
+use crate::properties::{self, Package, Property};
+
+/// The annotation of a CSV that holds further properties.
+const PROPERTIES: &str = "olm.properties";
+const SKIP_RANGE: &str = "olm.skipRange";
+const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
+
+/// Everything that a bundle says, still apart.
+#[derive(Debug, Clone, Default)]
+pub struct Contents {
+    /// The name of the bundle.
+    pub name: String,
+    /// The version, not looked into; empty when there is none.
+    pub version: String,
+    /// The package; empty for manifests without metadata.
+    pub package: String,
+    /// The channels, as annotated.
+    pub channels: Vec<String>,
+    /// The default channel; empty when none is named.
+    pub default_channel: String,
+    /// The name of the bundle that this one replaces, or nothing.
+    pub replaces: String,
+    /// The names of the bundles that can be left out on the way to this one.
+    pub skips: Vec<String>,
+    /// The versions that can upgrade directly.
+    pub skip_range: String,
+    /// The name of the bundle that this one stands in for, or nothing.
+    pub substitutes_for: String,
+    /// The CSV as canonical JSON.
+    pub csv: String,
+    /// All objects, the CSV among them, as canonical JSON in order of their files.
+    pub objects: Vec<String>,
+    /// The APIs that the bundle provides.
+    pub provided: Vec<ApiKey>,
+    /// The APIs that it needs.
+    pub required: Vec<ApiKey>,
+    /// Its properties: given, derived and annotated, each once.
+    pub properties: Vec<Property>,
+    /// What it depends on, as listed in `metadata/`.
+    pub dependencies: Vec<Property>,
+    /// The images it is related to, each once: those listed and those deployed.
+    pub images: Vec<String>,
+    /// What is wrong but does not keep the bundle from being used.
+    pub problems: Vec<String>,
+    /// What was passed over and looks like a mistake.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the bundle in `dir`.
+///
+/// # Errors
+/// Fails if the directory cannot be read or is no bundle, see [`Error`].
+pub fn read(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
+    let mut warnings = Vec::new();
+    let manifests = Manifests::read(&dir.join("manifests"), limits, &mut warnings)?;
+    let metadata = Metadata::read(&dir.join("metadata"), limits, &mut warnings)?;
+    if metadata.package.is_empty() {
+        let bundle = Csv::read(manifests.csv()).map(|csv| csv.name).unwrap_or_default();
+        return Err(Error::NoPackage { bundle, file: metadata.annotations_file });
+    }
+    let mut contents = parts(manifests, Some(&metadata), limits)?;
+    contents.warnings = warnings;
+    contents.package = metadata.package;
+    contents.channels = metadata.channels;
+    contents.default_channel = metadata.default_channel;
+    contents.dependencies = metadata.dependencies.properties;
+    Ok(contents)
+}
+
+/// Reads the objects in `dir` as a bundle without metadata.
+///
+/// A CSV that owns what is not there is told as a problem.
+///
+/// # Errors
+/// Fails if the directory cannot be read or holds no CSV, see [`Error`].
+pub fn read_manifests(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
+    let mut warnings = Vec::new();
+    let manifests = Manifests::read(dir, limits, &mut warnings)?;
+    let mut contents = parts(manifests, None, limits)?;
+    contents.warnings = warnings;
+    Ok(contents)
+}
+
+/// Makes a bundle without metadata of objects, given as JSON or YAML.
+///
+/// # Errors
+/// Fails if none of the objects is a CSV, or one of them cannot be read, see [`Error`].
+pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> Result<Contents, Error> {
+    let mut warnings = Vec::new();
+    let manifests = Manifests::of_texts(objects, limits, &mut warnings)?;
+    let mut contents = parts(manifests, None, limits)?;
+    contents.warnings = warnings;
+    Ok(contents)
+}
+
+fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> Result<Contents, Error> {
+    let file = || manifests.csv_file.clone();
+    let csv = Csv::read(manifests.csv()).map_err(|mismatch| Error::Csv { file: file(), mismatch })?;
+    let name = || csv.name.clone();
+    let unfit = |message: String| Error::Properties { bundle: name(), file: file(), message };
+    let mut problems = Vec::new();
+    let provided = match (apis::provided(&manifests.defined, &csv), metadata) {
+        (Ok(provided), _) => provided,
+        (Err(message), Some(_)) => return Err(Error::ProvidedApis { bundle: name(), file: file(), message }),
+        (Err(message), None) => {
+            problems.push(format!("error checking provided apis in bundle {}: {message}", csv.name));
+            apis::defined_and_served(&manifests.defined, &csv).map_err(unfit)?
+        }
+    };
+    let required = apis::required(&csv).map_err(unfit)?;
+    let derive = |message: String| Error::Derive { file: file(), message };
+    let version = csv.version().map_err(|mismatch| derive(mismatch.to_string()))?;
+    let decode = |mismatch| Error::Csv { file: file(), mismatch };
+    let annotated = match csv.annotation(PROPERTIES) {
+        None => Vec::new(),
+        Some(text) => properties::annotated(&text, limits.depth)
+            .map_err(|reason| unfit(format!("annotation {PROPERTIES} cannot be read: {reason}")))?,
+    };
+    for (index, listed) in annotated.iter().enumerate() {
+        if let Some(unfit) = properties::misfit(&file(), index, listed) {
+            return Err(Error::Properties { bundle: name(), file: unfit.file, message: unfit.message });
+        }
+    }
+    let mut all: Vec<Property> = Vec::new();
+    if let Some(metadata) = metadata {
+        all.extend(metadata.properties.properties.iter().cloned());
+        let release = csv.release().map_err(|message| derive(message.to_owned()))?;
+        let package = Package { name: metadata.package.clone(), version: version.clone(), release };
+        all.push(package.property());
+    }
+    all.extend(annotated);
+    all.extend(provided.iter().map(properties::of_api));
+    let mut seen = BTreeSet::new();
+    let mut kept = Vec::new();
+    for listed in all {
+        let listed = compact(listed);
+        if seen.insert(listed.clone()) {
+            kept.push(listed);
+        }
+    }
+    let related = |mismatch| Error::RelatedImages { bundle: name(), file: file(), mismatch };
+    let listed = csv.related_images().map_err(related)?.into_iter().map(|(_, image)| image);
+    let deployed = csv.deployed_images().map_err(related)?;
+    let mut images: Vec<String> = Vec::new();
+    for image in deployed.into_iter().chain(listed) {
+        if !images.contains(&image) {
+            images.push(image);
+        }
+    }
+    Ok(Contents {
+        name: csv.name.clone(),
+        version,
+        replaces: csv.replaces().map_err(decode)?,
+        skips: csv.skips().map_err(decode)?,
+        skip_range: csv.annotation(SKIP_RANGE).unwrap_or_default().into_owned(),
+        substitutes_for: csv.annotation(SUBSTITUTES_FOR).unwrap_or_default().into_owned(),
+        csv: manifests.csv().text().to_owned(),
+        provided: provided.into_iter().collect(),
+        required,
+        properties: kept,
+        images,
+        problems,
+        objects: manifests.into_objects(),
+        ..Contents::default()
+    })
+}
+
+/// Writes the value of a property without white space, and safe to stand in HTML.
+fn compact(listed: Property) -> Property {
+    if listed.value.is_empty() {
+        return Property { kind: listed.kind, value: "null".into() };
+    }
+    let mut value = Vec::with_capacity(listed.value.len());
+    write_as_written(Raw::from_checked(&listed.value), Layout::Compact, 0, &mut value);
+    document::escape_html(0, &mut value);
+    Property { kind: listed.kind, value: document::into_text(value) }
+}
