@@ -1,0 +1,283 @@
+//! Adding bundles.
+
+mod replaces;
+mod rows;
+mod sanity;
+mod semver;
+mod spool;
+mod substitutes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+
+use bundle::Contents;
+use fbc::Limits;
+use rusqlite::{Connection, params};
+
+use crate::error::Error;
+use crate::open::Database;
+use crate::order::by_version;
+use crate::remove::{Strictness, with_savepoint};
+use crate::value;
+use spool::Spool;
+
+pub(crate) use rows::{Graph, insert, insert_entry, rebuild, set_manifests};
+pub(crate) use spool::columns;
+
+/// A bundle to be added.
+#[derive(Debug, Clone)]
+pub struct NewBundle {
+    /// The reference of its image, kept as it is; empty for a bundle that is only a directory.
+    pub image: String,
+    /// Where its files are.
+    pub directory: PathBuf,
+}
+
+/// How the upgrade graph comes about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// From what bundles say they replace and skip.
+    Replaces,
+    /// Each version replaces the one before.
+    Semver,
+    /// As [`Mode::Semver`], but of each minor version only the last patch is replaced, and skips those before.
+    SkipPatch,
+}
+
+impl Mode {
+    /// Reads a mode as it is written on the command line.
+    ///
+    /// # Errors
+    /// Fails for anything else.
+    pub fn parse(text: &str) -> Result<Mode, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "replaces" => Ok(Mode::Replaces),
+            "semver" => Ok(Mode::Semver),
+            "semver-skippatch" => Ok(Mode::SkipPatch),
+            _ => Err(format!("Invalid channel update mode {text} specified")),
+        }
+    }
+}
+
+/// How bundles are added.
+#[derive(Debug, Clone)]
+pub struct AddOptions {
+    /// How the upgrade graph comes about.
+    pub mode: Mode,
+    /// What happens to what cannot be added.
+    pub strictness: Strictness,
+    /// Whether a bundle of the same name is replaced, if it is the head of its channels.
+    pub overwrite_latest: bool,
+    /// Whether a bundle may stand in for another.
+    pub enable_alpha: bool,
+    /// Whether only heads of channels keep their manifests, whatever the mode.
+    pub heads_only: bool,
+    /// How much is accepted.
+    pub limits: Limits,
+}
+
+/// One reason why bundles cannot be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The image is in the index.
+    ImageExists(String),
+    /// The bundle is in the index, from another image.
+    BundleExists(String),
+    /// Anything else.
+    Other(String),
+}
+
+/// Why bundles were not added; the index is as it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddError {
+    /// All reasons.
+    pub refusals: Vec<Refusal>,
+}
+
+impl AddError {
+    /// Returns the exit code that scripts know the reason by.
+    pub fn exit_code(&self) -> u8 {
+        let any = |test: fn(&Refusal) -> bool| self.refusals.iter().any(test);
+        if any(|refusal| matches!(refusal, Refusal::ImageExists(_))) {
+            2
+        } else if any(|refusal| matches!(refusal, Refusal::BundleExists(_))) {
+            3
+        } else {
+            1
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Refusal::ImageExists(text) | Refusal::BundleExists(text) | Refusal::Other(text)) = self;
+        f.write_str(text)
+    }
+}
+
+impl fmt::Display for AddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.refusals[..] {
+            [one] => write!(f, "{one}"),
+            several => {
+                let texts: Vec<String> = several.iter().map(Refusal::to_string).collect();
+                write!(f, "[{}]", texts.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for AddError {}
+
+impl From<Error> for AddError {
+    fn from(error: Error) -> AddError {
+        AddError { refusals: vec![Refusal::Other(error.to_string())] }
+    }
+}
+
+impl From<rusqlite::Error> for AddError {
+    fn from(error: rusqlite::Error) -> AddError {
+        Error::from(error).into()
+    }
+}
+
+/// What became of bundles that were added.
+#[derive(Debug, Clone, Default)]
+pub struct Added {
+    /// What looks like a mistake in them.
+    pub warnings: Vec<String>,
+    /// What was not added, and forgiven.
+    pub forgiven: Vec<String>,
+}
+
+/// A bundle that was read, its manifests kept aside.
+pub(crate) struct Incoming {
+    pub(crate) image: String,
+    /// All but the manifests.
+    pub(crate) contents: Contents,
+    manifests: spool::Place,
+}
+
+impl Database {
+    /// Adds bundles, all of them or none; the forgiving way leaves out what cannot be added.
+    ///
+    /// # Errors
+    /// Fails with everything that keeps them from being added.
+    pub fn add(&self, bundles: &[NewBundle], options: &AddOptions) -> Result<Added, AddError> {
+        let mut added = Added::default();
+        let mut spool = Spool::default();
+        let mut incoming = read_all(bundles, options, &mut spool, &mut added)?;
+        // Whatever was asked first, the same bundles give the same index.
+        incoming.sort_by(|a, b| {
+            let order = a.contents.package.cmp(&b.contents.package);
+            order
+                .then_with(|| by_version(&a.contents.version, &b.contents.version))
+                .then_with(|| a.contents.name.cmp(&b.contents.name))
+        });
+        let transaction =
+            rusqlite::Transaction::new_unchecked(&self.connection, rusqlite::TransactionBehavior::Immediate)
+                .map_err(|error| Error::from(error).in_file(self.path()))?;
+        let outcome = add_all(&transaction, &incoming, &spool, options);
+        match (outcome, options.strictness) {
+            (Ok(forgiven), _) => added.forgiven.extend(forgiven),
+            (Err(error), Strictness::Strict) => return Err(error),
+            (Err(error), Strictness::Permissive) => {
+                added.forgiven.push(error.to_string());
+                transaction.rollback()?;
+                return Ok(added);
+            }
+        }
+        transaction.commit().map_err(|error| Error::from(error).in_file(self.path()))?;
+        Ok(added)
+    }
+}
+
+fn read_all(
+    bundles: &[NewBundle],
+    options: &AddOptions,
+    spool: &mut Spool,
+    added: &mut Added,
+) -> Result<Vec<Incoming>, AddError> {
+    let mut incoming = Vec::new();
+    let mut refusals = Vec::new();
+    let mut seen = BTreeSet::new();
+    for NewBundle { image, directory } in bundles {
+        if !seen.insert((image.clone(), directory.clone()))
+            || !image.is_empty() && !seen.insert((image.clone(), PathBuf::new()))
+        {
+            continue;
+        }
+        let shown = if image.is_empty() { directory.display().to_string() } else { image.clone() };
+        match bundle::read(directory, &options.limits) {
+            Ok(mut contents) => {
+                added.warnings.extend(contents.warnings.drain(..).map(|warning| format!("{shown}: {warning}")));
+                let manifests = spool
+                    .put(&mut contents)
+                    .map_err(|error| Error::Message(format!("keeping the manifests of {shown} aside: {error}")))?;
+                incoming.push(Incoming { image: image.clone(), contents, manifests });
+            }
+            Err(error) => {
+                let text = format!("error loading bundle {shown}: {error}");
+                match options.strictness {
+                    Strictness::Strict => refusals.push(Refusal::Other(text)),
+                    Strictness::Permissive => added.forgiven.push(text),
+                }
+            }
+        }
+    }
+    if refusals.is_empty() { Ok(incoming) } else { Err(AddError { refusals }) }
+}
+
+/// Adds what was read; returns what was forgiven.
+fn add_all(
+    connection: &Connection,
+    incoming: &[Incoming],
+    spool: &Spool,
+    options: &AddOptions,
+) -> Result<Vec<String>, AddError> {
+    sanity::check(connection, incoming, options)?;
+    let mut packages: BTreeMap<&str, Vec<&Incoming>> = BTreeMap::new();
+    for bundle in incoming {
+        packages.entry(&bundle.contents.package).or_default().push(bundle);
+    }
+    let mut problems: Vec<String> = Vec::new();
+    for (package, bundles) in packages {
+        match options.mode {
+            Mode::Replaces => {
+                let added = with_savepoint(connection, || replaces::add(connection, package, &bundles, spool, options));
+                problems.extend(added.err().map(|error| error.to_string()));
+            }
+            Mode::Semver | Mode::SkipPatch => {
+                for bundle in bundles {
+                    let added = with_savepoint(connection, || semver::add(connection, bundle, spool, options));
+                    problems.extend(added.err().map(|error| error.to_string()));
+                }
+            }
+        }
+    }
+    if !problems.is_empty() && options.strictness == Strictness::Strict {
+        return Err(AddError { refusals: problems.into_iter().map(Refusal::Other).collect() });
+    }
+    if options.heads_only || options.mode != Mode::Replaces {
+        drop_manifests(connection)?;
+    }
+    Ok(problems)
+}
+
+/// Drops the manifests of all bundles that can be had from an image and are no head of a channel.
+pub(crate) fn drop_manifests(connection: &Connection) -> Result<(), Error> {
+    connection.execute(
+        "UPDATE operatorbundle SET csv = NULL, bundle = NULL WHERE name IN (
+             SELECT name FROM operatorbundle INDEXED BY opm_bundle_body
+             WHERE (csv IS NOT NULL OR bundle IS NOT NULL) AND bundlepath <> ''
+               AND NOT EXISTS (SELECT 1 FROM channel WHERE head_operatorbundle_name = operatorbundle.name))",
+        params![],
+    )?;
+    Ok(())
+}
+
+/// Returns the names that are deprecated.
+pub(crate) fn deprecated(connection: &Connection) -> Result<BTreeSet<String>, Error> {
+    Ok(value::strings(connection, "SELECT operatorbundle_name FROM deprecated", [])?.into_iter().collect())
+}

@@ -1,0 +1,58 @@
+//! Manifests of many bundles, kept aside until they are written.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+
+use bundle::Contents;
+
+/// Where manifests are kept.
+#[derive(Default)]
+pub(crate) struct Spool {
+    file: Option<File>,
+    size: u64,
+}
+
+/// Where the manifests of one bundle are.
+pub(crate) struct Place {
+    at: u64,
+    csv: usize,
+    objects: usize,
+}
+
+impl Spool {
+    /// Takes the manifests out of a bundle.
+    pub(crate) fn put(&mut self, contents: &mut Contents) -> io::Result<Place> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(tempfile::tempfile()?),
+        };
+        let (csv, objects) = columns(contents);
+        contents.csv = String::new();
+        contents.objects = Vec::new();
+        file.write_all(csv.as_bytes())?;
+        file.write_all(objects.as_bytes())?;
+        let place = Place { at: self.size, csv: csv.len(), objects: objects.len() };
+        self.size += (csv.len() + objects.len()) as u64;
+        Ok(place)
+    }
+
+    /// Reads the manifests of a bundle: the CSV, and all objects.
+    pub(crate) fn get(&self, place: &Place) -> io::Result<(Vec<u8>, Vec<u8>)> {
+        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let (mut csv, mut objects) = (vec![0; place.csv], vec![0; place.objects]);
+        file.read_exact_at(&mut csv, place.at)?;
+        file.read_exact_at(&mut objects, place.at + place.csv as u64)?;
+        Ok((csv, objects))
+    }
+}
+
+/// Returns the manifests of a bundle as their columns have them: a line for each object.
+pub(crate) fn columns(contents: &Contents) -> (String, String) {
+    let mut objects = String::with_capacity(contents.objects.iter().map(|object| object.len() + 1).sum());
+    for object in &contents.objects {
+        objects.push_str(object);
+        objects.push('\n');
+    }
+    (format!("{}\n", contents.csv), objects)
+}

@@ -1,0 +1,430 @@
+//! From a database to a file-based catalog.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use catalog::Warnings;
+use fbc::json::{Raw, write_str};
+use fbc::quote::quote;
+use fbc::version::Version;
+use fbc::{Fbc, Limits, base64, blob, csv_metadata, property};
+use rusqlite::Connection;
+
+use crate::error::Error;
+use crate::members::{Member, members};
+use crate::open::Database;
+use crate::row::{BundleRow, body, is_csv, objects};
+use crate::value;
+
+/// The property of bundles that are no longer wanted.
+const DEPRECATED: &str = "olm.deprecated";
+
+/// How a database becomes a catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manifests {
+    /// Bundles come without them: enough to know what there is.
+    LeftOut,
+    /// Bundles carry them as objects.
+    Objects,
+    /// Bundles with an image carry what consoles show of them, the others their objects.
+    Metadata,
+}
+
+impl Database {
+    /// Adds the content of the database to `fbc`, blob by blob; returns what was passed over.
+    ///
+    /// # Errors
+    /// Fails when the content makes no valid catalog; `fbc` may then hold a part of it.
+    pub fn convert(&self, fbc: &mut Fbc, manifests: Manifests, limits: &Limits) -> Result<Vec<String>, Error> {
+        let connection = &self.connection;
+        by_bundle(connection)?;
+        let content = Content::read(connection)?;
+        let mut warnings = Vec::new();
+        content.check(connection, limits)?;
+        for package in content.packages.keys() {
+            content.blobs(connection, package, manifests, &mut warnings, &mut |text| {
+                fbc.add_made(text, limits)
+                    .map_err(|error| Error::Message(format!("package {}: {error}", quote(package))))
+            })?;
+        }
+        Ok(warnings)
+    }
+}
+
+/// The tables of what is known of bundles, copied and ordered by bundle: the database has no index
+/// for them, and may not be changed.
+const TYPED: [(&str, &str); 2] = [("properties", "opm_properties"), ("dependencies", "opm_dependencies")];
+
+/// The table of bundles without their manifests, copied for the same reason.
+const BUNDLES: &str = "opm_bundles";
+
+fn by_bundle(connection: &Connection) -> Result<(), Error> {
+    connection.execute_batch(&format!(
+        "CREATE TEMP TABLE IF NOT EXISTS {BUNDLES} AS SELECT name, version, bundlepath, skiprange FROM operatorbundle;
+         CREATE INDEX IF NOT EXISTS temp.{BUNDLES}_name ON {BUNDLES}(name);"
+    ))?;
+    for (table, copy) in TYPED {
+        connection.execute_batch(&format!(
+            "CREATE TEMP TABLE IF NOT EXISTS {copy} AS SELECT type, value, operatorbundle_name,
+                 operatorbundle_version, operatorbundle_path FROM {table} ORDER BY rowid;
+             CREATE INDEX IF NOT EXISTS temp.{copy}_bundle ON {copy}(operatorbundle_name);"
+        ))?;
+    }
+    connection.execute_batch(
+        "CREATE TEMP TABLE IF NOT EXISTS opm_images AS SELECT image, operatorbundle_name FROM related_image ORDER BY rowid;
+         CREATE INDEX IF NOT EXISTS temp.opm_images_bundle ON opm_images(operatorbundle_name);",
+    )?;
+    Ok(())
+}
+
+/// What is in the database, without manifests.
+struct Content {
+    packages: BTreeMap<String, Package>,
+}
+
+#[derive(Default)]
+struct Package {
+    default_channel: String,
+    /// The head of each channel, and its entries by name.
+    channels: BTreeMap<String, (String, Vec<Member>)>,
+    bundles: BTreeSet<String>,
+}
+
+impl Content {
+    fn read(connection: &Connection) -> Result<Content, Error> {
+        let mut packages: BTreeMap<String, Package> = BTreeMap::new();
+        {
+            let mut statement =
+                connection.prepare("SELECT name, default_channel FROM package WHERE name IS NOT NULL")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let package = Package { default_channel: value::text(row, 1)?, ..Package::default() };
+                packages.insert(value::text(row, 0)?, package);
+            }
+            let mut statement =
+                connection.prepare("SELECT package_name, name, head_operatorbundle_name FROM channel")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let (package, channel) = (value::text(row, 0)?, value::text(row, 1)?);
+                let Some(found) = packages.get_mut(&package) else {
+                    let (package, channel) = (quote(&package), quote(&channel));
+                    return Err(Error::Message(format!("unknown package {package} for channel {channel}")));
+                };
+                found.channels.insert(channel, (value::text(row, 2)?, Vec::new()));
+            }
+        }
+        if let Some((name, _)) = packages.iter().find(|(_, package)| package.default_channel.is_empty()) {
+            return Err(Error::Message(format!("package {} has no default channel", quote(name))));
+        }
+        let deprecated: HashSet<String> =
+            value::strings(connection, "SELECT operatorbundle_name FROM opm_properties WHERE type = ?1", [DEPRECATED])?
+                .into_iter()
+                .collect();
+        for member in members(connection)? {
+            let unknown = |what: &str, name: &str| {
+                Error::Message(format!("unknown {what} {} for bundle {}", quote(name), quote(&member.bundle)))
+            };
+            let package = packages.get_mut(&member.package).ok_or_else(|| unknown("package", &member.package));
+            if deprecated.contains(&member.bundle) {
+                continue;
+            }
+            let package = package?;
+            let (_, entries) =
+                package.channels.get_mut(&member.channel).ok_or_else(|| unknown("channel", &member.channel))?;
+            package.bundles.insert(member.bundle.clone());
+            entries.push(member);
+        }
+        Ok(Content { packages })
+    }
+
+    /// Checks that the content makes a valid catalog.
+    fn check(&self, connection: &Connection, limits: &Limits) -> Result<(), Error> {
+        let inspect = catalog::inspect(Warnings::Off);
+        let mut fbc = Fbc::default();
+        let mut problems = Vec::new();
+        for package in self.packages.keys() {
+            self.blobs(connection, package, Manifests::LeftOut, &mut Vec::new(), &mut |text| {
+                let made = fbc.make(text, limits).map_err(|error| Error::Message(error.to_string()))?;
+                inspect(&made, Raw::from_checked(text), &mut problems);
+                fbc.push(made);
+                Ok(())
+            })?;
+        }
+        let checked = catalog::check(&fbc, fbc::Loaded { problems, incomplete: false }, Warnings::Off);
+        match checked.catalog {
+            Some(_) => Ok(()),
+            None => Err(Error::Message(catalog::tree::message(checked.errors()))),
+        }
+    }
+
+    /// Hands the blobs of a package to `each`, one at a time.
+    fn blobs(
+        &self,
+        connection: &Connection,
+        name: &str,
+        manifests: Manifests,
+        warnings: &mut Vec<String>,
+        each: &mut dyn FnMut(&str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Some(package) = self.packages.get(name) else { return Ok(()) };
+        let mut out = Writer::default();
+        out.text("{\"schema\":", blob::PACKAGE);
+        out.text(",\"name\":", name);
+        out.text(",\"defaultChannel\":", &package.default_channel);
+        if manifests != Manifests::LeftOut
+            && let Some((head, _)) = package.channels.get(&package.default_channel)
+        {
+            icon(connection, name, head, &mut out, warnings)?;
+        }
+        out.raw("}");
+        each(out.take())?;
+        let mut ranges: HashMap<&str, String> = HashMap::new();
+        for bundle in &package.bundles {
+            let row = BundleRow::read(connection, BUNDLES, bundle)?.unwrap_or_default();
+            if let Err(error) = Version::parse_strict(&row.version) {
+                let (name, version) = (quote(bundle), quote(&row.version));
+                let text = format!("populate channels: convert bundle {name}: parse version {version}: {error}");
+                return Err(Error::Message(text));
+            }
+            ranges.insert(bundle, row.skip_range);
+        }
+        for (channel, (_, entries)) in &package.channels {
+            write_channel(name, channel, entries, &ranges, &mut out);
+            each(out.take())?;
+        }
+        for bundle in &package.bundles {
+            let row = BundleRow::read(connection, BUNDLES, bundle)?.unwrap_or_default();
+            write_bundle(connection, name, &row, manifests, &mut out)?;
+            each(out.take())?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Writer {
+    out: Vec<u8>,
+    taken: String,
+}
+
+impl Writer {
+    fn raw(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+
+    fn text(&mut self, before: &str, text: &str) {
+        self.raw(before);
+        write_str(&mut self.out, text);
+    }
+
+    fn take(&mut self) -> &str {
+        self.taken.clear();
+        self.taken.push_str(&String::from_utf8_lossy(&self.out));
+        self.out.clear();
+        &self.taken
+    }
+}
+
+/// Writes the icon of a package: the first one of the CSV at the head of its default channel.
+fn icon(
+    connection: &Connection,
+    package: &str,
+    head: &str,
+    out: &mut Writer,
+    warnings: &mut Vec<String>,
+) -> Result<(), Error> {
+    let Some(csv) = body(connection, head, "csv")? else {
+        warnings.push(format!(
+            "package {}: bundle {} has no manifests, so there is no icon",
+            quote(package),
+            quote(head)
+        ));
+        return Ok(());
+    };
+    let Some(icon) = value::json(&csv).and_then(|csv| csv.get("spec")?.get("icon")?.items().next()) else {
+        return Ok(());
+    };
+    let field = |name: &str| icon.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let (mut data, media_type) = (field("base64data"), field("mediatype"));
+    if base64::check(&data).is_err() {
+        data.retain(|c| !c.is_ascii_whitespace());
+    }
+    if base64::check(&data).is_err() {
+        warnings.push(format!(
+            "package {}: the icon of bundle {} is not base64 and left out",
+            quote(package),
+            quote(head)
+        ));
+        return Ok(());
+    }
+    if data.is_empty() && media_type.is_empty() {
+        return Ok(());
+    }
+    out.text(",\"icon\":{\"base64data\":", &data);
+    out.text(",\"mediatype\":", &media_type);
+    out.raw("}");
+    Ok(())
+}
+
+fn write_channel(package: &str, channel: &str, entries: &[Member], ranges: &HashMap<&str, String>, out: &mut Writer) {
+    out.text("{\"schema\":", blob::CHANNEL);
+    out.text(",\"name\":", channel);
+    out.text(",\"package\":", package);
+    out.raw(",\"entries\":[");
+    for (i, entry) in entries.iter().enumerate() {
+        out.text(if i == 0 { "{\"name\":" } else { ",{\"name\":" }, &entry.bundle);
+        if !entry.replaces.is_empty() {
+            out.text(",\"replaces\":", &entry.replaces);
+        }
+        for (i, skip) in entry.skips.iter().enumerate() {
+            out.text(if i == 0 { ",\"skips\":[" } else { "," }, skip);
+        }
+        if !entry.skips.is_empty() {
+            out.raw("]");
+        }
+        if let Some(range) = ranges.get(entry.bundle.as_str()).filter(|range| !range.is_empty()) {
+            out.text(",\"skipRange\":", range);
+        }
+        out.raw("}");
+    }
+    out.raw("]}");
+}
+
+fn write_bundle(
+    connection: &Connection,
+    package: &str,
+    row: &BundleRow,
+    manifests: Manifests,
+    out: &mut Writer,
+) -> Result<(), Error> {
+    let stored = row.typed(connection, TYPED[0].1)?;
+    let dependencies = row.typed(connection, TYPED[1].1)?;
+    let mut properties: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut late: Vec<(String, String)> = Vec::new();
+    for (kind, text) in stored {
+        let text = if text.is_empty() { "null".to_owned() } else { text };
+        if value::json(&text).is_none() {
+            let (name, kind) = (quote(&row.name), quote(&kind));
+            return Err(Error::Message(format!("bundle {name}: the value of its property {kind} is not JSON: {text}")));
+        }
+        match kind.as_str() {
+            property::GVK => drop(properties.insert((kind, gvk(&text).unwrap_or(text)))),
+            property::BUNDLE_OBJECT | property::CSV_METADATA => late.push((kind, text)),
+            _ => drop(properties.insert((kind, text))),
+        }
+    }
+    if properties.iter().all(|(kind, _)| kind != property::PACKAGE) {
+        properties.insert((property::PACKAGE.into(), value::package_property(package, &row.version)));
+    }
+    for (kind, text) in dependencies {
+        if value::json(&text).is_none() {
+            let (name, kind) = (quote(&row.name), quote(&kind));
+            return Err(Error::Message(format!(
+                "bundle {name}: the value of its dependency {kind} is not JSON: {text}"
+            )));
+        }
+        properties.insert(match kind.as_str() {
+            property::GVK => (property::GVK_REQUIRED.into(), gvk(&text).unwrap_or(text)),
+            property::PACKAGE => (property::PACKAGE_REQUIRED.into(), package_required(&text).unwrap_or(text)),
+            _ => (kind, text),
+        });
+    }
+    let mut csv = None;
+    if manifests != Manifests::LeftOut {
+        csv = body(connection, &row.name, "csv")?;
+        objects_of(connection, row, manifests, &mut late)?;
+    }
+    late.sort_by(|a, b| (a.0 == property::CSV_METADATA, &a.1).cmp(&(b.0 == property::CSV_METADATA, &b.1)));
+
+    out.text("{\"schema\":", blob::BUNDLE);
+    out.text(",\"name\":", &row.name);
+    out.text(",\"package\":", package);
+    out.text(",\"image\":", &row.image);
+    out.raw(",\"properties\":[");
+    for (i, (kind, text)) in properties.into_iter().chain(late).enumerate() {
+        out.text(if i == 0 { "{\"type\":" } else { ",{\"type\":" }, &kind);
+        out.raw(",\"value\":");
+        out.raw(&text);
+        out.raw("}");
+    }
+    out.raw("]");
+    write_images(connection, row, csv.as_deref(), out)?;
+    out.raw("}");
+    Ok(())
+}
+
+/// Adds the manifests of a bundle, or what consoles show of them.
+fn objects_of(
+    connection: &Connection,
+    row: &BundleRow,
+    manifests: Manifests,
+    late: &mut Vec<(String, String)>,
+) -> Result<(), Error> {
+    let stored = body(connection, &row.name, "bundle")?.unwrap_or_default();
+    let migrated = late.iter().any(|(kind, _)| kind == property::CSV_METADATA);
+    let csv = objects(&stored).find(|object| is_csv(object));
+    if let (Manifests::Metadata, Some(csv), false, false) = (manifests, csv, row.image.is_empty(), migrated) {
+        let mut value = Vec::new();
+        csv_metadata::from_csv(Raw::from_checked(csv), &mut value)
+            .map_err(|message| Error::Message(format!("bundle {}: migrate: {message}", quote(&row.name))))?;
+        late.retain(|(kind, _)| kind != property::BUNDLE_OBJECT);
+        late.push((property::CSV_METADATA.into(), String::from_utf8_lossy(&value).into_owned()));
+        return Ok(());
+    }
+    for object in objects(&stored) {
+        let mut value = b"{\"data\":\"".to_vec();
+        base64::encode(object.as_bytes(), &mut value);
+        value.extend_from_slice(b"\"}");
+        late.push((property::BUNDLE_OBJECT.into(), String::from_utf8_lossy(&value).into_owned()));
+    }
+    Ok(())
+}
+
+/// Writes the images of a bundle: those of its CSV with their names, then all others that are known.
+fn write_images(connection: &Connection, row: &BundleRow, csv: Option<&str>, out: &mut Writer) -> Result<(), Error> {
+    let mut images: Vec<(String, String)> = Vec::new();
+    if let Some(listed) = csv.and_then(value::json).and_then(|csv| csv.get("spec")?.get("relatedImages")) {
+        for image in listed.items() {
+            let field = |name: &str| image.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
+            images.push((field("image"), field("name")));
+        }
+    }
+    let sql = "SELECT image FROM opm_images WHERE operatorbundle_name = ?1 ORDER BY rowid";
+    for image in value::strings(connection, sql, [&row.name])? {
+        if !images.iter().any(|(known, _)| *known == image) {
+            images.push((image, String::new()));
+        }
+    }
+    images.sort_by(|a, b| a.0.cmp(&b.0));
+    if images.is_empty() {
+        return Ok(());
+    }
+    out.raw(",\"relatedImages\":[");
+    for (i, (image, name)) in images.iter().enumerate() {
+        out.text(if i == 0 { "{\"name\":" } else { ",{\"name\":" }, name);
+        out.text(",\"image\":", image);
+        out.raw("}");
+    }
+    out.raw("]");
+    Ok(())
+}
+
+/// Writes a kind of resource with its fields in order.
+fn gvk(text: &str) -> Option<String> {
+    let [group, kind, version] = value::fields(text, ["group", "kind", "version"])?;
+    let mut out = Writer::default();
+    out.text("{\"group\":", &group);
+    out.text(",\"kind\":", &kind);
+    out.text(",\"version\":", &version);
+    out.raw("}");
+    Some(out.take().to_owned())
+}
+
+/// Turns a dependency on a package into a property.
+fn package_required(text: &str) -> Option<String> {
+    let [package, range] = value::fields(text, ["packageName", "version"])?;
+    let mut out = Writer::default();
+    out.text("{\"packageName\":", &package);
+    out.text(",\"versionRange\":", &range);
+    out.raw("}");
+    Some(out.take().to_owned())
+}

@@ -1,0 +1,135 @@
+//! What is in an index, for people and for building it again.
+
+use std::collections::BTreeMap;
+
+use crate::error::Error;
+use crate::members::members;
+use crate::open::Database;
+use crate::order::by_version;
+use crate::value;
+
+/// A package of an index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageInfo {
+    /// Its name.
+    pub name: String,
+    /// The channel that is followed unless another is asked for.
+    pub default_channel: String,
+    /// Its channels, by name.
+    pub channels: Vec<ChannelInfo>,
+}
+
+/// A channel of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelInfo {
+    /// Its name.
+    pub name: String,
+    /// The name of the bundle at its head.
+    pub head: String,
+    /// Its bundles, by name.
+    pub bundles: Vec<BundleInfo>,
+}
+
+/// A bundle of a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleInfo {
+    /// Its name.
+    pub name: String,
+    /// Its version; empty when there is none.
+    pub version: String,
+    /// Its image; empty when there is none.
+    pub image: String,
+    /// The names it replaces and skips in this channel.
+    pub edges: Vec<String>,
+}
+
+/// The images that an index was built from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The images; of each package what is replaced comes before what replaces it.
+    pub images: Vec<String>,
+    /// The names of bundles that have no image.
+    pub without_image: Vec<String>,
+}
+
+impl Database {
+    /// Lists what is in the index, by package.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub fn packages(&self) -> Result<Vec<PackageInfo>, Error> {
+        let connection = &self.connection;
+        let mut packages: BTreeMap<String, (String, BTreeMap<String, ChannelInfo>)> = BTreeMap::new();
+        let mut statement = connection.prepare("SELECT name, default_channel FROM package WHERE name IS NOT NULL")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            packages.insert(value::text(row, 0)?, (value::text(row, 1)?, BTreeMap::new()));
+        }
+        let mut statement = connection.prepare("SELECT package_name, name, head_operatorbundle_name FROM channel")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let Some((_, channels)) = packages.get_mut(&value::text(row, 0)?) else { continue };
+            let channel = ChannelInfo { name: value::text(row, 1)?, head: value::text(row, 2)?, bundles: Vec::new() };
+            channels.insert(channel.name.clone(), channel);
+        }
+        let mut rows: BTreeMap<String, (String, String)> = BTreeMap::new();
+        let mut statement = connection.prepare("SELECT name, version, bundlepath FROM operatorbundle INDEXED BY pk")?;
+        let mut found = statement.query([])?;
+        while let Some(row) = found.next()? {
+            rows.insert(value::text(row, 0)?, (value::text(row, 1)?, value::text(row, 2)?));
+        }
+        for member in members(connection)? {
+            let channel = packages.get_mut(&member.package).and_then(|(_, channels)| channels.get_mut(&member.channel));
+            let Some(channel) = channel else { continue };
+            let (version, image) = rows.get(&member.bundle).cloned().unwrap_or_default();
+            let replaces = Some(member.replaces).filter(|replaces| !replaces.is_empty());
+            let edges = replaces.into_iter().chain(member.skips).collect();
+            channel.bundles.push(BundleInfo { name: member.bundle, version, image, edges });
+        }
+        let package = |(name, (default_channel, channels)): (String, (String, BTreeMap<_, _>))| PackageInfo {
+            name,
+            default_channel,
+            channels: channels.into_values().collect(),
+        };
+        Ok(packages.into_iter().map(package).collect())
+    }
+
+    /// Lists the images that the index was built from, in an order that they can be added in.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub fn manifest(&self) -> Result<Manifest, Error> {
+        let sql = "SELECT entry.package_name, bundle.name, bundle.version, bundle.bundlepath, max(entry.depth)
+            FROM channel_entry AS entry
+            JOIN operatorbundle AS bundle INDEXED BY pk ON bundle.name = entry.operatorbundle_name
+            GROUP BY 1, 2";
+        let mut statement = self.connection.prepare(sql)?;
+        let rows = statement.query_map([], |row| {
+            let depth: Option<i64> = row.get(4)?;
+            Ok((value::text(row, 0)?, depth, value::text(row, 2)?, value::text(row, 1)?, value::text(row, 3)?))
+        })?;
+        let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
+        rows.sort_by(|a, b| {
+            let order = a.0.cmp(&b.0).then_with(|| b.1.cmp(&a.1));
+            order.then_with(|| by_version(&a.2, &b.2)).then_with(|| a.3.cmp(&b.3))
+        });
+        let mut manifest = Manifest::default();
+        for (_, _, _, name, image) in rows {
+            if image.is_empty() {
+                manifest.without_image.push(name);
+            } else if !manifest.images.contains(&image) {
+                manifest.images.push(image);
+            }
+        }
+        Ok(manifest)
+    }
+
+    /// Returns the manifests that are stored of a bundle, as JSON.
+    ///
+    /// # Errors
+    /// Fails when the database cannot be read.
+    pub fn objects(&self, bundle: &str) -> Result<Vec<String>, Error> {
+        let text = crate::row::body(&self.connection, bundle, "bundle")?.unwrap_or_default();
+        Ok(crate::row::objects(&text).map(str::to_owned).collect())
+    }
+}

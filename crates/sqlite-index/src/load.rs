@@ -1,0 +1,247 @@
+//! Loading manifests that are in no image: directories of packages, and ConfigMaps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use bundle::Contents;
+use fbc::json::{Kind, Raw};
+use fbc::{Limits, stream};
+use rusqlite::Connection;
+
+use crate::add::{Graph, insert, rebuild};
+use crate::error::Error;
+use crate::open::Database;
+use crate::remove::{Strictness, with_savepoint};
+
+/// Directories that stand in each other, at most.
+const MAX_NESTING: usize = 32;
+
+const CSV: &str = "ClusterServiceVersion";
+
+impl Database {
+    /// Loads a directory of packages: a directory for each version, and a file that names the channels.
+    ///
+    /// Returns what was forgiven.
+    ///
+    /// # Errors
+    /// Fails with everything that is wrong, unless that is to be forgiven.
+    pub fn load_directory(
+        &self,
+        directory: &Path,
+        limits: &Limits,
+        strictness: Strictness,
+    ) -> Result<Vec<String>, Error> {
+        let mut files = Vec::new();
+        walk(directory, limits, 0, &mut files)?;
+        self.load(strictness, "directory", |connection, problems| {
+            let mut directories: BTreeSet<&Path> = BTreeSet::new();
+            directories.extend(files.iter().filter_map(|file| file.parent()));
+            for directory in directories {
+                load_bundles(connection, directory, &files, limits, problems)?;
+            }
+            for file in &files {
+                let shown = file.display();
+                match read(file, limits).and_then(|text| first(&text, limits)) {
+                    Ok(Some(json)) => load_package(connection, Raw::from_checked(&json), problems),
+                    Ok(None) => {}
+                    Err(reason) => {
+                        problems.push(format!("could not decode contents of file {shown} into package: {reason}"));
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Loads the text of a ConfigMap: lists of CRDs, CSVs and packages, each a text itself.
+    ///
+    /// Returns what was forgiven.
+    ///
+    /// # Errors
+    /// Fails with everything that is wrong, unless that is to be forgiven.
+    pub fn load_config_map(&self, text: &[u8], limits: &Limits, strictness: Strictness) -> Result<Vec<String>, Error> {
+        let json = first(text, limits).map_err(Error::Message)?.unwrap_or_default();
+        let root = Raw::parse(&json, limits.depth).map_err(|error| Error::Message(error.to_string()))?;
+        let data = root.get("data").unwrap_or(root);
+        let list = |key: &str| -> Result<String, Error> {
+            let text = data.get(key).and_then(Raw::as_str);
+            let text = text.ok_or_else(|| Error::Message(format!("couldn't find expected key {key} in configmap")))?;
+            let json = first(text.as_bytes(), limits).map_err(|error| Error::Message(format!("{key}: {error}")))?;
+            Ok(json.unwrap_or_else(|| "[]".into()))
+        };
+        let (crds, csvs, packages) =
+            (list("customResourceDefinitions")?, list("clusterServiceVersions")?, list("packages")?);
+        self.load(strictness, "configmap", |connection, problems| {
+            let mut defined: BTreeMap<[String; 4], &str> = BTreeMap::new();
+            for crd in Raw::from_checked(&crds).items() {
+                for key in keys_of(crd) {
+                    let shown = format!("{}/{}/{} ({})", key[0], key[1], key[2], key[3]);
+                    if defined.insert(key, crd.text()).is_some() {
+                        problems.push(format!("can't add the same CRD twice in one configmap: {shown}"));
+                    }
+                }
+            }
+            for csv in Raw::from_checked(&csvs).items() {
+                let mut objects = vec![csv.text()];
+                for key in owned_by(csv) {
+                    match defined.get(&key) {
+                        Some(crd) if !objects.contains(crd) => objects.push(crd),
+                        Some(_) => {}
+                        None => problems.push(format!(
+                            "couldn't find owned CRD in crd list {}/{}/{} ({})",
+                            key[0], key[1], key[2], key[3]
+                        )),
+                    }
+                }
+                let contents = bundle::of_objects(objects.iter().map(|object| object.as_bytes()), limits);
+                add_contents(connection, contents.map_err(|error| error.to_string()), problems);
+            }
+            for package in Raw::from_checked(&packages).items() {
+                load_package(connection, package, problems);
+            }
+            Ok(())
+        })
+    }
+
+    fn load(
+        &self,
+        strictness: Strictness,
+        what: &str,
+        work: impl FnOnce(&Connection, &mut Vec<String>) -> Result<(), Error>,
+    ) -> Result<Vec<String>, Error> {
+        self.change(|connection| {
+            let mut problems = Vec::new();
+            work(connection, &mut problems)?;
+            if !problems.is_empty() && strictness == Strictness::Strict {
+                return Err(Error::Message(format!("error loading manifests from {what}: [{}]", problems.join(", "))));
+            }
+            Ok(problems)
+        })
+    }
+}
+
+/// Lists files, those and the directories of hidden names left out.
+fn walk(directory: &Path, limits: &Limits, nesting: usize, files: &mut Vec<PathBuf>) -> Result<(), Error> {
+    if nesting > MAX_NESTING {
+        return Err(Error::Message(format!("{}: directories nest too deep", directory.display())));
+    }
+    let mut entries: Vec<fs::DirEntry> =
+        fs::read_dir(directory).and_then(|entries| entries.collect()).map_err(Error::io(directory))?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(&path, limits, nesting + 1, files)?;
+        } else if path.is_file() {
+            if files.len() == limits.files {
+                return Err(Error::Message(format!("directory holds more than {} files", limits.files)));
+            }
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path, limits: &Limits) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    file.take(limits.file_size.saturating_add(1)).read_to_end(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > limits.file_size {
+        return Err(format!("larger than {} bytes", limits.file_size));
+    }
+    Ok(text)
+}
+
+/// Returns the first document of a text as JSON.
+fn first(text: &[u8], limits: &Limits) -> Result<Option<String>, String> {
+    Ok(stream::first(text, limits).map_err(|error| error.to_string())?.map(|(_, json)| json))
+}
+
+/// Loads the bundles of a directory: one for each CSV, with all other objects there.
+fn load_bundles(
+    connection: &Connection,
+    directory: &Path,
+    files: &[PathBuf],
+    limits: &Limits,
+    problems: &mut Vec<String>,
+) -> Result<(), Error> {
+    let mut texts: Vec<(bool, Vec<u8>)> = Vec::new();
+    for file in files.iter().filter(|file| file.parent() == Some(directory)) {
+        let Ok(text) = read(file, limits) else { continue };
+        let Ok(Some(json)) = first(&text, limits) else { continue };
+        let is_csv = Raw::from_checked(&json).get("kind").and_then(Raw::as_str).is_some_and(|kind| kind == CSV);
+        texts.push((is_csv, text));
+    }
+    for (place, _) in texts.iter().enumerate().filter(|(_, (is_csv, _))| *is_csv) {
+        let objects = texts.iter().enumerate().filter(|(at, (is_csv, _))| !is_csv || *at == place);
+        let contents = bundle::of_objects(objects.map(|(_, (_, text))| text.as_slice()), limits);
+        let contents = contents.map_err(|error| format!("{}: {error}", directory.display()));
+        add_contents(connection, contents, problems);
+    }
+    Ok(())
+}
+
+/// Writes the rows of a bundle without an image.
+fn add_contents(connection: &Connection, contents: Result<Contents, String>, problems: &mut Vec<String>) {
+    let contents = match contents {
+        Ok(contents) => contents,
+        Err(error) => return problems.push(error),
+    };
+    problems.extend(contents.problems.iter().cloned());
+    let added = with_savepoint(connection, || {
+        let (csv, objects) = crate::add::columns(&contents);
+        insert(connection, "", &contents, (csv.as_bytes(), objects.as_bytes()), true)
+    });
+    problems.extend(added.err().map(|error| error.to_string()));
+}
+
+/// Makes a package of a document that names one.
+fn load_package(connection: &Connection, document: Raw<'_>, problems: &mut Vec<String>) {
+    let text = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let package = text(document, "packageName");
+    if package.is_empty() {
+        return;
+    }
+    let mut heads = BTreeMap::new();
+    for channel in document.get("channels").filter(|list| list.kind() == Kind::Array).into_iter().flat_map(Raw::items) {
+        heads.insert(text(channel, "name"), text(channel, "currentCSV"));
+    }
+    let mut default_channel = text(document, "defaultChannel");
+    if let (true, Some(only)) = (default_channel.is_empty() && heads.len() == 1, heads.keys().next()) {
+        default_channel.clone_from(only);
+    }
+    let graph = Graph { package: &package, default_channel: &default_channel, heads };
+    let rebuilt = with_savepoint(connection, || rebuild(connection, &graph));
+    problems.extend(rebuilt.err().map(|error| format!("error adding package {package}: {error}")));
+}
+
+/// Returns group, version, kind and plural of each version that a CRD defines.
+fn keys_of(crd: Raw<'_>) -> Vec<[String; 4]> {
+    let Some(spec) = crd.get("spec") else { return Vec::new() };
+    let text = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let names = spec.get("names");
+    let name = |field: &str| text(names.and_then(|names| names.get(field)));
+    let mut versions: BTreeSet<String> =
+        spec.get("versions").into_iter().flat_map(Raw::items).map(|version| text(version.get("name"))).collect();
+    versions.insert(text(spec.get("version")));
+    versions.retain(|version| !version.is_empty());
+    let key = |version| [text(spec.get("group")), version, name("kind"), name("plural")];
+    versions.into_iter().map(key).collect()
+}
+
+/// Returns group, version, kind and plural of each CRD that a CSV owns.
+fn owned_by(csv: Raw<'_>) -> Vec<[String; 4]> {
+    let text = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let owned = csv.get("spec").and_then(|spec| spec.get("customresourcedefinitions")?.get("owned"));
+    let key = |owned: Raw<'_>| {
+        let name = text(owned, "name");
+        let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
+        [group.to_owned(), text(owned, "version"), text(owned, "kind"), plural.to_owned()]
+    };
+    owned.into_iter().flat_map(Raw::items).map(key).collect()
+}

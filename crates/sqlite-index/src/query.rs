@@ -1,0 +1,406 @@
+//! Answers of the registry API from a database.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use catalog::message;
+use catalog::query::{Answer, Api, Counts, Message, Query, QueryError, Rows};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use tempfile::TempDir;
+
+use crate::error::Error;
+use crate::members::{Member, members};
+use crate::open::{Database, connect};
+use crate::row::{BundleRow, body, is_csv, objects};
+use crate::schema::LIGHT;
+use crate::value;
+
+/// So many connections are kept for the next questions.
+const KEPT: usize = 16;
+
+/// A database that answers the questions of the registry API.
+///
+/// The upgrade graph and what provides which API are in memory; manifests are read when asked for.
+pub struct Index {
+    path: PathBuf,
+    connections: Mutex<Vec<Connection>>,
+    members: Vec<Member>,
+    /// The bundles that provide an API.
+    providers: HashMap<[String; 3], Vec<String>>,
+    counts: Counts,
+    /// Gone with the server.
+    _directory: TempDir,
+}
+
+/// A bundle as a member of a channel, as a reply wants it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// With manifests, and with plurals of APIs.
+    Single,
+    /// With edges; manifests only where there is no image to get them from.
+    Listed,
+}
+
+impl Index {
+    /// Makes a temporary copy of a database ready to be asked.
+    ///
+    /// # Errors
+    /// Fails when `database` is no copy, or cannot be read.
+    pub fn new(database: Database) -> Result<Index, Error> {
+        crate::schema::index(&database.connection)?;
+        let connection = &database.connection;
+        let members = members(connection)?;
+        let mut providers: HashMap<[String; 3], Vec<String>> = HashMap::new();
+        {
+            let mut statement =
+                connection.prepare("SELECT operatorbundle_name, value FROM properties WHERE type = 'olm.gvk'")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let Some(api) = value::fields(&value::text(row, 1)?, ["group", "version", "kind"]) else { continue };
+                let (names, name) = (providers.entry(api).or_default(), value::text(row, 0)?);
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        let count = |table: &str| -> Result<usize, Error> {
+            let sql = format!("SELECT count(*) FROM {table}");
+            Ok(connection.query_row(&sql, [], |row| row.get::<_, i64>(0))? as usize)
+        };
+        let counts = Counts { packages: count("package")?, channels: count("channel")?, bundles: count(LIGHT)? };
+        let (connection, directory) = database.into_parts();
+        drop(connection);
+        let directory = directory.ok_or_else(|| Error::message("only a copy of a database can be served"))?;
+        let path = directory.path().join("index.db");
+        Ok(Index { path, connections: Mutex::default(), members, providers, counts, _directory: directory })
+    }
+
+    /// Asks the database with a connection of the many.
+    fn ask<T>(&self, question: impl FnOnce(&Connection) -> Result<T, QueryError>) -> Result<T, QueryError> {
+        let kept = self.connections.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match kept {
+            Some(connection) => connection,
+            None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+                .map_err(damaged)?,
+        };
+        let answer = question(&connection);
+        let mut kept = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < KEPT {
+            kept.push(connection);
+        }
+        answer
+    }
+
+    /// Returns a bundle as a member of a channel.
+    fn single(&self, package: &str, channel: &str, name: &str, absent: QueryError) -> Answer {
+        self.ask(|connection| {
+            let sql = "SELECT 1 FROM channel_entry WHERE package_name = ?1 AND channel_name = ?2
+                AND operatorbundle_name = ?3 LIMIT 1";
+            let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
+            if !statement.exists([package, channel, name]).map_err(damaged)? {
+                return Err(absent);
+            }
+            let bundle = BundleRow::read(connection, LIGHT, name).map_err(damaged)?.ok_or(absent)?;
+            let edges = (package, channel, "", &[][..]);
+            bundle_message(connection, &bundle, edges, Shape::Single).map_err(damaged)
+        })
+    }
+
+    /// Returns the entries of the bundles that provide an API: package, channel, bundle, what it
+    /// replaces, depth.
+    fn entries_that_provide(&self, api: &Api) -> Result<Vec<Found>, QueryError> {
+        let key = [&api.group, &api.version, &api.kind].map(String::clone);
+        let mut found = Vec::new();
+        self.ask(|connection| {
+            let sql = "SELECT entry.package_name, entry.channel_name, entry.operatorbundle_name,
+                    below.operatorbundle_name, entry.depth, entry.entry_id FROM channel_entry AS entry
+                LEFT JOIN channel_entry AS below ON below.entry_id = entry.replaces
+                WHERE entry.operatorbundle_name = ?1";
+            for name in self.providers.get(&key).into_iter().flatten() {
+                let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
+                let rows = statement.query_map([name], |row| {
+                    Ok(Found {
+                        package: value::text(row, 0)?,
+                        channel: value::text(row, 1)?,
+                        bundle: value::text(row, 2)?,
+                        replaces: value::text(row, 3)?,
+                        depth: row.get::<_, Option<i64>>(4)?.unwrap_or(i64::MAX),
+                        id: row.get(5)?,
+                    })
+                });
+                found.extend(rows.and_then(|rows| rows.collect::<Result<Vec<_>, _>>()).map_err(damaged)?);
+            }
+            Ok(())
+        })?;
+        found.sort();
+        Ok(found)
+    }
+
+    /// Returns the entry of least depth of each channel that provides an API.
+    fn latest_that_provide(&self, api: &Api) -> Result<Vec<Found>, QueryError> {
+        let mut latest: Vec<Found> = Vec::new();
+        for found in self.entries_that_provide(api)? {
+            match latest.last_mut() {
+                Some(last) if last.package == found.package && last.channel == found.channel => {
+                    if (found.depth, found.id) < (last.depth, last.id) {
+                        *last = found;
+                    }
+                }
+                _ => latest.push(found),
+            }
+        }
+        Ok(latest)
+    }
+}
+
+/// An entry that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    package: String,
+    channel: String,
+    bundle: String,
+    depth: i64,
+    id: i64,
+    replaces: String,
+}
+
+impl Found {
+    fn message(&self) -> Message {
+        message::channel_entry(&self.package, &self.channel, &self.bundle, &self.replaces)
+    }
+}
+
+fn damaged(error: impl Into<Error>) -> QueryError {
+    QueryError::Damaged(error.into().to_string())
+}
+
+fn absent(text: String) -> QueryError {
+    QueryError::Absent(text)
+}
+
+fn no_providers(api: &Api) -> QueryError {
+    absent(format!("no channel entries found that provide {} {} {}", api.group, api.version, api.kind))
+}
+
+/// Writes a `Bundle`; `edges` are package, channel, what it replaces and what it skips.
+fn bundle_message(
+    connection: &Connection,
+    bundle: &BundleRow,
+    (package, channel, replaces, skips): (&str, &str, &str, &[String]),
+    shape: Shape,
+) -> Result<Message, Error> {
+    let mut out = Vec::new();
+    message::string(&mut out, 1, &bundle.name);
+    message::string(&mut out, 2, package);
+    message::string(&mut out, 3, channel);
+    if shape == Shape::Single || bundle.image.is_empty() {
+        let manifests = body(connection, &bundle.name, "bundle")?.unwrap_or_default();
+        let csv = objects(&manifests).find(|object| is_csv(object));
+        message::string(&mut out, 4, csv.unwrap_or_default());
+        for object in objects(&manifests) {
+            message::item(&mut out, 5, object.as_bytes());
+        }
+    }
+    message::string(&mut out, 6, &bundle.image);
+    let properties = bundle.typed(connection, "properties")?;
+    let dependencies = bundle.typed(connection, "dependencies")?;
+    let plurals = (shape == Shape::Single).then_some(connection);
+    apis(plurals, &properties, 7, &mut out)?;
+    apis(plurals, &dependencies, 8, &mut out)?;
+    message::string(&mut out, 9, &bundle.version);
+    message::string(&mut out, 10, &bundle.skip_range);
+    for (kind, value) in &dependencies {
+        message::typed_value(&mut out, 11, kind, value.as_bytes());
+    }
+    for (kind, value) in &properties {
+        message::typed_value(&mut out, 12, kind, value.as_bytes());
+    }
+    message::string(&mut out, 13, replaces);
+    for skip in skips {
+        message::item(&mut out, 14, skip.as_bytes());
+    }
+    Ok(out)
+}
+
+/// Writes the APIs that properties or dependencies name, each once, with its plural if that is wanted and known.
+fn apis(plurals: Option<&Connection>, typed: &[(String, String)], field: u32, out: &mut Message) -> Result<(), Error> {
+    let mut written: Vec<[String; 3]> = Vec::new();
+    for (_, value) in typed.iter().filter(|(kind, _)| kind == fbc::property::GVK) {
+        let Some(api) = value::fields(value, ["group", "version", "kind"]) else { continue };
+        if written.contains(&api) {
+            continue;
+        }
+        let mut item = Vec::new();
+        for (i, part) in (1..).zip(&api) {
+            message::string(&mut item, i, part);
+        }
+        if let Some(connection) = plurals {
+            let sql = "SELECT plural FROM api WHERE group_name = ?1 AND version = ?2 AND kind = ?3";
+            let mut statement = connection.prepare_cached(sql)?;
+            let [group, version, kind] = &api;
+            let plural = statement.query_row([group, version, kind], |row| value::text(row, 0)).optional()?;
+            message::string(&mut item, 4, &plural.unwrap_or_default());
+        }
+        message::item(out, field, &item);
+        written.push(api);
+    }
+    Ok(())
+}
+
+impl Query for Index {
+    fn packages(self: Arc<Self>) -> Rows {
+        let names = self.ask(|connection| {
+            value::strings(connection, "SELECT name FROM package WHERE name IS NOT NULL ORDER BY name", [])
+                .map_err(damaged)
+        });
+        match names {
+            Ok(names) => Box::new(names.into_iter().map(|name| Ok(message::package_name(&name)))),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+
+    fn package(&self, name: &str) -> Answer {
+        self.ask(|connection| {
+            let mut out = Vec::new();
+            message::string(&mut out, 1, name);
+            let sql = "SELECT name, head_operatorbundle_name FROM channel WHERE package_name = ?1 ORDER BY name";
+            let mut channels = 0;
+            let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
+            let mut rows = statement.query([name]).map_err(damaged)?;
+            while let Some(row) = rows.next().map_err(damaged)? {
+                let mut channel = Vec::new();
+                message::string(&mut channel, 1, &value::text(row, 0).map_err(damaged)?);
+                message::string(&mut channel, 2, &value::text(row, 1).map_err(damaged)?);
+                message::item(&mut out, 2, &channel);
+                channels += 1;
+            }
+            let sql = "SELECT default_channel FROM package WHERE name = ?1";
+            let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
+            let default = statement.query_row([name], |row| value::text(row, 0)).optional().map_err(damaged)?;
+            match default {
+                Some(default) if channels > 0 => {
+                    message::string(&mut out, 3, &default);
+                    Ok(out)
+                }
+                _ => Err(QueryError::no_package_unquoted(name)),
+            }
+        })
+    }
+
+    fn bundle(&self, package: &str, channel: &str, name: &str) -> Answer {
+        self.single(package, channel, name, absent(format!("no entry found for {package} {channel} {name}")))
+    }
+
+    fn head(&self, package: &str, channel: &str) -> Answer {
+        self.ask(|connection| {
+            let sql = "SELECT bundle.name, bundle.csv FROM channel
+                JOIN operatorbundle AS bundle ON bundle.name = channel.head_operatorbundle_name
+                WHERE channel.package_name = ?1 AND channel.name = ?2";
+            let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
+            let found = statement.query_row([package, channel], |row| {
+                let mut out = Vec::new();
+                message::string(&mut out, 1, &value::text(row, 0)?);
+                message::string(&mut out, 4, &value::text(row, 1)?);
+                Ok(out)
+            });
+            let found = found.optional().map_err(damaged)?;
+            found.ok_or_else(|| absent(format!("no entry found for {package} {channel}")))
+        })
+    }
+
+    fn replacements(self: Arc<Self>, name: &str) -> Result<Rows, QueryError> {
+        let rows = self.ask(|connection| {
+            let sql = "SELECT DISTINCT entry.package_name, entry.channel_name, entry.operatorbundle_name
+                FROM channel_entry AS below JOIN channel_entry AS entry ON entry.replaces = below.entry_id
+                WHERE below.operatorbundle_name = ?1 ORDER BY 1, 2, 3";
+            let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
+            let rows = statement.query_map([name], |row| {
+                let (package, channel, bundle) = (value::text(row, 0)?, value::text(row, 1)?, value::text(row, 2)?);
+                Ok(message::channel_entry(&package, &channel, &bundle, name))
+            });
+            rows.and_then(|rows| rows.collect::<Result<Vec<_>, _>>()).map_err(damaged)
+        })?;
+        if rows.is_empty() {
+            return Err(QueryError::no_replacements(name));
+        }
+        Ok(Box::new(rows.into_iter().map(Ok)))
+    }
+
+    fn replacement(&self, name: &str, package: &str, channel: &str) -> Answer {
+        let none = || absent(format!("no entry found for {package} {channel}"));
+        // One that really replaces it goes first; then the one nearest to the head.
+        let found = self.ask(|connection| {
+            let sql = "SELECT entry.operatorbundle_name
+                FROM channel_entry AS below JOIN channel_entry AS entry ON entry.replaces = below.entry_id
+                WHERE below.operatorbundle_name = ?1 AND entry.package_name = ?2 AND entry.channel_name = ?3
+                ORDER BY entry.depth, entry.entry_id LIMIT 1";
+            let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
+            statement.query_row([name, package, channel], |row| value::text(row, 0)).optional().map_err(damaged)
+        })?;
+        self.single(package, channel, &found.ok_or_else(none)?, none())
+    }
+
+    fn providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+        let mut found = self.entries_that_provide(api)?;
+        found.dedup_by(|b, a| {
+            (&a.package, &a.channel, &a.bundle, &a.replaces) == (&b.package, &b.channel, &b.bundle, &b.replaces)
+        });
+        if found.is_empty() {
+            return Err(no_providers(api));
+        }
+        Ok(Box::new(found.into_iter().map(|found| Ok(found.message()))))
+    }
+
+    fn latest_providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
+        let found = self.latest_that_provide(api)?;
+        if found.is_empty() {
+            return Err(no_providers(api));
+        }
+        Ok(Box::new(found.into_iter().map(|found| Ok(found.message()))))
+    }
+
+    fn default_provider(&self, api: &Api) -> Answer {
+        let none = || absent(format!("no entry found that provides {} {} {}", api.group, api.version, api.kind));
+        for found in self.latest_that_provide(api)? {
+            let usable = self.ask(|connection| {
+                let sql = "SELECT 1 FROM package JOIN operatorbundle AS bundle ON bundle.name = ?3
+                    WHERE package.name = ?1 AND package.default_channel = ?2 AND bundle.bundle IS NOT NULL";
+                let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
+                statement.exists([&found.package, &found.channel, &found.bundle]).map_err(damaged)
+            })?;
+            if usable {
+                return self.single(&found.package, &found.channel, &found.bundle, none());
+            }
+        }
+        Err(none())
+    }
+
+    fn bundles(self: Arc<Self>) -> Rows {
+        let mut next = 0;
+        Box::new(std::iter::from_fn(move || {
+            loop {
+                let member = self.members.get(next)?;
+                next += 1;
+                let answer = self.ask(|connection| {
+                    let Some(bundle) = BundleRow::read(connection, LIGHT, &member.bundle).map_err(damaged)? else {
+                        return Ok(None);
+                    };
+                    let edges = (&*member.package, &*member.channel, &*member.replaces, &member.skips[..]);
+                    bundle_message(connection, &bundle, edges, Shape::Listed).map(Some).map_err(damaged)
+                });
+                if let Some(answer) = answer.transpose() {
+                    return Some(answer);
+                }
+            }
+        }))
+    }
+
+    fn custom(self: Arc<Self>, _: &str, _: &str) -> Rows {
+        Box::new(std::iter::empty())
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}

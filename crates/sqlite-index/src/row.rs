@@ -1,0 +1,83 @@
+//! What is stored of one bundle.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::error::Error;
+use crate::value::{self, DEPTH};
+
+/// A bundle as its row has it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BundleRow {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) image: String,
+    pub(crate) skip_range: String,
+}
+
+impl BundleRow {
+    /// Reads a bundle without its manifests from a table that has these columns.
+    pub(crate) fn read(connection: &Connection, table: &str, name: &str) -> Result<Option<BundleRow>, Error> {
+        let sql = format!("SELECT name, version, bundlepath, skiprange FROM {table} WHERE name = ?1");
+        let row = connection.prepare_cached(&sql)?.query_row([name], |row| {
+            Ok(BundleRow {
+                name: value::text(row, 0)?,
+                version: value::text(row, 1)?,
+                image: value::text(row, 2)?,
+                skip_range: value::text(row, 3)?,
+            })
+        });
+        Ok(row.optional()?)
+    }
+
+    /// Reads its properties or dependencies: type and value, each pair once, in the order of rows.
+    ///
+    /// `table` is one of ours with the columns of `properties`.
+    pub(crate) fn typed(&self, connection: &Connection, table: &str) -> Result<Vec<(String, String)>, Error> {
+        let sql = format!(
+            "SELECT type, value FROM {table} WHERE operatorbundle_name = ?1
+                AND (operatorbundle_version IS NULL OR operatorbundle_version = ?2)
+                AND (operatorbundle_path IS NULL OR operatorbundle_path = ?3) ORDER BY rowid"
+        );
+        let mut statement = connection.prepare_cached(&sql)?;
+        let mut rows = statement.query([&self.name, &self.version, &self.image])?;
+        let mut pairs: Vec<(String, String)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let pair = (value::text(row, 0)?, value::text(row, 1)?);
+            if !pairs.contains(&pair) {
+                pairs.push(pair);
+            }
+        }
+        Ok(pairs)
+    }
+}
+
+/// Reads one of the columns with manifests; nothing for NULL.
+pub(crate) fn body(connection: &Connection, name: &str, column: &str) -> Result<Option<String>, Error> {
+    let sql = format!("SELECT {column} FROM operatorbundle WHERE name = ?1");
+    let text = connection.prepare_cached(&sql)?.query_row([name], |row| row.get::<_, Option<value::Text>>(0));
+    Ok(text.optional()?.flatten().map(|text| text.0))
+}
+
+/// Walks the JSON values that stand one after the other in a text; ends where that ceases to be so.
+pub(crate) fn objects(text: &str) -> impl Iterator<Item = &str> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if text.get(at..)?.trim_ascii_start().is_empty() {
+            return None;
+        }
+        let range = fbc::json::check(text, at, DEPTH).ok()?;
+        at = range.end;
+        text.get(range)
+    })
+}
+
+/// Tells whether an object is a CSV.
+pub(crate) fn is_csv(object: &str) -> bool {
+    let mut is = false;
+    fbc::json::Cursor::new(fbc::json::Raw::from_checked(object)).members(|key, value| {
+        if key == "kind" {
+            is = value.value().as_str().is_some_and(|kind| kind == "ClusterServiceVersion");
+        }
+    });
+    is
+}

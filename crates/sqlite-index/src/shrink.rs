@@ -1,0 +1,233 @@
+//! Taking single bundles out and mending the channels they leave.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fbc::Limits;
+use fbc::quote::quote;
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::add::{Mode, drop_manifests, set_manifests};
+use crate::error::Error;
+use crate::graph::{Channel, Link, heads, set_default};
+use crate::open::Database;
+use crate::remove::{Strictness, bundle_of_image, channels_of, remove_bundle, remove_row};
+use crate::schema::LIGHT;
+use crate::value;
+
+/// Gets the files of a bundle image, and returns where they are.
+pub type Unpack<'a> = dyn FnMut(&str) -> Result<PathBuf, String> + 'a;
+
+/// How bundles are taken out.
+pub struct Shrink<'a> {
+    /// What happens when a new head of a channel cannot be had.
+    pub strictness: Strictness,
+    /// Gets bundles whose manifests were dropped and are needed again.
+    pub unpack: &'a mut Unpack<'a>,
+    /// How much is accepted.
+    pub limits: Limits,
+}
+
+impl Database {
+    /// Makes an empty index.
+    ///
+    /// # Errors
+    /// Fails when the file exists, or cannot be written.
+    pub fn create(path: &Path) -> Result<(), Error> {
+        if path.symlink_metadata().is_ok() {
+            return Err(Error::Message(format!("database {} already exists", quote(&path.display().to_string()))));
+        }
+        Database::write(path).map(drop)
+    }
+
+    /// Removes the head of a package's default channel from all channels; returns what was forgiven.
+    ///
+    /// # Errors
+    /// Fails when something replaces it, or it is not clear which channel would be the default.
+    pub fn delete_latest(&self, package: &str, shrink: &mut Shrink<'_>) -> Result<Vec<String>, Error> {
+        let forgiven = self.change(|connection| delete_latest(connection, package, shrink))?;
+        self.vacuum()?;
+        Ok(forgiven)
+    }
+
+    /// Removes the bundle of an image and orders what is left in its channels by version; returns what was forgiven.
+    ///
+    /// # Errors
+    /// Fails when there is no such bundle, or it is not clear which channel would be the default.
+    pub fn remove_image(&self, image: &str, mode: Mode, shrink: &mut Shrink<'_>) -> Result<Vec<String>, Error> {
+        if mode == Mode::Replaces {
+            return Err(Error::message("rmb supports only the modes semver and semver-skippatch"));
+        }
+        let forgiven = self.change(|connection| remove_image(connection, image, mode, shrink))?;
+        self.vacuum()?;
+        Ok(forgiven)
+    }
+}
+
+fn delete_latest(connection: &Connection, package: &str, shrink: &mut Shrink<'_>) -> Result<Vec<String>, Error> {
+    let default = default_channel(connection, package)?
+        .ok_or_else(|| Error::Message(format!("no package found for packagename {package}")))?;
+    let before = heads(connection, package)?;
+    let latest = before.get(&default).filter(|head| !head.is_empty()).cloned();
+    let latest =
+        latest.ok_or_else(|| Error::Message(format!("package {package} has no default channel with a head")))?;
+    let sql = "SELECT above.operatorbundle_name, above.channel_name FROM channel_entry AS below
+        JOIN channel_entry AS above ON above.replaces = below.entry_id
+        WHERE below.operatorbundle_name = ?1 ORDER BY 2, 1 LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let above = statement.query_row([&latest], |row| Ok((value::text(row, 0)?, value::text(row, 1)?))).optional()?;
+    if let Some((above, channel)) = above {
+        return Err(Error::Message(format!(
+            "cannot delete latest bundle {latest} of package {package}: replaced by {above} on channel {channel}"
+        )));
+    }
+    let mut skipped = Vec::new();
+    for (package, channel) in channels_of(connection, &latest)? {
+        let mut channel = Channel::read(connection, &package, &channel)?;
+        channel.versions.remove(&latest);
+        if channel.chain.first().is_some_and(|head| head.name == latest) {
+            let head = channel.chain.remove(0);
+            skipped.extend(head.skips.iter().cloned());
+            if channel.chain.is_empty() {
+                channel.below = None;
+                channel.chain.extend(of_skips(&channel, head));
+            }
+        }
+        channel.write(connection)?;
+    }
+    connection.prepare_cached("DELETE FROM deprecated WHERE operatorbundle_name = ?1")?.execute([&latest])?;
+    remove_bundle(connection, &latest)?;
+    for name in skipped {
+        let sql = "SELECT 1 FROM channel_entry WHERE operatorbundle_name = ?1 LIMIT 1";
+        if !connection.prepare_cached(sql)?.exists([&name])? {
+            remove_row(connection, &name)?;
+        }
+    }
+    let what = format!("cannot delete latest bundle {latest} of package {package}");
+    settle(connection, package, &default, &what)?;
+    finish(connection, package, &before, shrink)
+}
+
+/// Returns what takes the place of a head that replaced nothing: the newest of the bundles it skipped.
+fn of_skips(channel: &Channel, head: Link) -> Option<Link> {
+    let mut left: Vec<String> = head.skips.into_iter().filter(|skip| channel.versions.contains_key(skip)).collect();
+    channel.order(&mut left);
+    let name = left.pop()?;
+    Some(Link { name, skips: left })
+}
+
+fn remove_image(
+    connection: &Connection,
+    image: &str,
+    mode: Mode,
+    shrink: &mut Shrink<'_>,
+) -> Result<Vec<String>, Error> {
+    let name = bundle_of_image(connection, image)?;
+    let name = name.ok_or_else(|| Error::Message(format!("bundle image {image} not in index")))?;
+    let mut packages: BTreeMap<String, (Option<String>, BTreeMap<String, String>)> = BTreeMap::new();
+    for (package, channel) in channels_of(connection, &name)? {
+        if !packages.contains_key(&package) {
+            let before = (default_channel(connection, &package)?, heads(connection, &package)?);
+            packages.insert(package.clone(), before);
+        }
+        let mut channel = Channel::unordered(connection, &package, &channel)?;
+        channel.versions.remove(&name);
+        channel.chain = by_version(&channel, mode);
+        channel.write(connection)?;
+    }
+    connection.prepare_cached("DELETE FROM deprecated WHERE operatorbundle_name = ?1")?.execute([&name])?;
+    remove_bundle(connection, &name)?;
+    let mut forgiven = Vec::new();
+    for (package, (default, before)) in packages {
+        let what = format!("cannot remove bundle {name} of package {package}");
+        settle(connection, &package, &default.unwrap_or_default(), &what)?;
+        forgiven.extend(finish(connection, &package, &before, shrink)?);
+    }
+    Ok(forgiven)
+}
+
+/// Puts the bundles of a channel into a chain by their versions.
+pub(crate) fn by_version(channel: &Channel, mode: Mode) -> Vec<Link> {
+    let mut names: Vec<String> = channel.versions.keys().cloned().collect();
+    channel.order(&mut names);
+    let minor = |name: &String| channel.versions.get(name).map(|version| (version.major(), version.minor()));
+    let mut chain: Vec<Link> = Vec::new();
+    for name in names {
+        let mut skips = Vec::new();
+        if let Some(last) = chain.last_mut()
+            && mode == Mode::SkipPatch
+            && minor(&last.name) == minor(&name)
+        {
+            skips = std::mem::take(&mut last.skips);
+            skips.push(std::mem::take(&mut last.name));
+            chain.pop();
+        }
+        chain.push(Link { name, skips });
+    }
+    chain.reverse();
+    chain
+}
+
+fn default_channel(connection: &Connection, package: &str) -> Result<Option<String>, Error> {
+    let sql = "SELECT default_channel FROM package WHERE name = ?1";
+    Ok(connection.prepare_cached(sql)?.query_row([package], |row| value::text(row, 0)).optional()?)
+}
+
+/// Decides on the default channel once channels may be gone.
+fn settle(connection: &Connection, package: &str, default: &str, what: &str) -> Result<(), Error> {
+    let left = heads(connection, package)?;
+    let mut names = left.keys();
+    match (names.next(), names.next()) {
+        (None, _) => {
+            connection.prepare_cached("DELETE FROM package WHERE name = ?1")?.execute([package])?;
+            Ok(())
+        }
+        _ if left.contains_key(default) => set_default(connection, package, default),
+        (Some(only), None) => set_default(connection, package, only),
+        _ => {
+            let names: Vec<&str> = left.keys().map(String::as_str).collect();
+            Err(Error::Message(format!(
+                "{what}: default channel {} would be removed, channels left: {}",
+                quote(default),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// Gives new heads their manifests back, and takes them from all that are no heads.
+fn finish(
+    connection: &Connection,
+    package: &str,
+    before: &BTreeMap<String, String>,
+    shrink: &mut Shrink<'_>,
+) -> Result<Vec<String>, Error> {
+    let mut forgiven = Vec::new();
+    let now = heads(connection, package)?;
+    let mut new: Vec<&String> =
+        now.iter().filter(|(channel, head)| before.get(*channel) != Some(head)).map(|(_, head)| head).collect();
+    new.sort();
+    new.dedup();
+    for name in new {
+        let sql = "SELECT 1 FROM operatorbundle WHERE name = ?1 AND csv IS NULL";
+        if !connection.prepare_cached(sql)?.exists([name])? {
+            continue;
+        }
+        let sql = format!("SELECT bundlepath FROM {LIGHT} WHERE name = ?1");
+        let image = connection.prepare_cached(&sql)?.query_row([name], |row| value::text(row, 0))?;
+        let contents = (shrink.unpack)(&image)
+            .and_then(|directory| bundle::read(&directory, &shrink.limits).map_err(|error| error.to_string()));
+        match contents {
+            Ok(contents) => set_manifests(connection, name, &contents)?,
+            Err(error) => {
+                let text = format!("cannot load new channel head {name} ({image}): {error}");
+                match shrink.strictness {
+                    Strictness::Strict => return Err(Error::Message(text)),
+                    Strictness::Permissive => forgiven.push(text),
+                }
+            }
+        }
+    }
+    drop_manifests(connection)?;
+    Ok(forgiven)
+}

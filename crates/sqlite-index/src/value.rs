@@ -1,0 +1,82 @@
+//! Values as they stand in columns: text or bytes, JSON or not.
+
+use fbc::json::{Kind, Raw, write_str};
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+use rusqlite::{Connection, Params};
+
+use crate::error::Error;
+
+/// How deep JSON in a database may nest.
+pub(crate) const DEPTH: usize = fbc::limits::MAX_DEPTH;
+
+/// The text of a column, whatever it is stored as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Text(pub(crate) String);
+
+impl FromSql for Text {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Text> {
+        match value {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(Text(String::from_utf8_lossy(bytes).into_owned())),
+            ValueRef::Integer(number) => Ok(Text(number.to_string())),
+            ValueRef::Real(number) => Ok(Text(number.to_string())),
+            ValueRef::Null => Err(FromSqlError::InvalidType),
+        }
+    }
+}
+
+/// The text of a column; nothing for NULL.
+pub(crate) fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
+    Ok(row.get::<_, Option<Text>>(column)?.map(|text| text.0).unwrap_or_default())
+}
+
+/// Returns the first column of all rows.
+pub(crate) fn strings(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<String>, Error> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params, |row| text(row, 0))?.collect::<Result<_, _>>()?;
+    Ok(rows)
+}
+
+/// Stands for an empty text in the columns that point to a bundle.
+pub(crate) fn or_null(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Makes the value of an `olm.package` property.
+pub(crate) fn package_property(package: &str, version: &str) -> String {
+    let mut out = b"{\"packageName\":".to_vec();
+    write_str(&mut out, package);
+    out.extend_from_slice(b",\"version\":");
+    write_str(&mut out, version);
+    out.push(b'}');
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Parses JSON in a column.
+pub(crate) fn json(text: &str) -> Option<Raw<'_>> {
+    Raw::parse(text, DEPTH).ok()
+}
+
+/// Returns string fields of a JSON object; those that are absent are empty.
+pub(crate) fn fields<const N: usize>(text: &str, names: [&str; N]) -> Option<[String; N]> {
+    let value = json(text).filter(|value| value.kind() == Kind::Object)?;
+    Some(names.map(|name| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()))
+}
+
+/// Returns a JSON object without one of its members, if it has it.
+pub(crate) fn without_member(text: &str, name: &str) -> Option<String> {
+    let value = json(text).filter(|value| value.kind() == Kind::Object)?;
+    if value.members().all(|(key, _)| key != name) {
+        return None;
+    }
+    let mut out = b"{".to_vec();
+    for (key, member) in value.members().filter(|(key, _)| key != name) {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        write_str(&mut out, &key);
+        out.push(b':');
+        out.extend_from_slice(member.text().as_bytes());
+    }
+    out.push(b'}');
+    Some(String::from_utf8_lossy(&out).into_owned())
+}
