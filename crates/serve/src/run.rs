@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use catalog::Query;
 use tokio::sync::watch;
 
 use crate::cache::Cache;
@@ -14,7 +15,7 @@ use crate::http::{self, Site};
 use crate::listen::{Address, Listener};
 use crate::live::Live;
 use crate::load::{Directory, LeftOut};
-use crate::server::{self, ServerLimits};
+use crate::server::{self, ServerLimits, Services};
 use crate::tls::TlsFiles;
 
 /// Where a catalog comes from that is in no directory yet: an image, for one.
@@ -134,6 +135,39 @@ pub async fn run(mut plan: Plan, stop: impl Future<Output = ()> + Send + 'static
     }
 }
 
+/// Runs a server for a catalog that is at hand, until `stop` is ready.
+///
+/// # Errors
+/// Fails when the server cannot listen, or breaks.
+pub async fn run_query(
+    catalog: Arc<dyn Query>,
+    address: &Address,
+    services: Services,
+    drain: Duration,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), RunError> {
+    let live = Arc::new(Live::default());
+    live.publish(catalog, Vec::new());
+    let listener = address.bind().await.map_err(RunError::Listen)?;
+    tracing::info!(address = %listener, "serving registry");
+    let (stopped, stopping) = watch::channel(false);
+    let (limits, served) = (ServerLimits::default(), Arc::clone(&live));
+    let serving =
+        tokio::spawn(async move { server::serve(listener, served, None, &limits, services, until(stopping)).await });
+    stop.await;
+    tracing::info!("shutting down server");
+    live.drain();
+    let _ = stopped.send(true);
+    match tokio::time::timeout(drain, serving).await {
+        Ok(Ok(outcome)) => outcome.map_err(RunError::Server),
+        Ok(Err(error)) => Err(RunError::Server(io::Error::other(error))),
+        Err(_) => {
+            tracing::warn!(seconds = drain.as_secs_f64(), "calls were still running and are cut off");
+            Ok(())
+        }
+    }
+}
+
 /// Brings the cache up to date without serving it.
 ///
 /// # Errors
@@ -152,7 +186,7 @@ pub fn prepare_only(plan: &Plan) -> Result<(), RunError> {
 }
 
 async fn serve(listener: Listener, live: Arc<Live>, plan: Plan, stopping: watch::Receiver<bool>) -> io::Result<()> {
-    server::serve(listener, live, plan.tls, &plan.limits, until(stopping)).await
+    server::serve(listener, live, plan.tls, &plan.limits, Services::All, until(stopping)).await
 }
 
 async fn until(mut stopping: watch::Receiver<bool>) {

@@ -32,6 +32,15 @@ impl Default for ServerLimits {
     }
 }
 
+/// What a server offers besides the registry API, health and reflection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Services {
+    /// Everything there is.
+    All,
+    /// Nothing: a database has no blobs of custom schemas.
+    RegistryOnly,
+}
+
 /// How long a peer may take to say that it is still there.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Files that are needed for something else than connections.
@@ -48,10 +57,11 @@ pub async fn serve(
     live: Arc<Live>,
     tls: Option<TlsFiles>,
     limits: &ServerLimits,
+    services: Services,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let tls = tls.map(Tls::start).transpose()?;
-    let routes = grpc::routes(&live, limits.request_size).map_err(io::Error::other)?;
+    let routes = grpc::routes(&live, limits.request_size, services).map_err(io::Error::other)?;
     let (sender, connections) = mpsc::channel(64);
     let connection_limit = room_for(limits.connections);
     let accepting = tokio::spawn(listen::accept_all(listener, tls, connection_limit, Arc::clone(&live), sender));

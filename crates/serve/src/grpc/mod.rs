@@ -21,6 +21,7 @@ use tonic_reflection::pb::v1::server_reflection_server::ServerReflectionServer a
 use tonic_reflection::pb::v1alpha::server_reflection_server::ServerReflectionServer as ReflectionV1Alpha;
 
 use crate::live::Live;
+use crate::server::Services;
 use api::experimental_registry_server::ExperimentalRegistryServer;
 use api::registry_server::RegistryServer;
 pub(crate) use observe::Observe;
@@ -32,16 +33,23 @@ const DESCRIPTORS: &[u8] = include_bytes!("gen/descriptors.bin");
 ///
 /// # Errors
 /// Fails when the descriptors cannot be read, which would be a mistake of the build.
-pub(crate) fn routes(live: &Arc<Live>, max_request: usize) -> Result<Routes, prost::DecodeError> {
+pub(crate) fn routes(live: &Arc<Live>, max_request: usize, services: Services) -> Result<Routes, prost::DecodeError> {
     let registry = service::Registry { live: Arc::clone(live) };
-    let reflection = reflection::Reflection::new(&[
-        DESCRIPTORS,
-        tonic_health::pb::FILE_DESCRIPTOR_SET,
-        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
-        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
-    ])?;
-    Ok(Routes::new(RegistryServer::new(registry.clone()).max_decoding_message_size(max_request))
-        .add_service(ExperimentalRegistryServer::new(registry).max_decoding_message_size(max_request))
+    let hidden: &[&str] = if services == Services::All { &[] } else { &["api.ExperimentalRegistry"] };
+    let reflection = reflection::Reflection::new(
+        &[
+            DESCRIPTORS,
+            tonic_health::pb::FILE_DESCRIPTOR_SET,
+            tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+            tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+        ],
+        hidden,
+    )?;
+    let mut routes = Routes::new(RegistryServer::new(registry.clone()).max_decoding_message_size(max_request));
+    if services == Services::All {
+        routes = routes.add_service(ExperimentalRegistryServer::new(registry).max_decoding_message_size(max_request));
+    }
+    Ok(routes
         .add_service(
             HealthServer::new(health::Health { live: Arc::clone(live) }).max_decoding_message_size(max_request),
         )

@@ -37,17 +37,18 @@ enum Answer {
 }
 
 impl Reflection {
-    /// Reads sets of encoded descriptors.
+    /// Reads sets of encoded descriptors; services that are `hidden` are not listed.
     ///
     /// # Errors
     /// Fails when they are none.
-    pub(super) fn new(sets: &[&[u8]]) -> Result<Reflection, prost::DecodeError> {
+    pub(super) fn new(sets: &[&[u8]], hidden: &[&str]) -> Result<Reflection, prost::DecodeError> {
         let mut index = Index::default();
         for set in sets {
             for file in FileDescriptorSet::decode(*set)?.file {
                 index.add(&file);
             }
         }
+        index.services.retain(|service| !hidden.contains(&service.as_str()));
         Ok(Reflection { index: Arc::new(index) })
     }
 }
