@@ -3,17 +3,18 @@
 //! In a cache an image is found by the reference it was pulled by; because a reference has
 //! characters that names in layouts cannot have, it is written in hexadecimal there.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::client::Inner;
-use crate::manifest::{Descriptor, Index, media_type};
+use crate::graph::{Child, Graph, NESTING, children};
+use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::pull::{Image, parse};
 use crate::registry::{Document, MANIFEST_LIMIT};
-use crate::{Digest, Error, ErrorKind, Location, Store};
+use crate::{Digest, Error, ErrorKind, Location, Store, archive, platform};
 
 /// The name of an image in a layout.
 pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
@@ -37,7 +38,8 @@ pub(crate) fn set_name(store: &Store, reference: &str, image: &Descriptor) -> io
 
 /// Lists an image in `index.json`, in place of the one of the same name.
 pub(crate) fn set_tag(store: &Store, tag: Option<&str>, image: &Descriptor) -> io::Result<()> {
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(store.root().join("index.lock"))?;
+    // The directory itself is locked, so that no other file has to lie in a layout.
+    let lock = File::open(store.root())?;
     lock.lock()?;
     let mut index = read_index(store.root())?;
     let mut image = image.clone();
@@ -113,53 +115,103 @@ pub(crate) fn choose(index: &Index, tag: Option<&str>) -> Result<Descriptor, Err
     }
 }
 
+/// Writes an image into a layout, which keeps its other images.
+pub(crate) fn save(store: &Store, graph: &Graph, path: &Path, tag: Option<&str>) -> Result<(), Error> {
+    let wrong = |error: io::Error| Error::file(path.display(), &error);
+    let target = Store::open(path).map_err(wrong)?;
+    for blob in &graph.blobs {
+        copy_blob(&store.path_of(&blob.digest), &blob.digest, &target, u64::MAX - 1)
+            .map_err(|error| Error::file(format!("blob {}", blob.digest), &error))?;
+    }
+    for document in &graph.documents {
+        target.put(&document.content).map_err(wrong)?;
+    }
+    match graph.top() {
+        Some(top) => set_tag(&target, tag, &top).map_err(wrong),
+        None => Ok(()),
+    }
+}
+
 impl Inner {
-    /// Brings an image from a file into the store.
+    /// Brings an image from a directory or a file into the store.
     pub(crate) async fn open_file(self: &Arc<Self>, location: &Location) -> Result<Image, Error> {
-        let Location::Layout { path, tag } = location else {
-            return Err(Error::new(ErrorKind::Unsupported, format!("{location} cannot be read")));
+        let (inner, location) = (self.clone(), location.clone());
+        let work = move || {
+            let top = inner.import(&location, false)?;
+            inner.assemble(&location.to_string(), top)
         };
-        let reading = |error: Error| error.context(location);
-        let index = read_index(path).map_err(|error| reading(Error::file(path.display(), &error)))?;
-        if !path.join("oci-layout").is_file() {
-            return Err(reading(Error::new(ErrorKind::NotFound, "there is no OCI image layout")));
-        }
-        let top = choose(&index, tag.as_deref()).map_err(reading)?;
-        let folder = path.join("blobs/sha256");
-        let (inner, root) = (self.clone(), top.digest);
-        let name = location.to_string();
-        let work = move || inner.import(&folder, &name, root);
         tokio::task::spawn_blocking(work)
             .await
             .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))
-            .map_err(reading)
     }
 
-    /// Copies an image from a directory of blobs into the store.
-    fn import(&self, folder: &Path, name: &str, root: Digest) -> Result<Image, Error> {
+    /// Copies an image from a directory or a file into the store, `whole` or as much of it as the
+    /// platform needs, and returns the digest of its manifest or index.
+    pub(crate) fn import(&self, location: &Location, whole: bool) -> Result<Digest, Error> {
+        let reading = |error: Error| error.context(location);
+        match location {
+            Location::Layout { path, tag } => {
+                let index = read_index(path).map_err(|error| reading(Error::file(path.display(), &error)))?;
+                if !path.join("oci-layout").is_file() {
+                    return Err(reading(Error::new(ErrorKind::NotFound, "there is no OCI image layout")));
+                }
+                let top = choose(&index, tag.as_deref()).map_err(reading)?;
+                self.import_layout(&path.join("blobs/sha256"), top.digest, whole, 0).map_err(reading)?;
+                Ok(top.digest)
+            }
+            Location::LayoutArchive { path, tag } => {
+                archive::open_layout(path, tag.as_deref(), &self.options.store, &self.options.limits).map_err(reading)
+            }
+            Location::DockerArchive { path, reference } => {
+                archive::open_docker(path, reference.as_deref(), &self.options.store, &self.options.limits)
+                    .map_err(reading)
+            }
+            Location::Registry(_) => Err(reading(Error::new(ErrorKind::Unsupported, "a registry is no file"))),
+        }
+    }
+
+    fn import_layout(&self, folder: &Path, digest: Digest, whole: bool, depth: usize) -> Result<(), Error> {
+        if depth > NESTING {
+            return Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {NESTING}")));
+        }
         let copy = |digest: &Digest, limit: u64| {
-            let from: PathBuf = folder.join(digest.hex());
+            let from = folder.join(digest.hex());
             copy_blob(&from, digest, &self.options.store, limit).map_err(|error| Error::file(from.display(), &error))
         };
-        let mut digest = root;
         copy(&digest, MANIFEST_LIMIT)?;
+        let document = self.read_document(&digest)?;
+        if document.is_index() && !whole {
+            let index: Index = parse(&document.content, "index")?;
+            let chosen = platform::choose(&index, self.options.platform.as_ref())?.digest;
+            return self.import_layout(folder, chosen, whole, depth + 1);
+        }
+        if !document.is_index() {
+            self.check_limits(&parse(&document.content, "manifest")?)?;
+        }
+        for child in children(&document)? {
+            match child {
+                Child::Document(digest) => self.import_layout(folder, digest, whole, depth + 1)?,
+                Child::Blob(blob) => copy(&blob.digest, self.options.limits.layer)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the image of the platform together from what is in the store.
+    pub(crate) fn assemble(&self, name: &str, top: Digest) -> Result<Image, Error> {
+        let mut digest = top;
         let mut document = self.read_document(&digest)?;
-        for _ in 0..3 {
+        for _ in 0..NESTING {
             if !document.is_index() {
                 break;
             }
             let index: Index = parse(&document.content, "index")?;
-            digest = crate::platform::choose(&index, self.options.platform.as_ref())?.digest;
-            copy(&digest, MANIFEST_LIMIT)?;
+            digest = platform::choose(&index, self.options.platform.as_ref())?.digest;
             document = self.read_document(&digest)?;
         }
-        let manifest: crate::Manifest = parse(&document.content, "manifest")?;
+        let manifest: Manifest = parse(&document.content, "manifest")?;
         self.check_limits(&manifest)?;
-        copy(&manifest.config.digest, self.options.limits.config)?;
-        for layer in &manifest.layers {
-            copy(&layer.digest, self.options.limits.layer)?;
-        }
-        self.image(name, root, digest, manifest)
+        self.image(name, top, digest, manifest)
     }
 }
 

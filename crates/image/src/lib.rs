@@ -6,6 +6,7 @@
 
 #![allow(dead_code, reason = "pushing and explaining use the rest")]
 
+mod archive;
 mod auth;
 mod build;
 mod cache;
@@ -14,6 +15,7 @@ mod contained;
 mod digest;
 mod environment;
 mod error;
+mod graph;
 mod gzip;
 mod http;
 mod layer;
@@ -25,6 +27,7 @@ mod platform;
 mod policy;
 mod progress;
 mod pull;
+mod push;
 mod reference;
 mod registries_conf;
 mod registry;

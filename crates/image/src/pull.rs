@@ -6,15 +6,13 @@ use std::path::PathBuf;
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Inner};
+use crate::graph::NESTING;
 use crate::layout;
 use crate::manifest::{Config, Descriptor, Index, Manifest};
 use crate::platform;
 use crate::progress::Event;
 use crate::registry::{Document, Source};
 use crate::{Digest, Error, ErrorKind, Location, Reference};
-
-/// How deep indexes may be nested.
-const NESTING: usize = 3;
 
 /// How large things may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

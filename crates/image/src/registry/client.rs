@@ -78,11 +78,20 @@ pub(crate) struct Call<'a> {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
     pub(crate) actions: Actions,
+    /// Whether it may be asked again after a failure.
+    pub(crate) retry: bool,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn get(path: &'a str) -> Call<'a> {
-        Call { method: Method::GET, path, headers: HeaderMap::new(), body: Body::Empty, actions: Actions::Pull }
+        Call {
+            method: Method::GET,
+            path,
+            headers: HeaderMap::new(),
+            body: Body::Empty,
+            actions: Actions::Pull,
+            retry: true,
+        }
     }
 }
 
@@ -122,6 +131,7 @@ impl Registry {
         let mut challenge = endpoint.challenge.clone();
         let mut asked_again = false;
         let mut fresh = false;
+        let retries = if call.retry { self.settings.retries.count } else { 0 };
         let mut tries = 0;
         loop {
             let mut headers = call.headers.clone();
@@ -144,7 +154,7 @@ impl Registry {
             let what = || format!("{} {}", call.method, source.reference);
             let answer = match self.http.ask(ask).await {
                 Ok(answer) => answer,
-                Err(failure) if failure.is_passing() && tries < self.settings.retries.count => {
+                Err(failure) if failure.is_passing() && tries < retries => {
                     self.wait(&what(), &failure.to_string(), tries, None).await?;
                     tries += 1;
                     continue;
@@ -167,7 +177,7 @@ impl Registry {
             if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
                 let asked = answer.header(RETRY_AFTER).and_then(retry_after);
                 let error = said(answer).await;
-                if tries < self.settings.retries.count {
+                if tries < retries {
                     self.wait(&what(), &error.to_string(), tries, asked).await.map_err(|_| error)?;
                     tries += 1;
                     continue;

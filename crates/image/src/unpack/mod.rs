@@ -16,8 +16,8 @@
 //!   attributes and capabilities are dropped; devices and pipes are not made.
 
 mod place;
-mod stream;
-mod tar;
+pub(crate) mod stream;
+pub(crate) mod tar;
 mod tree;
 
 use std::cell::Cell;

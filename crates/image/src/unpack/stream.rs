@@ -19,7 +19,7 @@ const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 const ZSTD_WINDOW: u32 = 25;
 
 /// The uncompressed bytes of a layer.
-pub(super) struct Stream<'a> {
+pub(crate) struct Stream<'a> {
     source: Box<dyn Read + 'a>,
     taken: Rc<Cell<u64>>,
     given: u64,
@@ -46,7 +46,7 @@ impl Read for Counted<'_> {
 
 impl<'a> Stream<'a> {
     /// Opens a layer. Its first bytes say how it is compressed; what its media type says is often wrong.
-    pub(super) fn open(
+    pub(crate) fn open(
         path: &Path,
         limits: &'a UnpackLimits,
         budget: &'a Cell<u64>,
@@ -72,7 +72,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Reads some bytes; none at the end.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, LayerProblem> {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, LayerProblem> {
         let length = loop {
             match self.source.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -92,7 +92,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Fills a whole block, or says that there is none.
-    pub(super) fn read_block(&mut self, block: &mut [u8]) -> Result<bool, LayerProblem> {
+    pub(crate) fn read_block(&mut self, block: &mut [u8]) -> Result<bool, LayerProblem> {
         let mut filled = 0;
         while filled < block.len() {
             match self.read(&mut block[filled..])? {
@@ -105,7 +105,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Passes over `count` bytes.
-    pub(super) fn skip(&mut self, mut count: u64) -> Result<(), LayerProblem> {
+    pub(crate) fn skip(&mut self, mut count: u64) -> Result<(), LayerProblem> {
         let mut buffer = [0; 32 << 10];
         while count > 0 {
             let wanted = buffer.len().min(usize::try_from(count).unwrap_or(usize::MAX));

@@ -10,7 +10,7 @@ const MAX_EXTENSION: u64 = 1 << 20;
 
 /// What an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     File,
     Directory,
     Symlink,
@@ -21,18 +21,18 @@ pub(super) enum Kind {
 
 /// An entry, as its headers describe it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The name, just as it is written.
-    pub(super) path: Vec<u8>,
+    pub(crate) path: Vec<u8>,
     /// What a link points to, just as it is written.
-    pub(super) link: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(crate) link: Vec<u8>,
+    pub(crate) kind: Kind,
     /// How many bytes of content follow.
-    pub(super) size: u64,
+    pub(crate) size: u64,
 }
 
 /// A tar stream, entry by entry.
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     stream: Stream<'a>,
     /// What is left of the content of the current entry, and what fills up its last block.
     content: u64,
@@ -49,13 +49,13 @@ struct Extension {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(stream: Stream<'a>) -> Reader<'a> {
+    pub(crate) fn new(stream: Stream<'a>) -> Reader<'a> {
         Reader { stream, content: 0, padding: 0, ended: false }
     }
 
     /// Returns the next entry, passing over what was not read of the one before. `headers` is
     /// called for each header, also for those that only describe the next.
-    pub(super) fn next(
+    pub(crate) fn next(
         &mut self,
         mut headers: impl FnMut() -> Result<(), LayerProblem>,
     ) -> Result<Option<Entry>, LayerProblem> {
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Hands the content of the current entry to `sink`, piece by piece.
-    pub(super) fn content(
+    pub(crate) fn content(
         &mut self,
         mut sink: impl FnMut(&[u8]) -> Result<(), LayerProblem>,
     ) -> Result<(), LayerProblem> {

@@ -1,0 +1,345 @@
+//! Images in tar files: OCI layouts, and what `docker save` writes.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use crate::graph::Graph;
+use crate::layout::{self, REF_NAME};
+use crate::manifest::{Descriptor, Manifest, media_type};
+use crate::pull::{Limits, parse};
+use crate::unpack::stream::Stream;
+use crate::unpack::tar::{Kind, Reader};
+use crate::{Digest, Error, ErrorKind, LayerProblem, Store, UnpackLimits};
+
+/// How many files an archive may hold.
+const ENTRIES: u64 = 100_000;
+
+/// The largest of the small files: lists of images and the like.
+const SMALL: u64 = 64 << 20;
+
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// An image in a file of `docker save`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Saved {
+    config: String,
+    #[serde(default)]
+    repo_tags: Option<Vec<String>>,
+    #[serde(default)]
+    layers: Vec<String>,
+}
+
+/// What was read of an archive: files by name, small ones in memory, others as blobs in the store.
+struct Content {
+    small: HashMap<String, Vec<u8>>,
+    blobs: HashMap<String, (Digest, u64)>,
+    links: HashMap<String, String>,
+}
+
+impl Content {
+    /// Reads a whole archive, which may be compressed. Its names are only names: no path is made of
+    /// them.
+    fn read(path: &Path, store: &Store, limits: &Limits, is_small: impl Fn(&str) -> bool) -> Result<Content, Error> {
+        let wrong = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+        let bounds = UnpackLimits { total_size: 64 << 30, file_size: limits.layer, ..UnpackLimits::default() };
+        let budget = Cell::new(bounds.total_size);
+        let stream = Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
+        let mut reader = Reader::new(stream);
+        let mut content = Content { small: HashMap::new(), blobs: HashMap::new(), links: HashMap::new() };
+        let mut headers = 0;
+        loop {
+            let count = || {
+                headers += 1;
+                if headers > ENTRIES { Err(LayerProblem::Header("there are too many")) } else { Ok(()) }
+            };
+            let Some(entry) = reader.next(count).map_err(|error| wrong(&error))? else { return Ok(content) };
+            let name = normal(&entry.path);
+            match entry.kind {
+                Kind::File if is_small(&name) => {
+                    if entry.size > SMALL {
+                        return Err(Error::new(ErrorKind::Limit, format!("{name} is larger than {SMALL} bytes")));
+                    }
+                    let mut bytes = Vec::new();
+                    let keep = |piece: &[u8]| {
+                        bytes.extend_from_slice(piece);
+                        Ok(())
+                    };
+                    reader.content(keep).map_err(|error| wrong(&error))?;
+                    content.small.insert(name, bytes);
+                }
+                Kind::File => {
+                    if entry.size > limits.layer {
+                        let text = format!("{name} has {} bytes, more than {}", entry.size, limits.layer);
+                        return Err(Error::new(ErrorKind::Limit, text));
+                    }
+                    let mut writer = store.writer().map_err(|error| wrong(&error))?;
+                    let keep = |piece: &[u8]| {
+                        writer.write_all(piece).map_err(|error| LayerProblem::Unreadable(error.to_string()))
+                    };
+                    reader.content(keep).map_err(|error| wrong(&error))?;
+                    let size = writer.size();
+                    let digest = writer.finish(None).map_err(|error| wrong(&error))?;
+                    content.blobs.insert(name, (digest, size));
+                }
+                // `docker save` of old writes a layer that is used twice as a link.
+                Kind::Symlink | Kind::HardLink => {
+                    let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+                    let target = String::from_utf8_lossy(&entry.link).into_owned();
+                    let hard = entry.kind == Kind::HardLink;
+                    let full = if hard { target } else { format!("{folder}/{target}") };
+                    content.links.insert(name, normal(full.as_bytes()));
+                }
+                Kind::Directory | Kind::Special => {}
+            }
+        }
+    }
+
+    fn blob(&self, name: &str) -> Option<(Digest, u64)> {
+        let name = normal(name.as_bytes());
+        let name = self.links.get(&name).unwrap_or(&name);
+        self.blobs.get(name).copied()
+    }
+}
+
+/// Cleans a name: no `.`, no `..` that leads out, no double slashes.
+fn normal(name: &[u8]) -> String {
+    let name = String::from_utf8_lossy(name);
+    let mut parts: Vec<&str> = Vec::new();
+    for part in name.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Reads an OCI layout in a file into the store, and returns the digest of the image.
+pub(crate) fn open_layout(path: &Path, tag: Option<&str>, store: &Store, limits: &Limits) -> Result<Digest, Error> {
+    let small = |name: &str| name == "index.json" || name == "oci-layout";
+    let content = Content::read(path, store, limits, small)?;
+    let index = content.small.get("index.json").filter(|_| content.small.contains_key("oci-layout"));
+    let index = index.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no OCI image layout in it"))?;
+    let top = layout::choose(&parse(index, "index.json")?, tag)?;
+    // A file under another name is just another blob: only digests count.
+    if store.blob(&top.digest).is_none() {
+        return Err(Error::new(ErrorKind::NotFound, format!("{} is not in it", top.digest)));
+    }
+    Ok(top.digest)
+}
+
+/// Reads what `docker save` wrote into the store, and returns the digest of the image.
+pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits: &Limits) -> Result<Digest, Error> {
+    let small = |name: &str| name == "manifest.json" || name == "repositories";
+    let content = Content::read(path, store, limits, small)?;
+    let list = content.small.get("manifest.json");
+    let list = list.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no manifest.json in it"))?;
+    let saved: Vec<Saved> = parse(list, "manifest.json")?;
+    let tags = |image: &Saved| image.repo_tags.clone().unwrap_or_default();
+    let chosen = match (name, saved.as_slice()) {
+        (None, [only]) => only,
+        (Some(name), many) => many
+            .iter()
+            .find(|image| tags(image).iter().any(|tag| tag == name || tag.strip_prefix("docker.io/") == Some(name)))
+            .ok_or_else(|| {
+                let known: Vec<String> = many.iter().flat_map(tags).collect();
+                let error = Error::new(ErrorKind::NotFound, format!("no image named {name:?} in it"));
+                if known.is_empty() { error } else { error.hint(format!("it has {}", known.join(", "))) }
+            })?,
+        (None, many) => {
+            let text = format!("it has {} images; a reference is needed to choose one", many.len());
+            return Err(Error::new(ErrorKind::NotFound, text));
+        }
+    };
+    let missing = |name: &str| Error::new(ErrorKind::NotFound, format!("{name} is not in it"));
+    let (config, size) = content.blob(&chosen.config).ok_or_else(|| missing(&chosen.config))?;
+    if size > limits.config {
+        return Err(Error::new(ErrorKind::Limit, format!("a config of {size} bytes, more than {}", limits.config)));
+    }
+    let mut layers = Vec::new();
+    for layer in &chosen.layers {
+        let (digest, size) = content.blob(layer).ok_or_else(|| missing(layer))?;
+        layers.push(Descriptor::new(layer_type(&store.path_of(&digest)), digest, size));
+    }
+    let manifest = Manifest {
+        schema_version: 2,
+        media_type: Some(media_type::DOCKER_MANIFEST.into()),
+        config: Descriptor::new(media_type::DOCKER_CONFIG, config, size),
+        layers,
+        annotations: BTreeMap::new(),
+        other: Default::default(),
+    };
+    let manifest =
+        serde_json::to_vec(&manifest).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
+    store.put(&manifest).map_err(|error| Error::file("storing a manifest", &error))
+}
+
+fn layer_type(path: &Path) -> &'static str {
+    let mut magic = [0; 2];
+    let read = File::open(path).and_then(|mut file| io::Read::read_exact(&mut file, &mut magic));
+    if read.is_ok() && magic == [0x1f, 0x8b] {
+        media_type::DOCKER_LAYER_GZIP
+    } else {
+        "application/vnd.docker.image.rootfs.diff.tar"
+    }
+}
+
+/// Writes an OCI layout with one image to a file.
+pub(crate) fn save_layout(store: &Store, graph: &Graph, path: &Path, tag: Option<&str>) -> Result<(), Error> {
+    let mut index = layout::empty_index();
+    index.manifests.extend(graph.top());
+    if let (Some(tag), Some(top)) = (tag, index.manifests.last_mut()) {
+        top.annotations.insert(REF_NAME.into(), tag.into());
+    }
+    let index = serde_json::to_vec(&index).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
+    let write = |writer: &mut TarWriter| {
+        writer.bytes("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+        writer.bytes("index.json", &index)?;
+        let mut names: Vec<(String, PathBuf)> = Vec::new();
+        let digests = graph.documents.iter().map(|it| it.digest).chain(graph.blobs.iter().map(|it| it.digest));
+        for digest in digests {
+            names.push((format!("blobs/sha256/{}", digest.hex()), store.path_of(&digest)));
+        }
+        names.sort();
+        names.dedup();
+        for (name, path) in names {
+            writer.file(&name, &path)?;
+        }
+        Ok(())
+    };
+    write_archive(path, write)
+}
+
+/// Writes one image to a file in the form of `docker save`, its layers uncompressed.
+pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Option<&str>) -> Result<(), Error> {
+    let [document] = graph.documents.as_slice() else {
+        let text = "such a file holds one image, not an index";
+        return Err(Error::new(ErrorKind::Unsupported, text).hint("choose one of its images with --platform"));
+    };
+    let manifest: Manifest = parse(&document.content, "manifest")?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let scratch = tempfile::tempdir_in(folder).map_err(|error| Error::file(folder.display(), &error))?;
+    let plain = Store::open(scratch.path()).map_err(|error| Error::file(folder.display(), &error))?;
+    let bounds = UnpackLimits { total_size: 64 << 30, ..UnpackLimits::default() };
+    let budget = Cell::new(bounds.total_size);
+    let mut layers = Vec::new();
+    for layer in &manifest.layers {
+        let wrong =
+            |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("layer {}: {error}", layer.digest));
+        let mut stream =
+            Stream::open(&store.path_of(&layer.digest), &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
+        let mut writer = plain.writer().map_err(|error| wrong(&error))?;
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            match stream.read(&mut buffer).map_err(|error| wrong(&error))? {
+                0 => break,
+                count => writer.write_all(&buffer[..count]).map_err(|error| wrong(&error))?,
+            }
+        }
+        layers.push(writer.finish(None).map_err(|error| wrong(&error))?);
+    }
+    let saved = Saved {
+        config: format!("{}.json", manifest.config.digest.hex()),
+        repo_tags: name.map(|name| vec![name.to_owned()]),
+        layers: layers.iter().map(|layer| format!("{}.tar", layer.hex())).collect(),
+    };
+    let list = serde_json::to_vec(&[&saved]).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
+    let write = |writer: &mut TarWriter| {
+        let mut written: Vec<&Digest> = Vec::new();
+        for layer in &layers {
+            if !written.contains(&layer) {
+                writer.file(&format!("{}.tar", layer.hex()), &plain.path_of(layer))?;
+                written.push(layer);
+            }
+        }
+        writer.file(&saved.config, &store.path_of(&manifest.config.digest))?;
+        writer.bytes("manifest.json", &list)
+    };
+    write_archive(path, write)
+}
+
+/// Writes a file aside, and puts it in place when it is whole.
+fn write_archive(path: &Path, write: impl FnOnce(&mut TarWriter) -> io::Result<()>) -> Result<(), Error> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let aside = path.with_file_name(format!(".{name}.{}-{number}", std::process::id()));
+    let outcome = (|| {
+        let mut writer = TarWriter { out: BufWriter::with_capacity(256 << 10, File::create(&aside)?) };
+        write(&mut writer)?;
+        writer.finish()?;
+        fs::rename(&aside, path)
+    })();
+    outcome.map_err(|error| {
+        // What is half written is of no use.
+        let _ = fs::remove_file(&aside);
+        Error::file(path.display(), &error)
+    })
+}
+
+/// Writes plain files, the same bytes each time.
+struct TarWriter {
+    out: BufWriter<File>,
+}
+
+impl TarWriter {
+    fn header(&mut self, name: &str, size: u64) -> io::Result<()> {
+        let mut header = [0_u8; 512];
+        let name = name.as_bytes();
+        if name.len() > 100 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name is too long"));
+        }
+        header[..name.len()].copy_from_slice(name);
+        header[100..108].copy_from_slice(b"0000644\0");
+        header[108..116].copy_from_slice(b"0000000\0");
+        header[116..124].copy_from_slice(b"0000000\0");
+        if size < 1 << 33 {
+            header[124..136].copy_from_slice(format!("{size:011o}\0").as_bytes());
+        } else {
+            header[124] = 0x80;
+            header[128..136].copy_from_slice(&size.to_be_bytes());
+        }
+        header[136..148].copy_from_slice(b"00000000000\0");
+        header[148..156].fill(b' ');
+        header[156] = b'0';
+        header[257..265].copy_from_slice(b"ustar\x0000");
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        self.out.write_all(&header)
+    }
+
+    fn pad(&mut self, size: u64) -> io::Result<()> {
+        let rest = (512 - size % 512) % 512;
+        self.out.write_all(&[0; 512][..rest as usize])
+    }
+
+    fn bytes(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.header(name, content.len() as u64)?;
+        self.out.write_all(content)?;
+        self.pad(content.len() as u64)
+    }
+
+    fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        let size = file.metadata()?.len();
+        self.header(name, size)?;
+        if io::copy(&mut file, &mut self.out)? != size {
+            return Err(io::Error::other(format!("{} changes while it is read", path.display())));
+        }
+        self.pad(size)
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.out.write_all(&[0; 1024])?;
+        self.out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    }
+}

@@ -1,0 +1,101 @@
+//! Bringing images out of a store: to registries, directories and files.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use crate::client::{Client, Inner};
+use crate::graph::Graph;
+use crate::progress::Event;
+use crate::registry::Source;
+use crate::{Digest, Error, ErrorKind, Location, Reference, Store, archive, layout};
+
+impl Client {
+    /// Brings an image, or an index with all of its images, from the store to another place.
+    ///
+    /// What a registry has is not sent again. A layout keeps its other images; a file is replaced.
+    ///
+    /// # Errors
+    /// Fails when something of the image is not in the store, or the place does not take it.
+    pub fn push(&self, image: &Digest, to: &Location) -> Result<(), Error> {
+        self.block_on(self.push_async(image, to))
+    }
+
+    /// Does what [`Client::push`] does, for those who can wait in other ways.
+    ///
+    /// # Errors
+    /// Fails as [`Client::push`] does.
+    pub async fn push_async(&self, image: &Digest, to: &Location) -> Result<(), Error> {
+        let inner = self.inner();
+        let graph = Graph::of(&inner.options.store, image)?;
+        match to {
+            Location::Registry(reference) => inner.push_graph(graph, reference).await,
+            other => {
+                let (inner, other) = (inner.clone(), other.clone());
+                let work = move || save(&inner.options.store, &graph, &other);
+                tokio::task::spawn_blocking(work)
+                    .await
+                    .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Returns the place that a push to `reference` goes to.
+    pub(crate) fn target(&self, reference: &Reference) -> Result<Source, Error> {
+        if self.options.offline {
+            return Err(Error::new(ErrorKind::Offline, format!("{reference}: the network may not be used")));
+        }
+        // Mirrors are for reading; the last candidate is the registry itself.
+        let candidates = self.conf()?.candidates(reference)?;
+        Ok(candidates.into_iter().last().map_or_else(|| Source::new(reference.clone()), |candidate| candidate.source))
+    }
+
+    async fn push_graph(self: &Arc<Self>, graph: Graph, reference: &Reference) -> Result<(), Error> {
+        let writing = |error: Error| error.context(format!("writing docker://{reference}"));
+        let target = self.target(reference)?;
+        let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
+        for blob in graph.blobs {
+            let (inner, target) = (self.clone(), target.clone());
+            tasks.spawn(async move {
+                let _turn = inner.blobs.acquire().await;
+                let name = target.reference.to_string();
+                inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, there: 0 });
+                let store = &inner.options.store;
+                let sent = inner.registry.send(&target, &blob, store, None, async || Ok(())).await?;
+                let cached = sent != crate::registry::Way::Sent;
+                inner.options.progress.on(&Event::Finished { blob: &blob, cached });
+                Ok(())
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap_or_else(|error| Err(Error::new(ErrorKind::Network, error.to_string()))).map_err(writing)?;
+        }
+        let last = graph.documents.len().saturating_sub(1);
+        for (number, document) in graph.documents.iter().enumerate() {
+            let version = match reference.tag() {
+                Some(tag) if number == last && reference.digest().is_none() => tag.to_owned(),
+                _ => document.digest.to_string(),
+            };
+            if number == last && reference.digest().is_some_and(|digest| *digest != document.digest) {
+                let text = format!("the image has digest {}, which is another", document.digest);
+                return Err(writing(Error::new(ErrorKind::Digest, text)));
+            }
+            self.registry.put_manifest(&target, document, &version).await.map_err(writing)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes an image to a directory or a file.
+pub(crate) fn save(store: &Store, graph: &Graph, to: &Location) -> Result<(), Error> {
+    let writing = |error: Error| error.context(format!("writing {to}"));
+    let outcome = match to {
+        Location::Layout { path, tag } => layout::save(store, graph, path, tag.as_deref()),
+        Location::LayoutArchive { path, tag } => archive::save_layout(store, graph, path, tag.as_deref()),
+        Location::DockerArchive { path, reference } => archive::save_docker(store, graph, path, reference.as_deref()),
+        Location::Registry(_) => Err(Error::new(ErrorKind::Unsupported, "a registry is no file")),
+    };
+    outcome.map_err(writing)
+}

@@ -1,0 +1,167 @@
+//! Blobs and manifests to registries.
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use super::challenge::Actions;
+use super::client::{Call, Registry, said};
+use super::endpoint::Source;
+use super::manifest::Document;
+use crate::http::{Answer, Body, encode, join};
+use crate::{Descriptor, Error, ErrorKind, Store};
+
+/// Blobs that are larger are sent in pieces of this size, so that a failure does not cost all.
+const CHUNK: u64 = 64 << 20;
+
+impl Registry {
+    /// Tells whether a repository has a blob.
+    pub(crate) async fn has_blob(&self, target: &Source, blob: &Descriptor) -> Result<bool, Error> {
+        let path = format!("blobs/{}", blob.digest);
+        let call = Call { method: Method::HEAD, actions: Actions::Push, ..Call::get(&path) };
+        Ok(self.request(target, &call).await?.status() == StatusCode::OK)
+    }
+
+    /// Brings a blob to a repository: from another one of the same registry if that has it, or else
+    /// from the store, where `fetch` brings it if need be.
+    pub(crate) async fn send<F>(
+        &self,
+        target: &Source,
+        blob: &Descriptor,
+        store: &Store,
+        other: Option<&str>,
+        fetch: F,
+    ) -> Result<Way, Error>
+    where
+        F: AsyncFnOnce() -> Result<(), Error>,
+    {
+        if self.has_blob(target, blob).await? {
+            return Ok(Way::Known);
+        }
+        let mut upload = None;
+        if let Some(other) = other.filter(|other| *other != target.reference.repository()) {
+            let path = format!("blobs/uploads/?mount={}&from={}", blob.digest, encode(other));
+            match self.begin(target, &path).await {
+                Ok(None) => return Ok(Way::Mounted),
+                // It began an upload instead.
+                Ok(begun) => upload = begun,
+                // The other repository may be closed to us, or the registry know no mounts.
+                Err(_) => {}
+            }
+        }
+        fetch().await?;
+        let size = store.path_of(&blob.digest).metadata().map(|about| about.len());
+        let size = size.map_err(|error| Error::file(format!("reading blob {}", blob.digest), &error))?;
+        let mut tries = 0;
+        loop {
+            let outcome = self.upload(target, blob, store, size, upload.take()).await;
+            match outcome {
+                Ok(()) => return Ok(Way::Sent),
+                Err(error) if error.kind() == ErrorKind::Network && tries < self.settings.retries.count => {
+                    self.wait(&format!("sending {}", blob.digest), &error.to_string(), tries, None).await?;
+                    tries += 1;
+                }
+                Err(error) => return Err(error.context(format!("writing blob {}", blob.digest))),
+            }
+        }
+    }
+
+    /// Starts an upload and returns where it goes to; nothing if it is done with that.
+    async fn begin(&self, target: &Source, path: &str) -> Result<Option<String>, Error> {
+        let mut call = Call { method: Method::POST, actions: Actions::Push, ..Call::get(path) };
+        call.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        let answer = self.request(target, &call).await?;
+        match answer.status() {
+            StatusCode::CREATED => Ok(None),
+            StatusCode::ACCEPTED => next_place(&answer).map(Some),
+            _ => Err(said(answer).await.context("initiating layer upload")),
+        }
+    }
+
+    async fn upload(
+        &self,
+        target: &Source,
+        blob: &Descriptor,
+        store: &Store,
+        size: u64,
+        begun: Option<String>,
+    ) -> Result<(), Error> {
+        let Some(mut place) = (match begun {
+            Some(place) => Some(place),
+            None => self.begin(target, "blobs/uploads/").await?,
+        }) else {
+            return Ok(());
+        };
+        let file = store.path_of(&blob.digest);
+        let octets = HeaderValue::from_static("application/octet-stream");
+        let mut sent = 0;
+        while size - sent > CHUNK {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, octets.clone());
+            let range = HeaderValue::from_str(&format!("{sent}-{}", sent + CHUNK - 1));
+            headers.extend(range.ok().map(|range| (CONTENT_RANGE, range)));
+            let call = Call {
+                method: Method::PATCH,
+                path: &place,
+                headers,
+                body: Body::file(file.clone(), sent, CHUNK),
+                actions: Actions::Push,
+                retry: false,
+            };
+            let answer = self.request(target, &call).await?;
+            if answer.status() != StatusCode::ACCEPTED {
+                return Err(said(answer).await);
+            }
+            place = next_place(&answer)?;
+            sent += CHUNK;
+        }
+        let mark = if place.contains('?') { '&' } else { '?' };
+        let place = format!("{place}{mark}digest={}", blob.digest);
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, octets);
+        let body = if size == sent { Body::Empty } else { Body::file(file, sent, size - sent) };
+        if size == sent {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        } else if sent > 0 {
+            let range = HeaderValue::from_str(&format!("{sent}-{}", size - 1));
+            headers.extend(range.ok().map(|range| (CONTENT_RANGE, range)));
+        }
+        let call = Call { method: Method::PUT, path: &place, headers, body, actions: Actions::Push, retry: false };
+        let answer = self.request(target, &call).await?;
+        if answer.status() == StatusCode::CREATED { Ok(()) } else { Err(said(answer).await) }
+    }
+
+    /// Brings a manifest or an index to a repository, under a tag or its digest.
+    pub(crate) async fn put_manifest(&self, target: &Source, document: &Document, version: &str) -> Result<(), Error> {
+        let path = format!("manifests/{version}");
+        let mut headers = HeaderMap::new();
+        let media_type = HeaderValue::from_str(&document.media_type);
+        headers.extend(media_type.ok().map(|name| (CONTENT_TYPE, name)));
+        let body = Body::Bytes(Bytes::from(document.content.clone()));
+        let call = Call { method: Method::PUT, path: &path, headers, body, actions: Actions::Push, retry: true };
+        let answer = self.request(target, &call).await?;
+        if answer.status() == StatusCode::CREATED || answer.status() == StatusCode::OK {
+            return Ok(());
+        }
+        let what = format!("writing manifest {version} to {}", target.reference.name());
+        Err(said(answer).await.context(what))
+    }
+}
+
+/// What it took to bring a blob to a registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It was there.
+    Known,
+    /// It was in another repository of the same registry.
+    Mounted,
+    /// It was sent.
+    Sent,
+}
+
+fn next_place(answer: &Answer) -> Result<String, Error> {
+    let place = answer.header(LOCATION).and_then(|location| join(answer.uri(), location));
+    place
+        .map(|uri| uri.to_string())
+        .ok_or_else(|| Error::new(ErrorKind::Network, "the registry does not say where to send it"))
+}
