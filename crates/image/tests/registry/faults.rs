@@ -1,0 +1,199 @@
+//! A registry that fails.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use image::{Digest, ErrorKind, Location, Manifest, Retries, Store, Timeouts, media_type};
+use testkit::{FakeRegistry, Fault};
+
+use crate::kit::{Kit, image, noise, tar};
+
+/// Serves an image from a store under a tag.
+fn serve(registry: &FakeRegistry, store: &Store, repository: &str, tag: &str, digest: &Digest) {
+    let content = fs::read(store.path_of(digest)).unwrap();
+    let manifest: Manifest = serde_json::from_slice(&content).unwrap();
+    for version in [tag, &digest.to_string()] {
+        registry.put(&format!("/v2/{repository}/manifests/{version}"), media_type::OCI_MANIFEST, &content);
+    }
+    for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
+        let content = fs::read(store.path_of(&blob.digest)).unwrap();
+        registry.put(&format!("/v2/{repository}/blobs/{}", blob.digest), "application/octet-stream", &content);
+    }
+}
+
+/// Fails the given requests, counted from the first that is no call of the registry, in this way.
+fn failing(fault: Fault, which: impl Fn(u64) -> bool + Send + Sync + 'static) -> FakeRegistry {
+    let count = AtomicU64::new(0);
+    FakeRegistry::start(move |asked| {
+        if asked.path == "/v2/" {
+            return (Fault::None, None);
+        }
+        let number = count.fetch_add(1, Ordering::SeqCst);
+        (if which(number) { fault.clone() } else { Fault::None }, None)
+    })
+}
+
+/// Files of a store that are neither whole blobs nor meant to be continued.
+fn leftovers(store: &Store) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(store.root().join("blobs/sha256")).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if Digest::of(&fs::read(entry.path()).unwrap()).hex() != name {
+            found.push(name);
+        }
+    }
+    let blobs = fs::read_dir(store.root().join("blobs")).unwrap().flatten();
+    found.extend(blobs.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name != "sha256"));
+    found
+}
+
+#[test]
+fn a_failure_that_passes_is_not_seen() {
+    let source = Kit::new(|_| {});
+    let digest = image(source.store(), &[&tar("one", &noise(1, 50_000))]);
+    for fault in [
+        Fault::Reset,
+        Fault::TooMany(0),
+        Fault::Status(500),
+        Fault::Status(503),
+        Fault::Truncated,
+        Fault::Silence(Duration::from_millis(700)),
+    ] {
+        for which in 0..3 {
+            let registry = failing(fault.clone(), move |number| number == which);
+            serve(&registry, source.store(), "a", "v1", &digest);
+            let kit = Kit::new(|options| {
+                options.use_http = true;
+                options.timeouts = Timeouts { connect: Duration::from_millis(100), idle: Duration::from_millis(300) };
+            });
+            let outcome = kit.pull(&format!("{}/a:v1", registry.host()));
+            assert!(outcome.is_ok(), "{fault:?} {which}: {}", outcome.unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn a_failure_that_stays_is_told() {
+    let source = Kit::new(|_| {});
+    let digest = image(source.store(), &[&tar("one", &noise(1, 50_000))]);
+    for (fault, kind, text) in [
+        (Fault::Status(500), ErrorKind::Network, "status 500 Internal Server Error"),
+        (Fault::TooMany(0), ErrorKind::Network, "toomanyrequests"),
+        (Fault::TooMany(3600), ErrorKind::Network, "toomanyrequests"),
+        (Fault::Redirect, ErrorKind::Network, "stopped after 10 redirects"),
+        (Fault::Status(418), ErrorKind::Network, "status 418"),
+        (Fault::Status(404), ErrorKind::NotFound, "manifest unknown"),
+        (Fault::Wrong, ErrorKind::Unsupported, "the manifest is no JSON"),
+        (Fault::Reset, ErrorKind::Network, "connection"),
+    ] {
+        let registry = failing(fault.clone(), |_| true);
+        serve(&registry, source.store(), "a", "v1", &digest);
+        let kit = Kit::plain();
+        let start = Instant::now();
+        let error = kit.pull(&format!("{}/a:v1", registry.host())).unwrap_err();
+        assert_eq!(error.kind(), kind, "{fault:?}: {error}");
+        assert!(error.to_string().contains(text), "{fault:?}: {error}");
+        assert!(start.elapsed() < Duration::from_secs(5), "{fault:?}");
+        assert!(leftovers(kit.store()).is_empty());
+    }
+}
+
+#[test]
+fn other_failures_are_not_tried_again() {
+    let registry = failing(Fault::Status(404), |_| true);
+    let kit = Kit::plain();
+    kit.pull(&format!("{}/a:v1", registry.host())).unwrap_err();
+    let asked = registry.log().iter().filter(|asked| asked.path.contains("manifests")).count();
+    assert_eq!(asked, 1);
+}
+
+#[test]
+fn a_registry_that_asks_for_patience_gets_it() {
+    let source = Kit::new(|_| {});
+    let digest = image(source.store(), &[&tar("one", b"first")]);
+    let registry = failing(Fault::TooMany(1), |number| number == 0);
+    serve(&registry, source.store(), "a", "v1", &digest);
+    let start = Instant::now();
+    Kit::plain().pull(&format!("{}/a:v1", registry.host())).unwrap();
+    assert!(start.elapsed() >= Duration::from_secs(1));
+}
+
+#[test]
+fn a_blob_that_breaks_off_again_and_again_arrives() {
+    let source = Kit::new(|_| {});
+    let layer = tar("one", &noise(1, 400_000));
+    let digest = image(source.store(), &[&layer]);
+    let blob = format!("/v2/a/blobs/{}", Digest::of(&layer));
+    let count = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&count);
+    let registry = FakeRegistry::start(move |asked| {
+        let breaks = asked.path == blob && counted.fetch_add(1, Ordering::SeqCst) < 8;
+        (if breaks { Fault::Truncated } else { Fault::None }, None)
+    });
+    serve(&registry, source.store(), "a", "v1", &digest);
+    let kit = Kit::plain();
+    kit.pull(&format!("{}/a:v1", registry.host())).unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 9);
+    let ranges = registry.log().iter().filter(|asked| asked.headers.contains_key("range")).count();
+    assert_eq!(ranges, 8, "only what is missing is asked for");
+    assert_eq!(fs::read(kit.store().path_of(&Digest::of(&layer))).unwrap(), layer);
+}
+
+#[test]
+fn a_thousand_pulls_end_well_or_clearly() {
+    let source = Kit::new(|_| {});
+    let layers: Vec<Vec<u8>> =
+        (0..20).map(|number| tar("file", &noise(number, 3000 + 500 * number as usize))).collect();
+    let images: Vec<Digest> = layers.chunks(2).map(|pair| image(source.store(), &[&pair[0], &pair[1]])).collect();
+    let state = AtomicU64::new(42);
+    let registry = FakeRegistry::start(move |_| {
+        // One answer in four is a bad one.
+        let chance = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst);
+        let chance = (chance ^ (chance >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33;
+        let fault = match chance % 32 {
+            0 | 1 => Fault::Reset,
+            2 => Fault::TooMany(0),
+            3 => Fault::Status(500),
+            4 | 5 => Fault::Truncated,
+            6 => Fault::Wrong,
+            7 => Fault::Redirect,
+            _ => Fault::None,
+        };
+        (fault, None)
+    });
+    for (number, digest) in images.iter().enumerate() {
+        serve(&registry, source.store(), &format!("image{number}"), "v1", digest);
+    }
+    let (mut good, mut bad) = (0, 0);
+    for round in 0..100 {
+        let kit = Kit::new(|options| {
+            options.use_http = true;
+            options.retries =
+                Retries { count: 3, first: Duration::from_micros(100), longest: Duration::from_millis(50) };
+        });
+        let locations: Vec<Location> = (0..images.len())
+            .map(|number| Location::parse(&format!("{}/image{number}:v1", registry.host())).unwrap())
+            .collect();
+        for (number, outcome) in kit.client.pull_many(&locations).into_iter().enumerate() {
+            match outcome {
+                Ok(pulled) => {
+                    assert_eq!(pulled.digest, images[number], "round {round}");
+                    for ((_, path), layer) in pulled.layers.iter().zip(&layers[2 * number..]) {
+                        assert_eq!(&fs::read(path).unwrap(), layer, "round {round}");
+                    }
+                    good += 1;
+                }
+                Err(error) => {
+                    let known = [ErrorKind::Network, ErrorKind::Digest, ErrorKind::Unsupported, ErrorKind::NotFound];
+                    assert!(known.contains(&error.kind()), "round {round}: {error}");
+                    bad += 1;
+                }
+            }
+        }
+        assert_eq!(leftovers(kit.store()), Vec::<String>::new(), "round {round}");
+    }
+    assert_eq!(good + bad, 1000);
+    assert!(good > 500, "{good} of 1000");
+}

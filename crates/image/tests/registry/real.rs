@@ -1,0 +1,316 @@
+//! A real registry, and real other tools.
+
+use std::fs;
+use std::process::Command;
+
+use image::{Digest, ErrorKind, Index, Location, Reference, media_type};
+use testkit::{DockerRegistry, RegistryPlan};
+
+use crate::kit::{Kit, image, noise, tar, write};
+
+const CREDENTIALS: &str = "dXNlcjpzZWNyZXQ=";
+
+/// Starts a registry, or says that it cannot.
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+fn registry(plan: RegistryPlan) -> Option<DockerRegistry> {
+    let registry = DockerRegistry::start(plan);
+    if registry.is_none() {
+        eprintln!("skipped: there is no docker-registry");
+    }
+    registry
+}
+
+#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        eprintln!("skipped: there is no {program}");
+    }
+    found
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{program} {arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn push(kit: &Kit, digest: &Digest, to: &str) -> Result<(), image::Error> {
+    kit.client.push(digest, &Location::parse(to).unwrap())
+}
+
+#[test]
+fn what_is_pushed_is_pulled_again_and_read_by_others() {
+    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let host = registry.host();
+    let kit = Kit::plain();
+    let (one, two) = (tar("one", &noise(1, 300_000)), tar("two", b"second"));
+    let digest = image(kit.store(), &[&one, &two]);
+    push(&kit, &digest, &format!("{host}/a/b:v1")).unwrap();
+
+    let other = Kit::plain();
+    let pulled = other.pull(&format!("{host}/a/b:v1")).unwrap();
+    assert_eq!(pulled.manifest_digest, digest);
+    assert_eq!(pulled.labels().get("is").map(String::as_str), Some("a test"));
+    let contents: Vec<Vec<u8>> = pulled.layers.iter().map(|(_, path)| fs::read(path).unwrap()).collect();
+    assert_eq!(contents, [one, two]);
+    let reference = Reference::parse(&format!("{host}/a/b:v1")).unwrap();
+    assert_eq!(other.client.head(&reference).unwrap(), digest);
+    assert_eq!(other.pull(&format!("{host}/a/b@{digest}")).unwrap().digest, digest);
+
+    if has("skopeo") {
+        let name = format!("docker://{host}/a/b:v1");
+        let about = run("skopeo", &["inspect", "--tls-verify=false", &name]);
+        assert!(about.contains(&digest.to_string()), "{about}");
+    }
+}
+
+#[test]
+fn an_index_is_pushed_whole_and_one_platform_is_pulled() {
+    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let host = registry.host();
+    let kit = Kit::plain();
+    let images = ["linux/amd64", "linux/s390x"].map(|platform| {
+        let digest = image(kit.store(), &[&tar("platform", platform.as_bytes())]);
+        let size = fs::metadata(kit.store().path_of(&digest)).unwrap().len();
+        image::Descriptor {
+            platform: platform.parse().ok(),
+            ..image::Descriptor::new(media_type::OCI_MANIFEST, digest, size)
+        }
+    });
+    let index = Index {
+        schema_version: 2,
+        media_type: Some(media_type::OCI_INDEX.into()),
+        manifests: images.to_vec(),
+        annotations: Default::default(),
+        other: Default::default(),
+    };
+    let digest = kit.store().put(&serde_json::to_vec(&index).unwrap()).unwrap();
+    push(&kit, &digest, &format!("{host}/multi:v1")).unwrap();
+
+    for (platform, expected) in [("linux/amd64", 0), ("linux/s390x", 1)] {
+        let other = Kit::new(|options| {
+            options.use_http = true;
+            options.platform = platform.parse().ok();
+        });
+        let pulled = other.pull(&format!("{host}/multi:v1")).unwrap();
+        assert_eq!((pulled.digest, pulled.manifest_digest), (digest, images[expected].digest));
+        assert!(other.store().blob(&images[1 - expected].digest).is_none(), "only one platform is fetched");
+    }
+    let other = Kit::new(|options| {
+        options.use_http = true;
+        options.platform = "linux/mips".parse().ok();
+    });
+    let error = other.pull(&format!("{host}/multi:v1")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("no image found in manifest list for architecture \"mips\", variant \"\", OS \"linux\""),
+        "{error}"
+    );
+    assert_eq!(error.help(), Some("it has images for linux/amd64, linux/s390x"));
+}
+
+#[test]
+fn passwords_are_found_and_never_shown() {
+    let Some(registry) = registry(RegistryPlan { password: true, ..RegistryPlan::default() }) else { return };
+    let host = registry.host();
+    let with = |secret: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir, "auth.json", format!(r#"{{"auths": {{"{host}/a": {{"auth": "{secret}"}}}}}}"#));
+        Kit::in_dir(dir, &[("REGISTRY_AUTH_FILE", "{}/auth.json")], |options| options.use_http = true)
+    };
+    let kit = with(CREDENTIALS);
+    let digest = image(kit.store(), &[&tar("one", b"first")]);
+    push(&kit, &digest, &format!("{host}/a/b:v1")).unwrap();
+    assert_eq!(kit.pull(&format!("{host}/a/b:v1")).unwrap().digest, digest);
+
+    let wrong = with("dXNlcjp3cm9uZw==").pull(&format!("{host}/a/b:v1")).unwrap_err();
+    assert_eq!(wrong.kind(), ErrorKind::Unauthorized);
+    let told = format!("{wrong} {wrong:?} {}", wrong.help().unwrap());
+    assert!(told.contains("auth.json") && !told.contains("wrong") && !told.contains("dXNl"), "{told}");
+
+    let none = Kit::plain().pull(&format!("{host}/a/b:v1")).unwrap_err();
+    assert_eq!(none.kind(), ErrorKind::Unauthorized);
+    assert!(none.help().unwrap().starts_with("no credentials for"), "{none:?}");
+}
+
+#[test]
+fn certificates_count() {
+    let Some(registry) = registry(RegistryPlan { tls: true, ..RegistryPlan::default() }) else { return };
+    let host = registry.host();
+    let authority = registry.authority();
+    let trusting = Kit::new(|options| options.ca_files.push(authority.clone()));
+    let digest = image(trusting.store(), &[&tar("one", b"first")]);
+    let name = format!("{host}/a:v1");
+    push(&trusting, &digest, &name).unwrap();
+
+    let refused = Kit::new(|_| {}).pull(&name).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Certificate);
+    assert!(refused.to_string().ends_with("x509: certificate signed by unknown authority"), "{refused}");
+    assert_eq!(Kit::new(|options| options.skip_tls_verify = true).pull(&name).unwrap().digest, digest);
+    assert_eq!(Kit::plain().pull(&name).unwrap().digest, digest);
+    let by_variable = Kit::with(&[("SSL_CERT_FILE", authority.to_str().unwrap())], |_| {});
+    assert_eq!(by_variable.pull(&name).unwrap().digest, digest);
+    for folder in ["etc/containers/certs.d", "etc/docker/certs.d", "home/.config/containers/certs.d"] {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir, &format!("{folder}/{host}/ca.crt"), fs::read(&authority).unwrap());
+        let kit = Kit::in_dir(dir, &[("HOME", "{}/home")], |_| {});
+        assert_eq!(kit.pull(&name).unwrap().digest, digest, "{folder}");
+    }
+    // The name counts, too.
+    let (_, port) = host.split_once(':').unwrap();
+    assert_eq!(trusting.pull(&format!("localhost:{port}/a:v1")).unwrap().digest, digest);
+    let by_another_name = trusting.pull(&format!("127.0.0.2:{port}/a:v1")).unwrap_err();
+    assert_ne!(by_another_name.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_client_shows_its_certificate() {
+    let plan = RegistryPlan { tls: true, client_certificate: true, ..RegistryPlan::default() };
+    let Some(registry) = registry(plan) else { return };
+    let host = registry.host();
+    let without = Kit::new(|options| options.ca_files.push(registry.authority()));
+    assert!(without.pull(&format!("{host}/a:v1")).unwrap_err().kind() != ErrorKind::NotFound);
+    let dir = tempfile::tempdir().unwrap();
+    let folder = format!("etc/containers/certs.d/{host}");
+    let (certificate, key) = registry.client_certificate();
+    for (name, file) in [("ca.crt", registry.authority()), ("me.cert", certificate), ("me.key", key)] {
+        write(&dir, &format!("{folder}/{name}"), fs::read(file).unwrap());
+    }
+    let kit = Kit::in_dir(dir, &[], |_| {});
+    let error = kit.pull(&format!("{host}/a:v1")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[test]
+fn large_blobs_go_in_pieces() {
+    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let kit = Kit::plain();
+    let layer = tar("large", &noise(7, (64 << 20) + 12_345));
+    let digest = image(kit.store(), &[&layer]);
+    let name = format!("{}/large:v1", registry.host());
+    push(&kit, &digest, &name).unwrap();
+    let pulled = Kit::plain().pull(&name).unwrap();
+    assert_eq!(pulled.layers[0].0.size, layer.len() as u64);
+}
+
+#[test]
+fn what_broke_off_is_continued() {
+    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let kit = Kit::plain();
+    let layer = tar("one", &noise(3, 200_000));
+    let digest = image(kit.store(), &[&layer]);
+    let name = format!("{}/a:v1", registry.host());
+    push(&kit, &digest, &name).unwrap();
+    let other = Kit::plain();
+    let blob = Digest::of(&layer);
+    let partial = other.path().join("store/partial");
+    fs::create_dir_all(&partial).unwrap();
+    // As an earlier try may have left it.
+    fs::write(partial.join(blob.hex()), &layer[..150_000]).unwrap();
+    other.pull(&name).unwrap();
+    assert_eq!(fs::read(other.store().path_of(&blob)).unwrap(), layer);
+    // Nor does what is wrong with it matter.
+    let third = Kit::plain();
+    let partial = third.path().join("store/partial");
+    fs::create_dir_all(&partial).unwrap();
+    fs::write(partial.join(blob.hex()), noise(9, 150_000)).unwrap();
+    third.pull(&name).unwrap();
+    assert_eq!(fs::read(third.store().path_of(&blob)).unwrap(), layer);
+    assert_eq!(fs::read_dir(partial).unwrap().count(), 0);
+}
+
+#[test]
+fn damaged_content_is_refused() {
+    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let kit = Kit::plain();
+    let layer = tar("one", b"first");
+    let digest = image(kit.store(), &[&layer]);
+    let name = format!("{}/a:v1", registry.host());
+    push(&kit, &digest, &name).unwrap();
+    let file = registry.blob_file(&Digest::of(&layer).hex());
+    let mut content = fs::read(&file).unwrap();
+    content[600] ^= 1;
+    fs::write(&file, content).unwrap();
+    let other = Kit::plain();
+    let error = other.pull(&name).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Digest, "{error}");
+    assert!(other.store().blob(&Digest::of(&layer)).is_none());
+}
+
+#[test]
+fn offline_means_offline() {
+    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let kit = Kit::plain();
+    let digest = image(kit.store(), &[&tar("one", b"first")]);
+    let name = format!("{}/a:v1", registry.host());
+    push(&kit, &digest, &name).unwrap();
+    let other = Kit::plain();
+    other.pull(&name).unwrap();
+    drop(registry);
+    let offline = Kit::in_dir(other.dir, &[], |options| options.offline = true);
+    assert_eq!(offline.pull(&name).unwrap().digest, digest);
+    let error = offline.pull("127.0.0.1:1/b:v1").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Offline);
+}
+
+#[test]
+fn layouts_and_archives_are_read_by_others_and_by_us() {
+    let kit = Kit::new(|_| {});
+    let layers = [tar("one", &noise(1, 100_000)), tar("two", b"second")];
+    let digest = image(kit.store(), &[&layers[0], &layers[1]]);
+    let root = kit.path().display();
+    for (location, again) in [
+        (format!("oci:{root}/layout:v1"), format!("oci:{root}/by-skopeo-1:v1")),
+        (format!("oci-archive:{root}/layout.tar:v1"), format!("oci-archive:{root}/by-skopeo.tar:v1")),
+        (
+            format!("docker-archive:{root}/docker.tar:reg.test/a/b:v1"),
+            format!("docker-archive:{root}/by.tar:reg.test/a/b:v1"),
+        ),
+    ] {
+        push(&kit, &digest, &location).unwrap();
+        let other = Kit::new(|_| {});
+        let check = |location: &str| {
+            let read = other.pull(location).unwrap_or_else(|error| panic!("{location}: {error}"));
+            let contents: Vec<Vec<u8>> = read.layers.iter().map(|(_, path)| fs::read(path).unwrap()).collect();
+            assert_eq!(contents.len(), 2, "{location}");
+            if location.contains("docker-archive") || !location.contains("skopeo") {
+                assert_eq!(contents, layers, "{location}");
+            }
+            assert_eq!(read.labels().get("is").map(String::as_str), Some("a test"));
+        };
+        check(&location);
+        if has("skopeo") {
+            run("skopeo", &["inspect", &location]);
+            run("skopeo", &["copy", "--insecure-policy", &location, &again]);
+            check(&again);
+        }
+    }
+    if has("umoci") {
+        let stat = run("umoci", &["stat", "--json", "--image", &format!("{root}/layout:v1")]);
+        assert!(stat.contains("history"), "{stat}");
+    }
+    let before = fs::read(kit.path().join("layout.tar")).unwrap();
+    push(&kit, &digest, &format!("oci-archive:{root}/layout.tar:v1")).unwrap();
+    assert_eq!(fs::read(kit.path().join("layout.tar")).unwrap(), before, "the same image is the same file");
+}
+
+#[test]
+fn a_layout_keeps_its_other_images() {
+    let kit = Kit::new(|_| {});
+    let root = kit.path().display();
+    let one = image(kit.store(), &[&tar("one", b"first")]);
+    let two = image(kit.store(), &[&tar("two", b"second")]);
+    for (digest, tag) in [(one, "v1"), (two, "v2"), (two, "v1")] {
+        push(&kit, &digest, &format!("oci:{root}/layout:{tag}")).unwrap();
+    }
+    let other = Kit::new(|_| {});
+    assert_eq!(other.pull(&format!("oci:{root}/layout:v1")).unwrap().digest, two);
+    assert_eq!(other.pull(&format!("oci:{root}/layout:v2")).unwrap().digest, two);
+    let error = other.pull(&format!("oci:{root}/layout")).unwrap_err();
+    assert!(error.to_string().contains("2 images"), "{error}");
+    let error = other.pull(&format!("oci:{root}/layout:v3")).unwrap_err();
+    assert_eq!(error.help(), Some("it has v2, v1"));
+}

@@ -1,0 +1,201 @@
+//! What files and variables of the surroundings change.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use image::{ErrorKind, Location};
+use testkit::{Answered, FakeRegistry, Fault};
+
+use crate::kit::{Kit, write};
+
+const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+
+/// A registry with an empty image at these paths.
+fn registry(repositories: &[&str]) -> FakeRegistry {
+    let registry = FakeRegistry::start(|_| (Fault::None, None));
+    let manifest = format!(
+        r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"{CONFIG}","size":2}},"layers":[]}}"#
+    );
+    for repository in repositories {
+        registry.put(
+            &format!("/v2/{repository}/manifests/v1"),
+            "application/vnd.oci.image.manifest.v1+json",
+            manifest.as_bytes(),
+        );
+        registry.put(&format!("/v2/{repository}/blobs/{CONFIG}"), "application/octet-stream", b"{}");
+    }
+    registry
+}
+
+fn with_conf(conf: &str) -> Kit {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "etc/containers/registries.conf", conf);
+    Kit::in_dir(dir, &[], |_| {})
+}
+
+#[test]
+fn a_mirror_is_asked_first_and_the_registry_after_it() {
+    let mirror = registry(&["mirror/x"]);
+    let home = registry(&["x", "y"]);
+    let conf = format!(
+        "[[registry]]\nprefix = 'reg.test'\nlocation = '{}'\ninsecure = true\n[[registry.mirror]]\nlocation = '{}/mirror'\ninsecure = true\n",
+        home.host(),
+        mirror.host()
+    );
+    let kit = with_conf(&conf);
+    kit.pull("reg.test/x:v1").unwrap();
+    assert!(home.log().is_empty(), "the mirror has it");
+    kit.pull("reg.test/y:v1").unwrap();
+    let error = kit.pull("reg.test/z:v1").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("Mirrors also failed"), "{error}");
+}
+
+#[test]
+fn the_configuration_can_do_without_tls_and_forbid() {
+    let home = registry(&["x"]);
+    let host = home.host();
+    assert!(with_conf("").pull(&format!("{host}/x:v1")).is_err());
+    with_conf(&format!("[registries.insecure]\nregistries = ['{host}']\n")).pull(&format!("{host}/x:v1")).unwrap();
+    let blocked = with_conf(&format!("[[registry]]\nlocation = '{host}'\nblocked = true\n"));
+    assert_eq!(blocked.pull(&format!("{host}/x:v1")).unwrap_err().kind(), ErrorKind::Forbidden);
+}
+
+#[test]
+fn drop_ins_and_a_file_of_one_s_own_are_read() {
+    let home = registry(&["x"]);
+    let rule = format!("[[registry]]\nprefix = 'reg.test'\nlocation = '{}'\ninsecure = true\n", home.host());
+    for (path, variables) in [
+        ("etc/containers/registries.conf.d/50-x.conf", &[][..]),
+        ("home/.config/containers/registries.conf.d/50-x.conf", &[("HOME", "{}/home")][..]),
+        ("home/.config/containers/registries.conf", &[("HOME", "{}/home")][..]),
+        ("own.conf", &[("CONTAINERS_REGISTRIES_CONF", "{}/own.conf")][..]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir, path, &rule);
+        Kit::in_dir(dir, variables, |_| {}).pull("reg.test/x:v1").unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "etc/containers/registries.conf", "[[registry]");
+    let error = Kit::in_dir(dir, &[], |_| {}).pull("reg.test/x:v1").unwrap_err();
+    assert!(error.to_string().contains("registries.conf: "), "{error}");
+}
+
+#[test]
+fn short_names_mean_what_the_configuration_says() {
+    let home = registry(&["full/x", "y"]);
+    let host = home.host();
+    let conf = format!(
+        "unqualified-search-registries = ['127.0.0.1:1', '{host}']\n[aliases]\n'x' = '{host}/full/x'\n[[registry]]\nlocation = '{host}'\ninsecure = true\n"
+    );
+    let kit = with_conf(&conf);
+    assert_eq!(kit.client.locate("x:v1").unwrap().to_string(), format!("{host}/full/x:v1"));
+    assert_eq!(kit.client.locate("y:v1").unwrap().to_string(), format!("{host}/y:v1"));
+    let error = with_conf("").client.locate("x:v1").unwrap_err();
+    assert_eq!(error.to_string(), "repository name must be canonical");
+    assert!(error.help().is_some());
+}
+
+#[test]
+fn a_policy_is_obeyed_and_not_needed() {
+    let home = registry(&["x"]);
+    let name = format!("{}/x:v1", home.host());
+    let with = |policy: &str, insecure: bool| {
+        let dir = tempfile::tempdir().unwrap();
+        write(&dir, "etc/containers/policy.json", policy);
+        Kit::in_dir(dir, &[], |options| {
+            options.use_http = true;
+            options.insecure_policy = insecure;
+        })
+    };
+    Kit::plain().pull(&name).unwrap();
+    with(r#"{"default": [{"type": "insecureAcceptAnything"}]}"#, false).pull(&name).unwrap();
+    let reject = r#"{"default": [{"type": "reject"}]}"#;
+    assert_eq!(with(reject, false).pull(&name).unwrap_err().kind(), ErrorKind::Forbidden);
+    with(reject, true).pull(&name).unwrap();
+}
+
+#[test]
+fn proxies_are_used_unless_they_are_not_wanted() {
+    let home = registry(&["x"]);
+    let (proxy, seen) = proxy(home.host().to_owned());
+    let address = format!("http://me:word@{proxy}");
+    let plain = Kit::with(&[("HTTP_PROXY", &address), ("HTTPS_PROXY", &address)], |options| options.use_http = true);
+    plain.pull("reg.test:5000/x:v1").unwrap();
+    let seen = seen.lock().unwrap().join("\n");
+    assert!(seen.contains("CONNECT reg.test:5000 HTTP/1.1"), "{seen}");
+    assert!(seen.contains("GET http://reg.test:5000/v2/x/manifests/v1 HTTP/1.1"), "{seen}");
+    assert!(seen.to_lowercase().contains("proxy-authorization: basic bwu6d29yza=="), "{seen}");
+    let variables = [("HTTP_PROXY", address.as_str()), ("HTTPS_PROXY", &address), ("NO_PROXY", "reg.test,.other.test")];
+    let without = Kit::with(&variables, |options| options.use_http = true);
+    assert!(without.pull("reg.test:5000/x:v1").is_err());
+    // This machine is never behind a proxy.
+    without.client.pull(&Location::parse(&format!("{}/x:v1", home.host())).unwrap()).unwrap();
+}
+
+/// A proxy that refuses tunnels and hands everything else to one server.
+fn proxy(target: String) -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = Arc::clone(&seen);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (target, noted) = (target.clone(), Arc::clone(&noted));
+            thread::spawn(move || {
+                while let Some(head) = read_head(&mut stream) {
+                    noted.lock().unwrap().push(head.clone());
+                    if head.starts_with("CONNECT") {
+                        let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+                        return;
+                    }
+                    let path =
+                        head.split_whitespace().nth(1).unwrap().splitn(4, '/').nth(3).unwrap_or_default().to_owned();
+                    let mut onward = TcpStream::connect(&target).unwrap();
+                    write!(onward, "GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+                    onward.shutdown(std::net::Shutdown::Write).unwrap();
+                    let mut answer = Vec::new();
+                    onward.read_to_end(&mut answer).unwrap();
+                    let _ = stream.write_all(&answer);
+                }
+            });
+        }
+    });
+    (address, seen)
+}
+
+fn read_head(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).ok()
+}
+
+#[test]
+fn a_helper_is_asked_for_credentials() {
+    let home = FakeRegistry::start(|asked| {
+        if asked.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=") {
+            return (Fault::None, None);
+        }
+        (Fault::None, Some(Answered::status(401).header("WWW-Authenticate", "Basic realm=x")))
+    });
+    let manifest =
+        format!(r#"{{"schemaVersion":2,"config":{{"mediaType":"x","digest":"{CONFIG}","size":2}},"layers":[]}}"#);
+    home.put("/v2/x/manifests/v1", "application/vnd.oci.image.manifest.v1+json", manifest.as_bytes());
+    home.put(&format!("/v2/x/blobs/{CONFIG}"), "application/octet-stream", b"{}");
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "docker/config.json", format!(r#"{{"credHelpers": {{"{}": "test"}}}}"#, home.host()));
+    let helper = "#!/bin/sh\n[ \"$1\" = get ] || exit 1\nread -r host\necho \"$host\" > \"$(dirname \"$0\")/asked\"\necho '{\"Username\": \"user\", \"Secret\": \"secret\"}'\n";
+    write(&dir, "bin/docker-credential-test", helper);
+    let path = dir.path().join("bin/docker-credential-test");
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let variables = [("DOCKER_CONFIG", "{}/docker"), ("PATH", "{}/bin:/usr/bin:/bin")];
+    let kit = Kit::in_dir(dir, &variables, |options| options.use_http = true);
+    kit.pull(&format!("{}/x:v1", home.host())).unwrap();
+    assert_eq!(std::fs::read_to_string(kit.path().join("bin/asked")).unwrap().trim(), home.host());
+}

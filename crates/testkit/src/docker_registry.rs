@@ -1,0 +1,157 @@
+//! A real registry, for as long as a test runs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// The program, as Debian names it.
+const PROGRAM: &str = "docker-registry";
+
+/// `user` with the password `secret`, as `htpasswd -B` writes it.
+const PASSWORDS: &str = "user:$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n";
+
+/// What a registry asks for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RegistryPlan {
+    /// TLS, with a certificate of an authority made for it.
+    pub tls: bool,
+    /// A certificate of the client, by the same authority.
+    pub client_certificate: bool,
+    /// A password: `user` and `secret`.
+    pub password: bool,
+}
+
+/// Debian's `docker-registry` on a free port of this machine. It ends with this value.
+#[derive(Debug)]
+pub struct DockerRegistry {
+    child: Child,
+    host: String,
+    dir: TempDir,
+}
+
+impl DockerRegistry {
+    /// Starts a registry, or returns nothing if the program is not installed.
+    pub fn start(plan: RegistryPlan) -> Option<DockerRegistry> {
+        let dir = tempfile::tempdir().expect("scratch directory");
+        let root = dir.path();
+        let mut config = format!(
+            "version: 0.1\nlog: {{level: info, accesslog: {{disabled: true}}}}\nstorage: {{filesystem: {{rootdirectory: {}}}, delete: {{enabled: true}}}}\nhttp:\n  addr: 127.0.0.1:0\n",
+            root.join("data").display()
+        );
+        if plan.tls {
+            make_certificates(root);
+            let file = |name: &str| root.join(name).display().to_string();
+            config += &format!("  tls:\n    certificate: {}\n    key: {}\n", file("server.crt"), file("server.key"));
+            if plan.client_certificate {
+                config += &format!("    clientcas: [{}]\n", file("ca.crt"));
+            }
+        }
+        if plan.password {
+            let passwords = root.join("passwords");
+            fs::write(&passwords, PASSWORDS).expect("password file");
+            config += &format!("auth: {{htpasswd: {{realm: test, path: {}}}}}\n", passwords.display());
+        }
+        fs::write(root.join("config.yml"), config).expect("config of the registry");
+        let child = Command::new(PROGRAM)
+            .args(["serve".as_ref(), root.join("config.yml").as_os_str()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = match child {
+            Ok(child) => child,
+            Err(_) => return None,
+        };
+        let mut log = BufReader::new(child.stderr.take().expect("log of the registry"));
+        let mut text = String::new();
+        let host = loop {
+            let start = text.len();
+            let count = log.read_line(&mut text).expect("log of the registry");
+            assert!(count > 0, "the registry ended:\n{text}");
+            if let Some((_, rest)) = text[start..].split_once("listening on ") {
+                let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.' && char != ':');
+                break rest[..end.unwrap_or(rest.len())].to_owned();
+            }
+        };
+        // The log has to be read, or the registry stops when the pipe is full.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Some(DockerRegistry { child, host, dir })
+    }
+
+    /// Returns the address, with the port.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the certificate of the authority that the registry's certificate is from.
+    pub fn authority(&self) -> PathBuf {
+        self.dir.path().join("ca.crt")
+    }
+
+    /// Returns a certificate for a client and its key, by the same authority.
+    pub fn client_certificate(&self) -> (PathBuf, PathBuf) {
+        (self.dir.path().join("client.crt"), self.dir.path().join("client.key"))
+    }
+
+    /// Returns where the registry keeps the content of a blob.
+    pub fn blob_file(&self, hex: &str) -> PathBuf {
+        self.dir.path().join("data/docker/registry/v2/blobs/sha256").join(&hex[..2]).join(hex).join("data")
+    }
+}
+
+impl Drop for DockerRegistry {
+    fn drop(&mut self) {
+        // It is gone already if this fails.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Makes an authority, and certificates of it for a server on this machine and for a client.
+fn make_certificates(root: &Path) {
+    let openssl = |arguments: &[&str]| {
+        let output = Command::new("openssl").args(arguments).current_dir(root).output().expect("openssl runs");
+        assert!(output.status.success(), "openssl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let all = |first: &[&'static str], rest: &[&'static str]| [first, &key, rest].concat();
+    openssl(&all(
+        &["req", "-x509"],
+        &["-days", "30", "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.crt"],
+    ));
+    for (name, extension) in [
+        (
+            "server",
+            "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth\nbasicConstraints=CA:FALSE\n",
+        ),
+        ("client", "extendedKeyUsage=clientAuth\nbasicConstraints=CA:FALSE\n"),
+    ] {
+        fs::write(root.join("extension"), extension).expect("extension file");
+        let (request, certificate) = (format!("{name}.csr"), format!("{name}.crt"));
+        let (key_file, subject) = (format!("{name}.key"), format!("/CN={name}"));
+        let mut arguments = vec!["req"];
+        arguments.extend(key);
+        arguments.extend(["-subj", &subject, "-keyout", &key_file, "-out", &request]);
+        openssl(&arguments);
+        openssl(&[
+            "x509",
+            "-req",
+            "-in",
+            &request,
+            "-CA",
+            "ca.crt",
+            "-CAkey",
+            "ca.key",
+            "-CAcreateserial",
+            "-days",
+            "30",
+            "-extfile",
+            "extension",
+            "-out",
+            &certificate,
+        ]);
+    }
+}

@@ -1,0 +1,213 @@
+//! A registry that does what a test wants, also what no real one would do.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// What goes wrong with an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// The connection is closed before the answer.
+    Reset,
+    /// Too many requests; the client may come back after so many seconds.
+    TooMany(u64),
+    /// A failure of the server.
+    Status(u16),
+    /// Only a part of the body comes.
+    Truncated,
+    /// The body is another one of the same length.
+    Wrong,
+    /// The client is sent elsewhere, again and again.
+    Redirect,
+    /// Nothing comes for a while.
+    Silence(Duration),
+}
+
+/// A request, as far as tests look at it.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// The method.
+    pub method: String,
+    /// The path, with its query.
+    pub path: String,
+    /// The headers, their names in lower case.
+    pub headers: HashMap<String, String>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Default)]
+pub struct Answered {
+    /// The status.
+    pub status: u16,
+    /// The headers, without the length.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Answered {
+    /// Makes an answer without a body.
+    pub fn status(status: u16) -> Answered {
+        Answered { status, ..Answered::default() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Answered {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Answered {
+        self.body = body.into();
+        self
+    }
+}
+
+type Rule = dyn Fn(&Asked) -> (Fault, Option<Answered>) + Send + Sync;
+
+/// Content that is served over HTTP, and a rule that says what goes wrong.
+pub struct FakeRegistry {
+    host: String,
+    content: Arc<Mutex<HashMap<String, Answered>>>,
+    log: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl FakeRegistry {
+    /// Starts a server on a free port; `rule` decides about each request. Answers of its own go
+    /// before the content.
+    pub fn start(rule: impl Fn(&Asked) -> (Fault, Option<Answered>) + Send + Sync + 'static) -> FakeRegistry {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("free port");
+        let host = listener.local_addr().expect("address").to_string();
+        let content: Arc<Mutex<HashMap<String, Answered>>> = Arc::default();
+        let log: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let rule: Arc<Rule> = Arc::new(rule);
+        let (shared, noted) = (Arc::clone(&content), Arc::clone(&log));
+        // The thread ends with the process: a test needs no more.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (content, log, rule) = (Arc::clone(&shared), Arc::clone(&noted), Arc::clone(&rule));
+                thread::spawn(move || {
+                    // A client that hangs up is of no interest.
+                    let _ = serve(stream, &content, &log, &*rule);
+                });
+            }
+        });
+        FakeRegistry { host, content, log }
+    }
+
+    /// Returns the address, with the port.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Serves `body` at a path.
+    pub fn put(&self, path: &str, media_type: &str, body: &[u8]) {
+        let answer = Answered::status(200).header("Content-Type", media_type).body(body);
+        self.content.lock().unwrap_or_else(PoisonError::into_inner).insert(path.into(), answer);
+    }
+
+    /// Returns what was asked so far.
+    pub fn log(&self) -> Vec<Asked> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn serve(
+    stream: TcpStream,
+    content: &Mutex<HashMap<String, Answered>>,
+    log: &Mutex<Vec<Asked>>,
+    rule: &Rule,
+) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut stream = stream;
+    while let Some(asked) = read_request(&mut reader)? {
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(asked.clone());
+        let (fault, own) = rule(&asked);
+        let known = || content.lock().unwrap_or_else(PoisonError::into_inner).get(&asked.path).cloned();
+        let usual = || {
+            if asked.path == "/v2/" { Answered::status(200).body("{}") } else { Answered::status(404) }
+        };
+        let mut answer = own.or_else(known).unwrap_or_else(usual);
+        if answer.status == 200
+            && let Some(start) =
+                asked.headers.get("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'))
+            && let Ok(start) = start.parse::<usize>()
+            && start < answer.body.len()
+        {
+            let range = format!("bytes {start}-{}/{}", answer.body.len() - 1, answer.body.len());
+            answer =
+                Answered { status: 206, body: answer.body.split_off(start), ..answer }.header("Content-Range", &range);
+        }
+        let mut length = answer.body.len();
+        match fault {
+            Fault::None => {}
+            Fault::Reset => return stream.shutdown(Shutdown::Both),
+            Fault::TooMany(seconds) => {
+                answer = Answered::status(429).header("Retry-After", &seconds.to_string());
+                length = 0;
+            }
+            Fault::Status(status) => {
+                answer = Answered::status(status);
+                length = 0;
+            }
+            Fault::Truncated => {
+                let half = length / 2;
+                answer.body.truncate(half);
+            }
+            Fault::Wrong => answer.body.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1)),
+            Fault::Redirect => {
+                answer = Answered::status(307).header("Location", &asked.path);
+                length = 0;
+            }
+            Fault::Silence(time) => thread::sleep(time),
+        }
+        let mut head = format!("HTTP/1.1 {} x\r\nContent-Length: {length}\r\n", answer.status);
+        for (name, value) in &answer.headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += "\r\n";
+        let mut whole = head.into_bytes();
+        if asked.method != "HEAD" {
+            whole.extend_from_slice(&answer.body);
+        }
+        stream.write_all(&whole)?;
+        if fault == Fault::Truncated {
+            return stream.shutdown(Shutdown::Both);
+        }
+    }
+    Ok(())
+}
+
+fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked>> {
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut words = line.split_whitespace();
+    let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
+    let (method, path) = (method.to_owned(), path.to_owned());
+    let mut headers = HashMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        match line.trim_end().split_once(':') {
+            Some((name, value)) => headers.insert(name.to_ascii_lowercase(), value.trim().to_owned()),
+            None => break,
+        };
+    }
+    let length = headers.get("content-length").and_then(|length: &String| length.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(Some(Asked { method, path, headers, body }))
+}
