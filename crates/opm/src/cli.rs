@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    completion, convert_template, generate, graph, init, list, migrate, render, render_template, serve, validate,
-    version,
+    build, completion, convert_template, generate, graph, init, list, migrate, render, render_template, serve,
+    validate, version,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -48,6 +48,7 @@ enum OpmCommand {
     List(list::ListArgs),
     Generate(generate::GenerateArgs),
     Migrate(migrate::MigrateArgs),
+    Build(build::BuildArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -93,6 +94,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::List(args) => list::run(args, &opm.tls, printer),
         OpmCommand::Generate(args) => generate::run(args, printer),
         OpmCommand::Migrate(args) => migrate::run(args, &opm.tls, printer),
+        OpmCommand::Build(args) => build::run(args, &opm.tls, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {

@@ -19,6 +19,11 @@ struct Personality {
 const PERSONALITIES: &[Personality] =
     &[Personality { name: "opm", run: cli::run }, Personality { name: "grpc_health_probe", run: health_probe::run }];
 
+/// Returns the names that the binary answers to besides `opm`.
+pub(crate) fn other_names() -> impl Iterator<Item = &'static str> {
+    PERSONALITIES.iter().map(|one| one.name).filter(|name| *name != "opm")
+}
+
 /// Runs what the first word of the command line asks for.
 pub(crate) fn run(printer: &mut Printer) -> Outcome {
     let arguments: Vec<OsString> = std::env::args_os().collect();

@@ -1,5 +1,6 @@
 //! A file for each command: what can be typed, and one function that wires.
 
+pub(crate) mod build;
 pub(crate) mod completion;
 pub(crate) mod convert_template;
 pub(crate) mod generate;

@@ -217,7 +217,7 @@ fn serve(plan: Plan, printer: &Printer) -> Outcome {
 }
 
 /// Tells the problems of a catalog with their places, and returns the failure in short.
-fn failure(error: RunError, printer: &Printer) -> Failure {
+pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
     let text = error.to_string();
     if let RunError::Prepare(PrepareError::Catalog(LoadError::Invalid { fbc, problems })) = &error {
         report::tell(printer, &report::find(fbc, problems));

@@ -26,6 +26,13 @@ pub(super) struct Stamp {
     pub(super) inode: u64,
 }
 
+impl Stamp {
+    /// Forgets what depends on the machine and the day. No file looks like that.
+    pub(super) fn portable(self) -> Stamp {
+        Stamp { modified: (0, 0), changed: (0, 0), inode: 0, ..self }
+    }
+}
+
 /// Lists all files of a catalog directory, ignored or not, by path.
 ///
 /// Files that do not count are here too: an ignore file decides about them, and objects may be

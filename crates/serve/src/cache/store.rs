@@ -122,6 +122,24 @@ pub fn prepare(
     }
 }
 
+/// Builds a cache that is to be used elsewhere, from the catalog's content alone: the same files
+/// give the same cache, wherever they are and whenever they were written.
+///
+/// Where it is used, the files of the catalog are compared by content.
+///
+/// # Errors
+/// Fails when the catalog is wrong, or the cache cannot be written.
+pub fn build_portable(directory: &Directory, cache_dir: &Path) -> Result<Prepared, PrepareError> {
+    build(directory, &directory.load()?, Some(cache_dir), None, Stamps::LeftOut)
+}
+
+/// Whether a cache knows how the files it was made from look from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamps {
+    Kept,
+    LeftOut,
+}
+
 fn open(path: &Path, integrity: Integrity) -> Result<Cache, Unusable> {
     let cache = Cache::open(path)?;
     if integrity == Integrity::Enforced {
@@ -155,7 +173,7 @@ fn use_or_rebuild(
         }
         if integrity == Integrity::Implied {
             tracing::warn!("catalog has fewer packages than its cache, leaving those out");
-            return build(directory, &content, None, Some(&cache));
+            return build(directory, &content, None, Some(&cache), Stamps::Kept);
         }
     }
     if !integrity.writes() {
@@ -219,10 +237,10 @@ fn build_new(
 ) -> Result<Prepared, PrepareError> {
     tracing::info!(configs = %directory.root.display(), "building cache");
     match known {
-        Some((content, old)) => build(directory, &content, cache_dir, Some(old)),
+        Some((content, old)) => build(directory, &content, cache_dir, Some(old), Stamps::Kept),
         None => {
             stamps(directory)?;
-            build(directory, &directory.load()?, cache_dir, None)
+            build(directory, &directory.load()?, cache_dir, None, Stamps::Kept)
         }
     }
 }
@@ -232,6 +250,7 @@ fn build(
     content: &Sound,
     cache_dir: Option<&Path>,
     old: Option<&Cache>,
+    keep: Stamps,
 ) -> Result<Prepared, PrepareError> {
     let mut reread = None;
     for _ in 0..ATTEMPTS {
@@ -243,7 +262,10 @@ fn build(
             reread = Some(directory.load()?);
             continue;
         }
-        let stamps = before;
+        let stamps = match keep {
+            Stamps::Kept => before,
+            Stamps::LeftOut => before.into_iter().map(Stamp::portable).collect(),
+        };
         let sources = sources::total(&stamps, &digests);
         let input = Input { content, limits: &directory.limits, stamps: &stamps, digests: &digests, sources, old };
         let cache = write(&input, cache_dir)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use catalog::Query;
 use catalog::query::Api;
 use serve::cache::Cache;
-use serve::cache::store::{Integrity, PrepareError, file_in, prepare};
+use serve::cache::store::{Integrity, PrepareError, build_portable, file_in, prepare};
 use serve::load::OnInvalid;
 
 use crate::catalogs::{directory, write_catalog, write_package};
@@ -212,4 +212,26 @@ fn a_broken_package_is_refused_or_left_out() {
     fs::write(&broken, format!("{text}---\n\t: [\n")).unwrap();
     let prepared = prepare(&quarantine, None, Integrity::Rebuild).unwrap();
     assert_eq!(prepared.left_out.iter().map(|one| one.package.as_str()).collect::<Vec<_>>(), ["beta"]);
+}
+
+#[test]
+fn a_portable_cache_is_made_of_content_alone() {
+    let (scratch, root, cache) = scratch();
+    let elsewhere = scratch.path().join("else/where");
+    fs::create_dir_all(&elsewhere).unwrap();
+    write_catalog(&elsewhere, "one");
+    let file = fs::read_dir(&elsewhere).unwrap().flatten().map(|entry| entry.path()).find(|path| path.is_file());
+    if let Some(file) = file {
+        fs::File::open(file).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    }
+    let other = scratch.path().join("other-cache");
+    build_portable(&directory(&root), &cache).unwrap();
+    build_portable(&directory(&elsewhere), &other).unwrap();
+    assert!(fs::read(file_in(&cache)).unwrap() == fs::read(file_in(&other)).unwrap());
+    // It fits both, and no other.
+    for integrity in [Integrity::Enforced, Integrity::Implied] {
+        assert!(!prepare(&directory(&elsewhere), Some(&cache), integrity).unwrap().built);
+    }
+    write_catalog(&elsewhere, "two");
+    assert!(refused(&elsewhere, &cache, Integrity::Enforced).contains("cache requires rebuild"));
 }

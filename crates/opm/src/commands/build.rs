@@ -1,0 +1,300 @@
+//! `opm build`: a catalog image, without any container engine.
+
+mod program;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use image::{Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store};
+use serve::cache::store::{Glance, build_portable};
+use serve::load::{Directory, OnInvalid};
+
+use super::serve::failure;
+use crate::exit::{Failure, Outcome};
+use crate::images::{CONFIGS_LABEL, Images, PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+use crate::progress::{Progress, Unit};
+use crate::{limits, personality};
+
+/// Where the catalog and its cache lie in an image, as in the Dockerfile of `opm generate dockerfile`.
+const CONFIGS: &str = "/configs";
+const CACHE: &str = "/tmp/cache";
+/// Who runs the program in an image made from scratch.
+const USER: &str = "1001";
+/// Any user of an image may have to read the cache, and root's group to renew it.
+const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
+
+/// Build a catalog image, without any container engine
+#[derive(clap::Args)]
+#[command(
+    long_about = "Build a catalog image, without any container engine.\n\n\
+        The catalog is checked first. The image holds it at /configs, a cache of it at /tmp/cache, and this program \
+        at /bin/opm, with links for its other names; it is started as the Dockerfile of 'opm generate dockerfile' \
+        says. It is made from scratch unless --base-image is given.\n\n\
+        The same catalog and the same program give the same image, byte for byte, on any machine and day. All times \
+        in it are SOURCE_DATE_EPOCH if that is set, or else 1970. The digest of the image is printed.",
+    after_help = "Examples:\n  \
+        opm build my-catalog -t quay.io/me/catalog:v1 --push\n  \
+        opm build my-catalog -t quay.io/me/catalog:v1 -o oci:layout\n  \
+        opm build my-catalog --data-only -o oci-archive:catalog.tar\n  \
+        opm build my-catalog -t quay.io/me/catalog:v1 --push \\\n    \
+        --platform linux/amd64,linux/arm64 --binary linux/arm64=opm-arm64"
+)]
+pub(crate) struct BuildArgs {
+    /// Directory of the catalog
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Name of the image
+    #[arg(short, long, value_name = "REF", value_parser = reference)]
+    tag: Option<Reference>,
+    /// Push the image to the registry that its name says
+    #[arg(long)]
+    push: bool,
+    /// Where to write the image: oci:DIR, oci-archive:FILE or docker-archive:FILE
+    #[arg(short, long, value_name = "WHERE", value_parser = output)]
+    output: Option<Location>,
+    /// Image that the catalog image is based on; the program is added to it
+    #[arg(short = 'i', long, value_name = "REF")]
+    base_image: Option<String>,
+    /// Leave the program out; whoever serves the catalog has one
+    #[arg(long, conflicts_with = "base_image")]
+    data_only: bool,
+    /// Platforms that the image is for; that of this machine if not given, or linux/amd64 with --data-only
+    #[arg(long, value_name = "PLATFORM", value_delimiter = ',', value_parser = platform)]
+    platform: Vec<Platform>,
+    /// Program for a platform; can be given several times
+    #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary, conflicts_with = "data_only")]
+    binary: Vec<(Platform, PathBuf)>,
+    /// Labels of the image, KEY=VALUE; can be given several times
+    #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label)]
+    extra_labels: Vec<(String, String)>,
+    /// File with certificates of authorities to trust for registries, beside the system's
+    #[arg(long, value_name = "FILE", help_heading = "Registries")]
+    ca_file: Option<PathBuf>,
+    /// Directory that pulled images are kept in; $OLM_CACHE_DIR/images if that is set
+    #[arg(long, value_name = "DIR", help_heading = "Registries")]
+    image_cache: Option<PathBuf>,
+    /// Use images that were kept before, and no network
+    #[arg(long, help_heading = "Registries")]
+    offline: bool,
+}
+
+impl BuildArgs {
+    /// Returns what pulls images for a platform.
+    fn images(&self, tls: &TlsFlags, platform: Option<&Platform>) -> Images {
+        let flags = PullFlags {
+            ca_file: self.ca_file.clone(),
+            platform: platform.cloned(),
+            image_cache: self.image_cache.clone(),
+            offline: self.offline,
+        };
+        Images::new(tls, &flags)
+    }
+}
+
+/// What is built, with every question answered.
+struct Plan<'a> {
+    args: &'a BuildArgs,
+    tls: &'a TlsFlags,
+    /// The platforms, and the program for each.
+    platforms: Vec<(Platform, Option<PathBuf>)>,
+    labels: BTreeMap<String, String>,
+    /// The time of everything.
+    time: u64,
+}
+
+pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let plan = plan(args, tls)?;
+    let scratch = Unfinished::private("opm-build-")?;
+    let store = Store::open(&scratch.path().join("image"))?;
+    let image = build(&plan, &store, scratch.path(), printer)?;
+    deliver(args, &store, &image)?;
+    writeln!(printer.data(), "{}", image.digest)?;
+    Ok(())
+}
+
+fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure> {
+    if !args.push && args.output.is_none() {
+        return Err(Failure::message("nowhere to put the image: say --push, or -o oci:DIR"));
+    }
+    if args.push && args.tag.is_none() {
+        return Err(Failure::message("the image has no name to push it by: say -t REF"));
+    }
+    if args.push && args.tag.as_ref().is_some_and(|tag| tag.digest().is_some()) {
+        return Err(Failure::message(
+            "an image cannot be named by its digest before it is built: say -t REPOSITORY:TAG",
+        ));
+    }
+    let default = || match args.data_only {
+        true => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
+        false => Platform::host(),
+    };
+    let wanted = if args.platform.is_empty() { vec![default()] } else { args.platform.clone() };
+    let mut platforms: Vec<(Platform, Option<PathBuf>)> = Vec::new();
+    for platform in wanted {
+        if platforms.iter().any(|(other, _)| *other == platform) {
+            return Err(Failure::message(format!("platform {platform} is given twice")));
+        }
+        let program = if args.data_only { None } else { Some(program_for(args, &platform)?) };
+        platforms.push((platform, program));
+    }
+    if let Some((unused, _)) =
+        args.binary.iter().find(|(platform, _)| !platforms.iter().any(|(wanted, _)| wanted == platform))
+    {
+        return Err(Failure::message(format!("--binary names platform {unused}, which --platform does not")));
+    }
+    let mut labels: BTreeMap<String, String> = args.extra_labels.iter().cloned().collect();
+    labels.insert(CONFIGS_LABEL.into(), CONFIGS.into());
+    Ok(Plan { args, tls, platforms, labels, time: source_date_epoch()? })
+}
+
+/// Finds the program for a platform: the one that is named, or this one.
+fn program_for(args: &BuildArgs, platform: &Platform) -> Result<PathBuf, Failure> {
+    let named = args.binary.iter().rev().find(|(of, _)| of == platform).map(|(_, path)| path.clone());
+    let path = match named {
+        Some(path) => path,
+        None if *platform == Platform::host() => std::env::current_exe()?,
+        None => {
+            let text = format!("this program does not run on {platform}: name one with --binary {platform}=FILE");
+            return Err(Failure::message(text));
+        }
+    };
+    program::check(&path, platform, args.base_image.is_none()).map_err(Failure::message)?;
+    Ok(path)
+}
+
+/// Returns the time that everything shall have been made at, as all tools that build reproducibly do.
+fn source_date_epoch() -> Result<u64, Failure> {
+    match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) if !text.is_empty() => text
+            .parse()
+            .ok()
+            .filter(|time| *time <= 253_402_300_799)
+            .ok_or_else(|| Failure::message(format!("SOURCE_DATE_EPOCH is {text:?}: expected seconds since 1970"))),
+        _ => Ok(0),
+    }
+}
+
+fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> Result<Descriptor, Failure> {
+    let root = &plan.args.directory;
+    if !root.is_dir() {
+        return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
+    }
+    let in_root = |error: std::io::Error| Failure::message(format!("{}: {error}", root.display()));
+    let before = Glance::at(root).map_err(in_root)?;
+    let directory = Directory { root: root.clone(), limits: limits::from_env()?, on_invalid: OnInvalid::Fail };
+    let cache = scratch.join("cache");
+    build_portable(&directory, &cache).map_err(|error| failure(error.into(), printer))?;
+
+    let progress = Progress::start("packing", Unit::Bytes);
+    let write = |layer: &Layer| layer.write(store, plan.time, &|bytes| progress.add(bytes));
+    let mut catalog = Layer::new();
+    catalog.tree(CONFIGS, root, Modes::default())?;
+    let catalog = write(&catalog)?;
+    if Glance::at(root).map_err(in_root)? != before {
+        return Err(Failure::message(format!("{}: the catalog changed while it was packed", root.display())));
+    }
+    let mut layer = Layer::new();
+    layer.directory("/tmp", 0o1777);
+    layer.tree(CACHE, &cache, CACHE_MODES)?;
+    let cache = write(&layer)?;
+
+    let mut images = Vec::new();
+    for (platform, program) in &plan.platforms {
+        let mut layers = Vec::new();
+        let mut history = Vec::new();
+        if let Some(program) = program {
+            layers.push(write(&program_layer(program)?)?);
+            history.push("opm build: the program".to_owned());
+        }
+        layers.extend([catalog.clone(), cache.clone()]);
+        history.extend(["opm build: the catalog".to_owned(), "opm build: its cache".to_owned()]);
+        images.push(assemble(plan, store, platform, &layers, history)?);
+    }
+    match images.as_slice() {
+        [image] => Ok(image.clone()),
+        images => Ok(image::build_index(store, images)?),
+    }
+}
+
+fn program_layer(program: &Path) -> Result<Layer, Failure> {
+    let mut layer = Layer::new();
+    layer.file("/bin/opm", program, 0o755)?;
+    for name in personality::other_names() {
+        layer.symlink(&format!("/bin/{name}"), "opm");
+    }
+    Ok(layer)
+}
+
+fn assemble(
+    plan: &Plan<'_>,
+    store: &Store,
+    platform: &Platform,
+    layers: &[BuiltLayer],
+    history: Vec<String>,
+) -> Result<Descriptor, Failure> {
+    let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    let program = !plan.args.data_only;
+    let base = plan.args.base_image.as_ref().map(|base| base_image(plan, base, platform, store)).transpose()?;
+    let image = ImagePlan {
+        platform: platform.clone(),
+        labels: plan.labels.clone(),
+        entrypoint: program.then(|| words(&["/bin/opm"])).flatten(),
+        cmd: program.then(|| words(&["serve", CONFIGS, &format!("--cache-dir={CACHE}")])).flatten(),
+        ports: if program { vec!["50051/tcp".into()] } else { Vec::new() },
+        user: (program && base.is_none()).then(|| USER.to_owned()),
+        created: plan.time,
+        history,
+        ..ImagePlan::default()
+    };
+    let base = base.as_ref().map(|base| Base { manifest: &base.manifest, config: &base.config });
+    Ok(image::build(store, &image, layers, base)?)
+}
+
+/// Brings the layers of a base image into the store.
+fn base_image(plan: &Plan<'_>, reference: &str, platform: &Platform, store: &Store) -> Result<Image, Failure> {
+    let wrong = |error: String| Failure::message(format!("base image \"{reference}\": {error}"));
+    let images = plan.args.images(plan.tls, Some(platform));
+    let image = images.fetch_one(reference).map_err(wrong)?.image;
+    let from = &images.client().map_err(wrong)?.options().store;
+    for layer in &image.manifest.layers {
+        image::copy_one(from, &layer.digest, store).map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(image)
+}
+
+/// Puts the image where it shall be.
+fn deliver(args: &BuildArgs, store: &Store, image: &Descriptor) -> Outcome {
+    if let Some(Location::Layout { path, tag }) = &args.output {
+        let name = tag.as_deref().or(args.tag.as_ref().and_then(Reference::tag));
+        image::save_layout(store, image, path, name)
+            .map_err(|error| Failure::message(format!("oci:{}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+fn reference(text: &str) -> Result<Reference, String> {
+    Reference::parse(text).map_err(|error| error.to_string())
+}
+
+fn output(text: &str) -> Result<Location, String> {
+    match Location::parse(text) {
+        Ok(Location::Registry(_)) | Err(_) => Err("expected oci:DIR, oci-archive:FILE or docker-archive:FILE".into()),
+        Ok(location) => Ok(location),
+    }
+}
+
+fn platform(text: &str) -> Result<Platform, String> {
+    text.parse().map_err(|error: image::PlatformError| error.to_string())
+}
+
+fn binary(text: &str) -> Result<(Platform, PathBuf), String> {
+    let (of, path) = text.split_once('=').filter(|(_, path)| !path.is_empty()).ok_or("expected PLATFORM=FILE")?;
+    Ok((platform(of)?, path.into()))
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("expected KEY=VALUE")?;
+    Ok((key.into(), value.into()))
+}

@@ -1,0 +1,109 @@
+//! The program that goes into an image: for which machine it is, and whether it runs without others.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use image::Platform;
+
+/// Architectures as ELF numbers them and as images name them.
+const MACHINES: &[(u16, &str)] = &[
+    (0x03, "386"),
+    (0x15, "ppc64le"),
+    (0x16, "s390x"),
+    (0x28, "arm"),
+    (0x3e, "amd64"),
+    (0xb7, "arm64"),
+    (0xf3, "riscv64"),
+];
+
+/// A segment that names a program to load this one with.
+const INTERPRETER: u32 = 3;
+
+/// What matters about a program.
+struct Program {
+    machine: u16,
+    /// Whether it needs a loader and libraries.
+    dynamic: bool,
+}
+
+/// Makes sure that a program runs on a platform, without any other file if `alone`.
+pub(super) fn check(path: &Path, platform: &Platform, alone: bool) -> Result<(), String> {
+    let program = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let machine = MACHINES.iter().find(|(number, _)| *number == program.machine).map(|(_, name)| *name);
+    if let Some(machine) = machine.filter(|machine| *machine != platform.architecture) {
+        return Err(format!("{} is a program for {machine}, not for {platform}", path.display()));
+    }
+    if alone && program.dynamic {
+        return Err(format!(
+            "{} needs libraries that an image made from scratch does not have; \
+             name a static one with --binary {platform}=FILE, or an image that has them with --base-image",
+            path.display()
+        ));
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> io::Result<Program> {
+    let no_program = || io::Error::other("not a program for Linux");
+    let mut file = File::open(path)?;
+    let mut header = [0; 64];
+    file.read_exact(&mut header).map_err(|_| no_program())?;
+    if !header.starts_with(b"\x7fELF") {
+        return Err(no_program());
+    }
+    let wide = header[4] == 2;
+    let little = header[5] == 1;
+    let number = |bytes: &[u8]| {
+        let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        if little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) }
+    };
+    let (table, size, count) = if wide {
+        (number(&header[32..40]), number(&header[54..56]), number(&header[56..58]))
+    } else {
+        (number(&header[28..32]), number(&header[42..44]), number(&header[44..46]))
+    };
+    let mut dynamic = false;
+    for segment in 0..count {
+        let mut kind = [0; 4];
+        file.seek(SeekFrom::Start(table.checked_add(segment * size).ok_or_else(no_program)?))?;
+        file.read_exact(&mut kind).map_err(|_| no_program())?;
+        dynamic |= number(&kind) == u64::from(INTERPRETER);
+    }
+    Ok(Program { machine: number(&header[18..20]) as u16, dynamic })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a program with one segment.
+    fn program(machine: u8, segment: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 120];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        bytes[18] = machine;
+        bytes[32] = 64;
+        bytes[54] = 56;
+        bytes[56] = 1;
+        bytes[64] = segment;
+        bytes
+    }
+
+    #[test]
+    fn only_programs_that_will_run_are_taken() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("opm");
+        let outcome = |bytes: &[u8], alone| {
+            std::fs::write(&path, bytes).unwrap();
+            check(&path, &"linux/amd64".parse().unwrap(), alone).err().unwrap_or_default()
+        };
+        assert_eq!(outcome(&program(0x3e, 1), true), "");
+        assert_eq!(outcome(&program(0x3e, 3), false), "");
+        assert!(outcome(&program(0x3e, 3), true).contains("needs libraries"));
+        assert!(outcome(&program(0xb7, 1), true).contains("a program for arm64, not for linux/amd64"));
+        assert!(outcome(b"#!/bin/sh\n", false).contains("not a program"));
+        let mut endless = program(0x3e, 1);
+        endless[56..58].copy_from_slice(&[0xff, 0xff]);
+        assert!(outcome(&endless, true).contains("not a program"));
+    }
+}
