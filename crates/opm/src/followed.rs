@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use image::{Digest, Location};
-use serve::run::Origin;
+use serve::run::{News, Origin};
 
-use crate::images::{self, CONFIGS_LABEL, Images, Kind};
+use crate::images::{self, CONFIGS_LABEL, Fetched, Images, Kind};
 
 /// Brings the catalog of an image, and brings it again when the reference means another image.
 pub(crate) struct Followed {
@@ -39,16 +39,9 @@ impl Followed {
     }
 }
 
-impl Origin for Followed {
-    fn look(&self) -> Result<Option<PathBuf>, String> {
-        let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
-        if brought.digest.is_some() && self.digest()? == brought.digest {
-            return Ok(None);
-        }
-        let fetched = self.images.fetch_one(&self.reference)?;
-        if brought.digest == Some(fetched.image.digest) {
-            return Ok(None);
-        }
+impl Followed {
+    /// Unpacks the catalog of an image; returns where the image is, and where in it the catalog.
+    fn unpack(&self, fetched: &Fetched) -> Result<(PathBuf, PathBuf), String> {
         let Kind::Catalog(path) = &fetched.kind else {
             let what = match fetched.kind {
                 Kind::Bundle => "is a bundle, not a catalog".to_owned(),
@@ -58,13 +51,37 @@ impl Origin for Followed {
             return Err(format!("image {:?} {what}", self.reference));
         };
         let root = self.images.unpack_aside(&fetched.image, Some(path.as_ref()))?;
-        let catalog = images::inside(&root, path);
+        match images::inside(&root, path) {
+            Ok(catalog) => Ok((root, catalog)),
+            Err(error) => {
+                drop(fs::remove_dir_all(&root));
+                Err(format!("image {:?}: {error}", self.reference))
+            }
+        }
+    }
+}
+
+impl Origin for Followed {
+    fn look(&self) -> Result<News, String> {
+        let mut brought = self.brought.lock().unwrap_or_else(PoisonError::into_inner);
+        if brought.digest.is_some() && self.digest()? == brought.digest {
+            return Ok(News::None);
+        }
+        let fetched = self.images.fetch_one(&self.reference)?;
+        if brought.digest == Some(fetched.image.digest) {
+            return Ok(News::None);
+        }
+        // Whatever it is, it is not looked at again before it changes.
+        brought.digest = Some(fetched.image.digest);
+        self.images.forget_others(&fetched.image)?;
+        let (root, catalog) = match self.unpack(&fetched) {
+            Ok(unpacked) => unpacked,
+            Err(reason) => return Ok(News::Unusable(reason)),
+        };
         // One that was never served is of no use to anybody now.
         let unused = brought.newest.replace(root).filter(|unused| Some(unused) != brought.served.as_ref());
         unused.iter().for_each(|unused| drop(fs::remove_dir_all(unused)));
-        brought.digest = Some(fetched.image.digest);
-        self.images.forget_others(&fetched.image)?;
-        catalog.map(Some)
+        Ok(News::Catalog(catalog))
     }
 
     fn served(&self) {

@@ -228,9 +228,10 @@ impl Images {
     pub(crate) fn unpack_aside(&self, image: &Image, only: Option<&Path>) -> Result<PathBuf, String> {
         let tools = self.tools()?;
         let target = tempfile::Builder::new().prefix("image-").tempdir_in(tools.scratch.path());
-        let target = target.map_err(|error| format!("{}: {error}", tools.scratch.path().display()))?.keep();
-        self.unpack(image, only, &target)?;
-        Ok(target)
+        let target = target.map_err(|error| format!("{}: {error}", tools.scratch.path().display()))?;
+        // Removed again unless the image is in it.
+        self.unpack(image, only, target.path())?;
+        Ok(target.keep())
     }
 
     /// Removes what was pulled and is not part of `image`, unless it is kept for later runs.

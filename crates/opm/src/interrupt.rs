@@ -12,6 +12,19 @@ use signal_hook::iterator::Signals;
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
 
+/// Leaves signals to the caller, who ends the process in its own way; [`clean_up`] does the rest.
+pub(crate) fn leave_signals_alone() {
+    WATCH.call_once(|| {});
+}
+
+/// Removes what is unfinished before the process ends: tasks that still run may hold on to it.
+pub(crate) fn clean_up() {
+    let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in unfinished.drain(..) {
+        let _ = fs::remove_dir_all(path);
+    }
+}
+
 /// A directory that is being written, and is removed unless it is finished: when this is
 /// dropped, and when the process is interrupted.
 pub(crate) struct Unfinished {

@@ -32,5 +32,6 @@ fn main() -> ExitCode {
         Ok(()) => personality::run(&mut printer),
         Err(error) => Err(exit::Failure::message(format!("starting threads: {error}"))),
     };
+    interrupt::clean_up();
     exit::end(outcome, &mut printer)
 }

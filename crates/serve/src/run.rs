@@ -20,15 +20,26 @@ use crate::tls::TlsFiles;
 
 /// Where a catalog comes from that is in no directory yet: an image, for one.
 pub trait Origin: Send + Sync {
-    /// Looks whether there is something newer than what it brought last, and returns the directory
-    /// that this is in now; the first time there is always something. It may take its time.
+    /// Looks whether there is something newer than what it brought last; the first time there always is,
+    /// if there is anything. It may take its time.
     ///
     /// # Errors
     /// Fails when it cannot be found out.
-    fn look(&self) -> Result<Option<PathBuf>, String>;
+    fn look(&self) -> Result<News, String>;
 
     /// Says that what it brought last is served now, so that what it brought before is not needed.
     fn served(&self);
+}
+
+/// What an [`Origin`] has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Nothing newer.
+    None,
+    /// A newer catalog, in this directory.
+    Catalog(PathBuf),
+    /// Something newer that is no catalog, for this reason.
+    Unusable(String),
 }
 
 /// Everything that is decided before a server starts.
@@ -92,10 +103,8 @@ pub async fn run(mut plan: Plan, stop: impl Future<Output = ()> + Send + 'static
     start_http(&plan, &live, &stopping).await?;
     let mut stop = std::pin::pin!(stop);
     let first = async {
-        if let Some(origin) = &plan.origin
-            && let Some(root) = look(origin).await.map_err(RunError::Origin)?
-        {
-            plan.directory.root = root;
+        if let Some(origin) = &plan.origin {
+            plan.directory.root = first_of(look(origin).await)?;
         }
         Ok::<_, RunError>(load(&plan, plan.integrity).await?)
     };
@@ -174,15 +183,22 @@ pub async fn run_query(
 /// Fails when the catalog cannot be served, or the cache not be written.
 pub fn prepare_only(plan: &Plan) -> Result<(), RunError> {
     let mut directory = plan.directory.clone();
-    if let Some(origin) = &plan.origin
-        && let Some(root) = origin.look().map_err(RunError::Origin)?
-    {
-        directory.root = root;
+    if let Some(origin) = &plan.origin {
+        directory.root = first_of(origin.look())?;
     }
     let prepared = store::prepare(&directory, plan.cache_dir.as_deref(), plan.integrity)?;
     tell_left_out(&prepared);
     tracing::info!(bytes = prepared.cache.size(), built = prepared.built, "cache is up to date");
     Ok(())
+}
+
+/// Returns the first directory that an origin brings.
+fn first_of(looked: Result<News, String>) -> Result<PathBuf, RunError> {
+    match looked.map_err(RunError::Origin)? {
+        News::Catalog(root) => Ok(root),
+        News::Unusable(reason) => Err(RunError::Origin(reason)),
+        News::None => Err(RunError::Origin("there is no catalog".into())),
+    }
 }
 
 async fn serve(listener: Listener, live: Arc<Live>, plan: Plan, stopping: watch::Receiver<bool>) -> io::Result<()> {
@@ -310,9 +326,17 @@ async fn glance(directory: &Directory) -> Option<Glance> {
 /// Asks for something newer.
 async fn ask(origin: &Arc<dyn Origin>, live: &Live) -> Option<PathBuf> {
     match look(origin).await {
-        Ok(newer) => {
+        Ok(news) => {
             live.reached();
-            newer
+            match news {
+                News::None => None,
+                News::Catalog(root) => Some(root),
+                News::Unusable(reason) => {
+                    tracing::error!(error = reason, "newer catalog cannot be served, keeping the last good one");
+                    live.refuse(reason);
+                    None
+                }
+            }
         }
         Err(error) => {
             tracing::warn!(error, "cannot find out whether there is a newer catalog, keeping the one there is");
@@ -322,7 +346,7 @@ async fn ask(origin: &Arc<dyn Origin>, live: &Live) -> Option<PathBuf> {
     }
 }
 
-async fn look(origin: &Arc<dyn Origin>) -> Result<Option<PathBuf>, String> {
+async fn look(origin: &Arc<dyn Origin>) -> Result<News, String> {
     let origin = Arc::clone(origin);
     tokio::task::spawn_blocking(move || origin.look()).await.unwrap_or_else(|error| Err(error.to_string()))
 }

@@ -104,6 +104,19 @@ impl<'a> Stream<'a> {
         Ok(true)
     }
 
+    /// Passes over padding; says whether all of it was there.
+    pub(crate) fn skip_padding(&mut self, mut count: u64) -> Result<bool, LayerProblem> {
+        let mut buffer = [0; 512];
+        while count > 0 {
+            let wanted = buffer.len().min(usize::try_from(count).unwrap_or(usize::MAX));
+            match self.read(&mut buffer[..wanted])? {
+                0 => return Ok(false),
+                length => count -= length as u64,
+            }
+        }
+        Ok(true)
+    }
+
     /// Passes over `count` bytes.
     pub(crate) fn skip(&mut self, mut count: u64) -> Result<(), LayerProblem> {
         let mut buffer = [0; 32 << 10];

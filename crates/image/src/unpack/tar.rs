@@ -62,8 +62,13 @@ impl<'a> Reader<'a> {
         let mut extension = Extension::default();
         let mut extended = false;
         loop {
-            self.stream.skip(self.content + self.padding)?;
+            self.stream.skip(self.content)?;
+            // Some writers leave out what follows the content of the last entry.
+            let at_end = !self.stream.skip_padding(self.padding)?;
             (self.content, self.padding) = (0, 0);
+            if at_end {
+                return if extended { Err(LayerProblem::Truncated) } else { Ok(None) };
+            }
             let Some(header) = self.header()? else {
                 return if extended { Err(LayerProblem::Truncated) } else { Ok(None) };
             };

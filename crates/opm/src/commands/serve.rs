@@ -19,7 +19,7 @@ use crate::exit::{Failure, Outcome};
 use crate::followed::Followed;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{STACK_SIZE, limits, log, report};
+use crate::{STACK_SIZE, interrupt, limits, log, report};
 
 /// What is written to the termination log is cut to what Kubernetes keeps.
 const TERMINATION_LOG_SIZE: usize = 4096;
@@ -124,6 +124,7 @@ const ASK_REGISTRY: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     log::start(args.debug);
+    interrupt::leave_signals_alone();
     let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
     let termination_log = wanted.and_then(TerminationLog::open);
     let outcome =
