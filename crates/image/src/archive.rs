@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::graph::Graph;
 use crate::layout::{self, REF_NAME};
-use crate::manifest::{Descriptor, Manifest, media_type};
+use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::pull::{Limits, parse};
 use crate::unpack::stream::Stream;
 use crate::unpack::tar::{Kind, Reader};
@@ -22,6 +22,9 @@ const ENTRIES: u64 = 100_000;
 
 /// The largest of the small files: lists of images and the like.
 const SMALL: u64 = 64 << 20;
+
+/// The largest archive, uncompressed.
+const TOTAL: u64 = 64 << 30;
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
@@ -48,7 +51,7 @@ impl Content {
     /// them.
     fn read(path: &Path, store: &Store, limits: &Limits, is_small: impl Fn(&str) -> bool) -> Result<Content, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
-        let bounds = UnpackLimits { total_size: 64 << 30, file_size: limits.layer, ..UnpackLimits::default() };
+        let bounds = UnpackLimits { total_size: TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
         let budget = Cell::new(bounds.total_size);
         let stream = Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
         let mut reader = Reader::new(stream);
@@ -194,20 +197,44 @@ fn layer_type(path: &Path) -> &'static str {
     }
 }
 
-/// Writes an OCI layout with one image to a file.
-pub(crate) fn save_layout(store: &Store, graph: &Graph, path: &Path, tag: Option<&str>) -> Result<(), Error> {
+/// Reads the list of images of an OCI layout in a file.
+pub(crate) fn read_index(path: &Path, limits: &Limits) -> Result<Index, Error> {
+    let wrong = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
+    let bounds = UnpackLimits { total_size: TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
+    let budget = Cell::new(bounds.total_size);
+    let mut reader = Reader::new(Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?);
+    while let Some(entry) = reader.next(|| Ok(())).map_err(|error| wrong(&error))? {
+        if entry.kind == Kind::File && normal(&entry.path) == "index.json" && entry.size <= SMALL {
+            let mut bytes = Vec::new();
+            let keep = |piece: &[u8]| {
+                bytes.extend_from_slice(piece);
+                Ok(())
+            };
+            reader.content(keep).map_err(|error| wrong(&error))?;
+            return parse(&bytes, "index.json");
+        }
+    }
+    Ok(layout::empty_index())
+}
+
+/// Writes an OCI layout with these images and their tags to a file.
+pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path: &Path) -> Result<(), Error> {
     let mut index = layout::empty_index();
-    index.manifests.extend(graph.top());
-    if let (Some(tag), Some(top)) = (tag, index.manifests.last_mut()) {
-        top.annotations.insert(REF_NAME.into(), tag.into());
+    for (graph, tag) in images {
+        let mut top = graph.top();
+        if let (Some(tag), Some(top)) = (tag, top.as_mut()) {
+            top.annotations.insert(REF_NAME.into(), (*tag).into());
+        }
+        index.manifests.extend(top);
     }
     let index = serde_json::to_vec(&index).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
     let write = |writer: &mut TarWriter| {
         writer.bytes("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         writer.bytes("index.json", &index)?;
         let mut names: Vec<(String, PathBuf)> = Vec::new();
-        let digests = graph.documents.iter().map(|it| it.digest).chain(graph.blobs.iter().map(|it| it.digest));
-        for digest in digests {
+        let documents = images.iter().flat_map(|(graph, _)| graph.documents.iter().map(|it| it.digest));
+        let blobs = images.iter().flat_map(|(graph, _)| graph.blobs.iter().map(|it| it.digest));
+        for digest in documents.chain(blobs) {
             names.push((format!("blobs/sha256/{}", digest.hex()), store.path_of(&digest)));
         }
         names.sort();
@@ -230,7 +257,7 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let scratch = tempfile::tempdir_in(folder).map_err(|error| Error::file(folder.display(), &error))?;
     let plain = Store::open(scratch.path()).map_err(|error| Error::file(folder.display(), &error))?;
-    let bounds = UnpackLimits { total_size: 64 << 30, ..UnpackLimits::default() };
+    let bounds = UnpackLimits { total_size: TOTAL, ..UnpackLimits::default() };
     let budget = Cell::new(bounds.total_size);
     let mut layers = Vec::new();
     for layer in &manifest.layers {

@@ -169,6 +169,12 @@ impl Inner {
         policy.as_ref().map_err(Clone::clone)?.as_ref().map_or(Ok(()), |policy| policy.check(location))
     }
 
+    /// Returns the file of the policy, if there is one.
+    pub(crate) fn policy_file(&self) -> Option<PathBuf> {
+        let policy = self.policy.get_or_init(|| Policy::load(&self.options.environment));
+        policy.as_ref().ok()?.as_ref().map(|policy| policy.file().to_owned())
+    }
+
     /// Returns what `registries.conf` says.
     pub(crate) fn conf(&self) -> Result<&RegistriesConf, Error> {
         let conf = self.conf.get_or_init(|| RegistriesConf::load(&self.options.environment));

@@ -1,8 +1,8 @@
 //! All that belongs to an image: an index, its manifests, their blobs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use crate::manifest::{Descriptor, Index, Manifest, media_type};
+use crate::manifest::{Descriptor, Index, Manifest};
 use crate::pull::parse;
 use crate::registry::{Document, MANIFEST_LIMIT};
 use crate::{Digest, Error, ErrorKind, Store};
@@ -102,8 +102,22 @@ impl Document {
         serde_json::from_slice::<Subject>(&self.content).ok()?.subject.map(|subject| subject.digest)
     }
 
-    /// Tells whether this is a manifest or an index of a kind that can be told.
-    pub(crate) fn is_image(&self) -> bool {
-        self.media_type == media_type::OCI_MANIFEST || self.media_type == media_type::DOCKER_MANIFEST
+    /// Returns a descriptor as it stands in a list of what was made for something.
+    pub(crate) fn described(&self) -> Descriptor {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct About {
+            artifact_type: Option<String>,
+            config: Option<Descriptor>,
+            #[serde(default)]
+            annotations: BTreeMap<String, String>,
+        }
+        let mut descriptor = self.descriptor();
+        if let Ok(about) = serde_json::from_slice::<About>(&self.content) {
+            let kind = about.artifact_type.or(about.config.map(|config| config.media_type));
+            descriptor.other.extend(kind.map(|kind| ("artifactType".to_owned(), kind.into())));
+            descriptor.annotations = about.annotations;
+        }
+        descriptor
     }
 }

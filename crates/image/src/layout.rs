@@ -13,7 +13,7 @@ use crate::client::Inner;
 use crate::graph::{Child, Graph, NESTING, children};
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::pull::{Image, parse};
-use crate::registry::{Document, MANIFEST_LIMIT};
+use crate::registry::{COSIGN, Document, MANIFEST_LIMIT};
 use crate::{Digest, Error, ErrorKind, Location, Store, archive, platform};
 
 /// The name of an image in a layout.
@@ -192,6 +192,24 @@ impl Inner {
             match child {
                 Child::Document(digest) => self.import_layout(folder, digest, whole, depth + 1)?,
                 Child::Blob(blob) => copy(&blob.digest, self.options.limits.layer)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what a layout lists that was made for another of its manifests.
+    pub(crate) fn import_referrers(&self, path: &Path, index: &Index) -> Result<(), Error> {
+        let folder = path.join("blobs/sha256");
+        for entry in &index.manifests {
+            let name = entry.annotations.get(REF_NAME).map(String::as_str).unwrap_or_default();
+            let by_cosign =
+                name.starts_with("sha256-") && COSIGN.iter().any(|kind| name.ends_with(&format!(".{kind}")));
+            let mut content = Vec::new();
+            let read = File::open(folder.join(entry.digest.hex()))
+                .and_then(|file| file.take(MANIFEST_LIMIT).read_to_end(&mut content));
+            let has_subject = read.is_ok() && Document::new(content, None).is_ok_and(|it| it.subject().is_some());
+            if by_cosign || has_subject {
+                self.import_layout(&folder, entry.digest, true, 0)?;
             }
         }
         Ok(())

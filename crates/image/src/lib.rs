@@ -4,17 +4,17 @@
 //! out as an OCI image layout. Pulling fills it, unpacking and pushing read from it, building
 //! writes to it; so these never meet.
 
-#![allow(dead_code, reason = "pushing and explaining use the rest")]
-
 mod archive;
 mod auth;
 mod build;
 mod cache;
 mod client;
 mod contained;
+mod copy;
 mod digest;
 mod environment;
 mod error;
+mod explain;
 mod graph;
 mod gzip;
 mod http;
@@ -39,9 +39,11 @@ pub use auth::AuthFile;
 pub use build::{Base, ImagePlan, build, build_index, timestamp};
 pub use client::{Client, Options};
 pub use contained::contained;
+pub use copy::{Copied, CopyPlan};
 pub use digest::{Digest, DigestError, Hasher};
 pub use environment::Environment;
 pub use error::{Error, ErrorKind};
+pub use explain::{Certificates, CredentialsUsed, Explanation, Place, Problem};
 pub use http::Timeouts;
 pub use layer::{BuiltLayer, Layer, Modes};
 pub use location::Location;

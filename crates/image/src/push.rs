@@ -93,7 +93,7 @@ pub(crate) fn save(store: &Store, graph: &Graph, to: &Location) -> Result<(), Er
     let writing = |error: Error| error.context(format!("writing {to}"));
     let outcome = match to {
         Location::Layout { path, tag } => layout::save(store, graph, path, tag.as_deref()),
-        Location::LayoutArchive { path, tag } => archive::save_layout(store, graph, path, tag.as_deref()),
+        Location::LayoutArchive { path, tag } => archive::save_layout(store, &[(graph, tag.as_deref())], path),
         Location::DockerArchive { path, reference } => archive::save_docker(store, graph, path, reference.as_deref()),
         Location::Registry(_) => Err(Error::new(ErrorKind::Unsupported, "a registry is no file")),
     };

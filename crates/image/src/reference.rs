@@ -136,16 +136,6 @@ impl Reference {
             ..self.clone()
         })
     }
-
-    /// Returns the same tag or digest in another place, given as `host[/path]`.
-    pub(crate) fn at(&self, name: &str) -> Result<Reference, ReferenceError> {
-        let text = match (&self.digest, &self.tag) {
-            (Some(digest), _) => format!("{name}@{digest}"),
-            (None, Some(tag)) => format!("{name}:{tag}"),
-            (None, None) => name.into(),
-        };
-        Reference::parse_name(&text)
-    }
 }
 
 impl fmt::Display for Reference {

@@ -6,11 +6,14 @@ mod client;
 mod endpoint;
 mod manifest;
 mod push;
+mod referrers;
 
 pub use client::Retries;
 
 pub(crate) use blob::is_here;
+pub(crate) use challenge::Challenge;
 pub(crate) use client::{Registry, Settings};
-pub(crate) use endpoint::Source;
+pub(crate) use endpoint::{Source, address};
 pub(crate) use manifest::{Document, MANIFEST_LIMIT};
 pub(crate) use push::Way;
+pub(crate) use referrers::{COSIGN, fallback_tag};

@@ -131,8 +131,14 @@ impl Registry {
         if answer.status() == StatusCode::CREATED { Ok(()) } else { Err(said(answer).await) }
     }
 
-    /// Brings a manifest or an index to a repository, under a tag or its digest.
-    pub(crate) async fn put_manifest(&self, target: &Source, document: &Document, version: &str) -> Result<(), Error> {
+    /// Brings a manifest or an index to a repository, under a tag or its digest, and tells whether
+    /// the registry takes care of listing what it was made for.
+    pub(crate) async fn put_manifest(
+        &self,
+        target: &Source,
+        document: &Document,
+        version: &str,
+    ) -> Result<bool, Error> {
         let path = format!("manifests/{version}");
         let mut headers = HeaderMap::new();
         let media_type = HeaderValue::from_str(&document.media_type);
@@ -141,7 +147,7 @@ impl Registry {
         let call = Call { method: Method::PUT, path: &path, headers, body, actions: Actions::Push, retry: true };
         let answer = self.request(target, &call).await?;
         if answer.status() == StatusCode::CREATED || answer.status() == StatusCode::OK {
-            return Ok(());
+            return Ok(answer.header("oci-subject").is_some());
         }
         let what = format!("writing manifest {version} to {}", target.reference.name());
         Err(said(answer).await.context(what))

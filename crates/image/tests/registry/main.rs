@@ -1,5 +1,7 @@
 //! Pulling and pushing, against a real registry and one that fails.
 
+mod copies;
+mod explanations;
 mod faults;
 mod kit;
 mod real;

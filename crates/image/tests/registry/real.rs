@@ -12,7 +12,7 @@ const CREDENTIALS: &str = "dXNlcjpzZWNyZXQ=";
 
 /// Starts a registry, or says that it cannot.
 #[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
-fn registry(plan: RegistryPlan) -> Option<DockerRegistry> {
+pub(crate) fn registry(plan: RegistryPlan) -> Option<DockerRegistry> {
     let registry = DockerRegistry::start(plan);
     if registry.is_none() {
         eprintln!("skipped: there is no docker-registry");
