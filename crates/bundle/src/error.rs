@@ -33,6 +33,12 @@ pub enum Error {
         /// The limit it exceeds.
         limit: usize,
     },
+    /// A directory that should hold manifests holds no files.
+    #[error("The directory {} contains no yaml files", path.display())]
+    NoFiles {
+        /// The directory.
+        path: PathBuf,
+    },
     /// No manifest is a Kubernetes object.
     #[error("no bundle objects found{}", because(skipped))]
     NoObjects {

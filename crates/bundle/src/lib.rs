@@ -7,13 +7,14 @@
 //! two directories; `csv`, `apis`, `properties` and `images` find what a
 //! catalog wants to know; `template` names images; `render` puts all of it
 //! into one `olm.bundle` blob, and `contents` hands it out in parts, as
-//! database indexes keep it.
+//! database indexes keep it. `check` judges bundles before they are published.
 
 mod document;
 mod error;
 mod file;
 
 mod apis;
+mod check;
 mod contents;
 mod csv;
 mod images;
@@ -27,6 +28,7 @@ mod template;
 mod testing;
 
 pub use apis::ApiKey;
+pub use check::{Findings, MediaType, Optional, check_content, check_format, media_type};
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use error::Error;
 pub use properties::Property;

@@ -12,8 +12,8 @@ use crate::properties::{Listed, Property};
 
 /// The annotation that names the package.
 pub(crate) const PACKAGE: &str = "operators.operatorframework.io.bundle.package.v1";
-const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
-const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
+pub(crate) const CHANNELS: &str = "operators.operatorframework.io.bundle.channels.v1";
+pub(crate) const DEFAULT_CHANNEL: &str = "operators.operatorframework.io.bundle.channel.default.v1";
 
 /// What the files in `metadata/` say, each thing taken from the first file that says it.
 pub(crate) struct Metadata {

@@ -1,0 +1,138 @@
+//! The objects of a bundle.
+
+use std::path::Path;
+
+use fbc::Limits;
+use serde_json::Value;
+
+use super::{Findings, MediaType, Optional, crd, csv, hub, list, media_type, meta, objects, read, text};
+use crate::file;
+
+/// The kinds that may be in a bundle.
+const KINDS: &[&str] = &[
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ClusterServiceVersion",
+    "ConfigMap",
+    "ConsoleCLIDownload",
+    "ConsoleLink",
+    "ConsolePlugin",
+    "ConsoleQuickStart",
+    "ConsoleYAMLSample",
+    "CustomResourceDefinition",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "PodMonitor",
+    "PriorityClass",
+    "PrometheusRule",
+    "Role",
+    "RoleBinding",
+    "Secret",
+    "Service",
+    "ServiceAccount",
+    "ServiceMonitor",
+    "VerticalPodAutoscaler",
+];
+
+/// Checks the objects in the directory `manifests` of a bundle.
+pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Findings {
+    let mut findings = Findings::default();
+    let manifests = dir.join("manifests");
+    let kind = match media_type(&manifests, limits) {
+        // Charts are for others to judge.
+        Ok(MediaType::Helm) => return findings,
+        Ok(kind) => kind,
+        Err(error) => {
+            findings.error(error.to_string());
+            return findings;
+        }
+    };
+    let names = match file::names(&manifests, limits) {
+        Ok(names) => names,
+        Err(error) => {
+            findings.error(error.to_string());
+            return findings;
+        }
+    };
+    let mut csvs: Vec<Value> = Vec::new();
+    let mut crds: Vec<Value> = Vec::new();
+    for name in names {
+        let path = manifests.join(&name);
+        let shown = name.display();
+        if path.is_dir() {
+            findings.error(format!("Unable to read file {shown} in supported types"));
+            continue;
+        }
+        let object = match read(&path, limits) {
+            Ok(object) => object,
+            Err(error) => {
+                findings.error(format!("{shown}: {error}"));
+                continue;
+            }
+        };
+        let object_kind = text(&object, "/kind");
+        if object_kind.is_empty() {
+            findings.error(format!("{shown}: Object 'Kind' is missing"));
+            continue;
+        }
+        if kind == MediaType::RegistryV1 && !KINDS.contains(&object_kind) {
+            findings.error(format!("{object_kind} is not supported type for registryV1 bundle: {shown}"));
+            continue;
+        }
+        match object_kind {
+            "ClusterServiceVersion" => {
+                csv::check(&object, &mut findings);
+                if optional.contains(&Optional::OperatorHub) {
+                    hub::check(&object, &mut findings);
+                }
+                csvs.push(object);
+            }
+            "CustomResourceDefinition" => {
+                crd::check(&object, &mut findings);
+                crds.push(object);
+            }
+            _ => {
+                meta::check(&object, &mut findings);
+                if optional.contains(&Optional::BundleObjects) {
+                    objects::check(&object, &mut findings);
+                }
+            }
+        }
+    }
+    if let Some(csv) = csvs.first() {
+        check_owned(csv, &crds, &mut findings);
+    }
+    findings
+}
+
+/// Checks that the CRDs which a CSV owns are there.
+fn check_owned(csv: &Value, crds: &[Value], findings: &mut Findings) {
+    let bundle = text(csv, "/metadata/name");
+    let defines = |crd: &Value, name: &str, version: &str, kind: &str| {
+        let mut versions = list(crd, "/spec/versions").iter().map(|version| text(version, "/name"));
+        let version = versions.any(|defined| defined == version) || text(crd, "/spec/version") == version;
+        text(crd, "/metadata/name") == name && text(crd, "/spec/names/kind") == kind && version
+    };
+    for owned in list(csv, "/spec/customresourcedefinitions/owned") {
+        let (name, version, kind) = (text(owned, "/name"), text(owned, "/version"), text(owned, "/kind"));
+        if !crds.iter().any(|crd| defines(crd, name, version, kind)) {
+            findings.error(format!("owned CRD {name}/{version} not found in bundle \"{bundle}\""));
+        }
+    }
+    for crd in crds {
+        let name = text(crd, "/metadata/name");
+        if !list(csv, "/spec/customresourcedefinitions/owned").iter().any(|owned| text(owned, "/name") == name) {
+            findings.warning(format!("CRD {name} is present in bundle \"{bundle}\" but not defined in CSV"));
+        }
+    }
+    let substitutes = text(csv, "/metadata/annotations/olm.substitutesFor");
+    let release = csv.pointer("/spec/release").map(|release| match release {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    });
+    if let Some(release) = release.filter(|release| !release.is_empty() && !substitutes.is_empty()) {
+        findings.error(format!(
+            "bundle \"{bundle}\" cannot have both a release version (\"{release}\") and olm.substitutesFor annotation (\"{substitutes}\")"
+        ));
+    }
+}

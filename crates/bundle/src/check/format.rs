@@ -1,0 +1,132 @@
+//! How a bundle is laid out and annotated.
+
+use std::path::Path;
+
+use fbc::Limits;
+use fbc::range::VersionRange;
+use serde_json::Value;
+
+use super::{MANIFESTS, MEDIA_TYPE, METADATA, media_type, read, text};
+use crate::file;
+use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
+
+/// Checks the directories of a bundle, its annotations and its dependencies; returns what is wrong.
+pub fn check_format(dir: &Path, limits: &Limits) -> Vec<String> {
+    let missing: Vec<String> = ["manifests", "metadata"]
+        .iter()
+        .filter(|name| !dir.join(name).is_dir())
+        .map(|name| format!("Unable to locate {name} directory"))
+        .collect();
+    if !missing.is_empty() {
+        return missing;
+    }
+    let mut errors = Vec::new();
+    let metadata = dir.join("metadata");
+    let names = match file::names(&metadata, limits) {
+        Ok(names) => names,
+        Err(error) => return vec![error.to_string()],
+    };
+    let documents: Vec<Value> = names.iter().filter_map(|name| read(&metadata.join(name), limits).ok()).collect();
+    match documents.iter().find_map(|document| document.get("annotations").filter(|found| found.is_object())) {
+        None => errors.push("Could not find annotations file".into()),
+        Some(annotations) => check_annotations(annotations, &dir.join("manifests"), limits, &mut errors),
+    }
+    let dependencies =
+        documents.iter().map(|document| super::list(document, "/dependencies")).find(|list| !list.is_empty());
+    for dependency in dependencies.unwrap_or_default() {
+        check_dependency(dependency, &mut errors);
+    }
+    errors
+}
+
+fn check_annotations(annotations: &Value, manifests: &Path, limits: &Limits, errors: &mut Vec<String>) {
+    // A number or a switch does as text.
+    let value = |key: &str| match annotations.get(key) {
+        None => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Null) => Some(String::new()),
+        Some(other) => Some(other.to_string()),
+    };
+    let missing = |key: &str| format!("Missing annotation \"{key}\"");
+    let empty = |key: &str| format!("Expecting annotation \"{key}\" to have non-empty value");
+    match (value(MEDIA_TYPE), media_type(manifests, limits)) {
+        (None, _) => errors.push(missing(MEDIA_TYPE)),
+        (_, Err(error)) => errors.push(error.to_string()),
+        (Some(have), Ok(want)) if have != want.to_string() => {
+            errors.push(format!("Expecting annotation \"{MEDIA_TYPE}\" to have value \"{want}\" instead of \"{have}\""))
+        }
+        _ => {}
+    }
+    errors.extend([MANIFESTS, METADATA, PACKAGE].iter().filter(|key| value(key).is_none()).map(|key| missing(key)));
+    match value(CHANNELS) {
+        None => errors.push(missing(CHANNELS)),
+        Some(channels) if channels.is_empty() => errors.push(empty(CHANNELS)),
+        Some(_) => {}
+    }
+    if value(DEFAULT_CHANNEL).is_some_and(|channel| channel.is_empty()) {
+        errors.push(empty(DEFAULT_CHANNEL));
+    }
+}
+
+fn check_dependency(dependency: &Value, errors: &mut Vec<String>) {
+    let kind = text(dependency, "/type");
+    let Some(value) = dependency.get("value").filter(|value| value.is_object()) else {
+        errors.push(format!("couldn't parse dependency of type {kind}"));
+        return;
+    };
+    let mut need = |pointer: &str, message: &str| {
+        let there = !text(value, pointer).is_empty();
+        if !there {
+            errors.push(message.into());
+        }
+        there
+    };
+    match kind {
+        "olm.gvk" => {
+            need("/group", "API Group is empty");
+            need("/version", "API Version is empty");
+            need("/kind", "API Kind is empty");
+        }
+        "olm.package" => {
+            need("/packageName", "Package name is empty");
+            if need("/version", "Package version is empty") && VersionRange::parse(text(value, "/version")).is_err() {
+                errors.push("Invalid semver format version".into());
+            }
+        }
+        "olm.label" => {
+            need("/label", "Label information is missing");
+        }
+        "olm.constraint" => match value.get("cel").filter(|cel| cel.is_object()) {
+            None => errors.push("The CEL field is missing".into()),
+            Some(cel) => match text(cel, "/rule").trim() {
+                "" => errors.push("The CEL expression is missing".into()),
+                rule => errors.extend(unfinished(rule).map(|why| format!("Invalid CEL expression: {why}"))),
+            },
+        },
+        _ => errors.push(format!("couldn't parse dependency of type {kind}")),
+    }
+}
+
+/// Tells why an expression cannot be one, whatever it means: texts without end, brackets without partners.
+fn unfinished(rule: &str) -> Option<&'static str> {
+    let mut open = Vec::new();
+    let mut letters = rule.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' | '\'' => loop {
+                match letters.next() {
+                    None => return Some("a text has no end"),
+                    Some('\\') => drop(letters.next()),
+                    Some(other) if other == letter => break,
+                    Some(_) => {}
+                }
+            },
+            '(' => open.push(')'),
+            '[' => open.push(']'),
+            '{' => open.push('}'),
+            ')' | ']' | '}' if open.pop() != Some(letter) => return Some("a bracket is closed that is not open"),
+            _ => {}
+        }
+    }
+    (!open.is_empty()).then_some("a bracket is not closed")
+}

@@ -1,0 +1,52 @@
+//! What kind of bundle a directory of manifests makes.
+
+use std::fmt;
+use std::path::Path;
+
+use fbc::Limits;
+
+use super::read;
+use crate::error::Error;
+use crate::file;
+
+/// What a bundle is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediaType {
+    /// Manifests with a ClusterServiceVersion.
+    RegistryV1,
+    /// Other manifests.
+    Plain,
+    /// A chart.
+    Helm,
+}
+
+impl fmt::Display for MediaType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MediaType::RegistryV1 => "registry+v1",
+            MediaType::Plain => "plain",
+            MediaType::Helm => "helm",
+        })
+    }
+}
+
+/// Finds out what the manifests in `dir` are.
+///
+/// # Errors
+/// Fails when the directory cannot be read, or holds no files.
+pub fn media_type(dir: &Path, limits: &Limits) -> Result<MediaType, Error> {
+    let names = file::names(dir, limits)?;
+    let chart = read(&dir.join("Chart.yaml"), limits);
+    if chart.is_ok_and(|chart| !super::text(&chart, "/name").is_empty()) {
+        return Ok(MediaType::Helm);
+    }
+    let files = names.iter().map(|name| dir.join(name)).filter(|path| path.is_file());
+    let files: Vec<_> = files.collect();
+    if files.is_empty() {
+        return Err(Error::NoFiles { path: dir.into() });
+    }
+    let is_csv = |path: &std::path::PathBuf| {
+        read(path, limits).is_ok_and(|object| super::text(&object, "/kind") == "ClusterServiceVersion")
+    };
+    Ok(if files.iter().any(is_csv) { MediaType::RegistryV1 } else { MediaType::Plain })
+}

@@ -1,0 +1,276 @@
+//! Checks of bundles before they are published.
+//!
+//! `format` looks at how a bundle is laid out and annotated, `content` at its objects; `csv`, `crd`
+//! and `meta` judge objects of their kinds, `hub` and `objects` do so for those who ask for it.
+
+mod content;
+mod crd;
+mod csv;
+mod format;
+mod hub;
+mod media_type;
+mod meta;
+mod objects;
+
+use std::path::Path;
+
+use fbc::Limits;
+use serde_json::Value;
+
+use crate::document;
+use crate::file::{self, Outcome};
+
+pub use content::check_content;
+pub use format::check_format;
+pub use media_type::{MediaType, media_type};
+
+/// The annotations that every bundle has.
+pub(crate) const MEDIA_TYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
+pub(crate) const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
+pub(crate) const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
+
+/// What is wrong with a bundle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// What keeps it from being installed.
+    pub errors: Vec<String>,
+    /// What merely looks wrong.
+    pub warnings: Vec<String>,
+}
+
+/// Checks that are made only when asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Optional {
+    /// What operatorhub.io asks of a CSV.
+    OperatorHub,
+    /// Whether objects harm a cluster's stability.
+    BundleObjects,
+}
+
+impl Findings {
+    fn error(&mut self, text: impl Into<String>) {
+        self.errors.push(text.into());
+    }
+
+    fn warning(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+}
+
+/// Reads the first document of a file.
+fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
+    let mut text = Vec::new();
+    match file::read(path, limits, &mut text).map_err(|error| error.to_string())? {
+        Outcome::Read => {}
+        Outcome::Directory => return Err("it is a directory".into()),
+        Outcome::Unreadable(reason) => return Err(reason),
+    }
+    let mut json = Vec::new();
+    document::first(&text, limits)?.body.write_json(limits, &mut json)?;
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
+}
+
+/// Returns a text of an object; what is absent or no text is empty.
+fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns a list of an object; what is absent or no list is empty.
+fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::BundleDir;
+
+    use super::*;
+
+    const ANNOTATIONS: &str = "annotations:
+  operators.operatorframework.io.bundle.mediatype.v1: registry+v1
+  operators.operatorframework.io.bundle.manifests.v1: manifests/
+  operators.operatorframework.io.bundle.metadata.v1: metadata/
+  operators.operatorframework.io.bundle.package.v1: foo
+  operators.operatorframework.io.bundle.channels.v1: stable
+";
+
+    const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: foo.v1.2.3}
+spec:
+  version: 1.2.3
+  displayName: Foo
+  installModes: [{type: AllNamespaces, supported: true}]
+  install: {strategy: deployment, spec: {deployments: [{name: foo}]}}
+  customresourcedefinitions: {owned: [{name: foos.example.com, version: v1, kind: Foo}]}
+";
+
+    fn good() -> BundleDir {
+        BundleDir::new().metadata("annotations.yaml", ANNOTATIONS).manifest("csv.yaml", CSV)
+    }
+
+    fn errors(bundle: &BundleDir) -> String {
+        let limits = Limits::default();
+        let mut errors = check_format(bundle.path(), &limits);
+        let all = [Optional::OperatorHub, Optional::BundleObjects];
+        let optional = if errors.is_empty() { &all[1..] } else { &[] };
+        errors.extend(check_content(bundle.path(), optional, &limits).errors);
+        errors.join("\n")
+    }
+
+    #[test]
+    fn a_bundle_that_can_be_published_has_no_errors() {
+        assert_eq!(errors(&good()), "");
+    }
+
+    #[test]
+    fn annotations_that_are_missing_or_wrong_are_all_told() {
+        let bundle = good().metadata("annotations.yaml", "annotations: {a: b}\n");
+        insta::assert_snapshot!(errors(&bundle), @r#"
+        Missing annotation "operators.operatorframework.io.bundle.mediatype.v1"
+        Missing annotation "operators.operatorframework.io.bundle.manifests.v1"
+        Missing annotation "operators.operatorframework.io.bundle.metadata.v1"
+        Missing annotation "operators.operatorframework.io.bundle.package.v1"
+        Missing annotation "operators.operatorframework.io.bundle.channels.v1"
+        "#);
+        let wrong = ANNOTATIONS.replace("registry+v1", "plain").replace("stable", "''")
+            + "  operators.operatorframework.io.bundle.channel.default.v1: ''\n";
+        insta::assert_snapshot!(errors(&good().metadata("annotations.yaml", wrong)), @r#"
+        Expecting annotation "operators.operatorframework.io.bundle.mediatype.v1" to have value "registry+v1" instead of "plain"
+        Expecting annotation "operators.operatorframework.io.bundle.channels.v1" to have non-empty value
+        Expecting annotation "operators.operatorframework.io.bundle.channel.default.v1" to have non-empty value
+        "#);
+        let empty = BundleDir::empty();
+        std::fs::remove_dir(empty.path().join("metadata")).unwrap();
+        insta::assert_snapshot!(check_format(empty.path(), &Limits::default()).join("\n"), @"Unable to locate metadata directory");
+    }
+
+    #[test]
+    fn dependencies_are_looked_into() {
+        let dependencies = "dependencies:
+- {type: olm.package, value: {packageName: '', version: ''}}
+- {type: olm.package, value: {packageName: a, version: x.y}}
+- {type: olm.package, value: {packageName: a, version: '>=1.0.0 <2.0.0'}}
+- {type: olm.gvk, value: {group: '', kind: K}}
+- {type: olm.label, value: {}}
+- {type: olm.constraint, value: {failureMessage: x}}
+- {type: olm.constraint, value: {cel: {rule: ''}}}
+- {type: olm.constraint, value: {cel: {rule: 'properties.exists(p, p.type == \"a'}}}
+- {type: olm.constraint, value: {cel: {rule: 'properties.exists(p, p.type == \"a)\")'}}}
+- {type: other, value: 1}
+- {type: olm.gvk, value: 5}
+";
+        insta::assert_snapshot!(errors(&good().metadata("dependencies.yaml", dependencies)), @"
+        Package name is empty
+        Package version is empty
+        Invalid semver format version
+        API Group is empty
+        API Version is empty
+        Label information is missing
+        The CEL field is missing
+        The CEL expression is missing
+        Invalid CEL expression: a text has no end
+        couldn't parse dependency of type other
+        couldn't parse dependency of type olm.gvk
+        ");
+    }
+
+    #[test]
+    fn objects_are_looked_into() {
+        let bundle = good()
+            .manifest("a.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")
+            .manifest("b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: x, labels: {'-': '*'}}\n")
+            .manifest("c.yaml", "a: [\n")
+            .manifest("d.yaml", "apiVersion: apiextensions.k8s.io/v2\nkind: CustomResourceDefinition\n")
+            .manifest("sub/e.yaml", "kind: ConfigMap\n")
+            .manifest("f.yaml", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: f}\nglobalDefault: true\n")
+            .manifest("g.yaml", "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: g}\nspec: {maxUnavailable: 0%, minAvailable: 100%}\n");
+        insta::assert_snapshot!(errors(&bundle), @r#"
+        Pod is not supported type for registryV1 bundle: a.yaml
+        error validating object metadata: ConfigMap "": metadata.name: Required value: name or generateName is required
+        error validating object metadata: ConfigMap "": metadata.namespace: Forbidden: not allowed on this type
+        error validating object metadata: ConfigMap "": metadata.labels: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character
+        error validating object metadata: ConfigMap "": metadata.labels: Invalid value: "*": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character
+        c.yaml: line 2: did not find expected node content
+        Unsupported api version of CRD: apiextensions.k8s.io/v2
+        Error: Value PriorityClass "f": globalDefault field cannot be set to true
+        Error: Value PodDisruptionBudget "g": maxUnavailable field cannot be set to 0 or 0%
+        Error: Value PodDisruptionBudget "g": minAvailable field cannot be set to 100%
+        Unable to read file sub in supported types
+        "#);
+    }
+
+    #[test]
+    fn a_csv_is_looked_into() {
+        let csv = CSV
+            .replace("foo.v1.2.3", "Foo_1")
+            .replace("displayName: Foo\n", "minKubeVersion: '1.16'\n")
+            .replace("installModes: [{type: AllNamespaces, supported: true}]", "installModes: [{type: AllNamespaces, supported: false}, {type: AllNamespaces, supported: false}]")
+            .replace("kind: Foo}", "kind: Bar}")
+            .replace("metadata: {name: Foo_1}", "metadata: {name: Foo_1, annotations: {olm.skiprange: x, alm-examples: '[{\"kind\": \"X\", \"apiVersion\": \"a/v1\"}]'}}");
+        insta::assert_snapshot!(errors(&good().manifest("csv.yaml", csv)), @r#"
+        Error: Value : (Foo_1) metadata.name "Foo_1" is invalid: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character
+        Error: Value a/v1, Kind=X: example must have a provided API
+        Error: Value : (Foo_1) duplicate install modes present
+        Error: Value : (Foo_1) none of InstallModeTypes are supported
+        Error: Value : (Foo_1) csv.Spec.MinKubeVersion has an invalid value: 1.16
+        Error: Field Spec.DisplayName, Value field: required field missing
+        Error: Value Foo_1: provided annotation olm.skiprange uses wrong case and should be olm.skipRange instead
+        owned CRD foos.example.com/v1 not found in bundle "Foo_1"
+        "#);
+        let csv = "kind: ClusterServiceVersion\nmetadata: {annotations: {alm-examples: '{'}}\n";
+        insta::assert_snapshot!(errors(&good().manifest("csv.yaml", csv)), @r#"
+        Error: Value : () metadata.name "" is invalid: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character
+        Error: Value EOF while parsing an object at line 1 column 1: () invalid example
+        Error: Value : () install modes not found
+        Error: Field Spec, Value struct: required field missing
+        Error: Value : () 'apiVersion' is missing
+        "#);
+    }
+
+    #[test]
+    fn a_crd_is_looked_into() {
+        let crd = "apiVersion: apiextensions.k8s.io/v1beta1
+kind: CustomResourceDefinition
+metadata: {name: foos.example, namespace: x}
+spec:
+  group: example
+  scope: Somewhere
+  names: {kind: Foo, plural: foos, listKind: Foo}
+  versions: [{name: v1, storage: true, deprecationWarning: x}, {name: v1, storage: true}, {name: 1x}]
+";
+        insta::assert_snapshot!(errors(&good().manifest("crd.yaml", crd)), @r#"
+        Error: Value foos.example: metadata.namespace: Forbidden: not allowed on this type
+        Error: Field spec.group, Value example: spec.group: Invalid value: example: should be a domain with at least one dot
+        Error: Field spec.names.listKind, Value Foo: spec.names.listKind: Invalid value: Foo: kind and listKind may not be the same
+        Error: Field spec.scope, Value Somewhere: spec.scope: Invalid value: Somewhere: supported values: "Cluster", "Namespaced"
+        Error: Field spec.versions[0].deprecationWarning, Value x: spec.versions[0].deprecationWarning: Invalid value: x: can only be set for deprecated versions
+        Error: Field spec.versions[2].name, Value 1x: spec.versions[2].name: Invalid value: 1x: a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, end with an alphanumeric character, and have at most 63 characters
+        Error: Field spec.versions: spec.versions: Invalid value: must contain unique version names
+        Error: Field spec.versions: spec.versions: Invalid value: must have exactly one version marked as storage version
+        Error: Field spec.preserveUnknownFields, Value true: spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead
+        owned CRD foos.example.com/v1 not found in bundle "foo.v1.2.3"
+        "#);
+    }
+
+    #[test]
+    fn what_operatorhub_asks_is_optional() {
+        let csv = format!("{CSV}  maintainers: [{{name: x, email: nobody}}, {{name: z}}]\n  links: [{{name: x, url: here}}]\n  icon: [{{base64data: x, mediatype: text/plain}}]\n")
+            .replace("metadata: {name: foo.v1.2.3}", "metadata: {name: foo.v1.2.3, annotations: {capabilities: Some, categories: 'Database, Cats'}}");
+        let bundle = good().manifest("csv.yaml", csv);
+        let findings = check_content(bundle.path(), &[Optional::OperatorHub], &Limits::default());
+        insta::assert_snapshot!(findings.errors.join("\n"), @r#"
+        Error: Value : (foo.v1.2.3) csv.Spec.Provider.Name not specified
+        Error: Value : (foo.v1.2.3) csv.Spec.Maintainers email nobody is invalid: mail: no address
+        Error: Value : (foo.v1.2.3) csv.Spec.Maintainers elements should contain both name and email
+        Error: Value : (foo.v1.2.3) csv.Spec.Links url here is invalid: parse "here": invalid URI for request
+        Error: Value : (foo.v1.2.3) csv.Spec.Icon text/plain does not have a valid mediatype
+        Error: Value : (foo.v1.2.3) csv.Metadata.Annotations.Capabilities "Some" is not a valid capabilities level
+        Error: Value : (foo.v1.2.3) csv.Metadata.Annotations["categories"] value " Cats" is not in the set of standard categories
+        "#);
+        insta::assert_snapshot!(findings.warnings.join("\n"), @r"
+        Warning: Value : (foo.v1.2.3) example annotations not found
+        Warning: Value : (foo.v1.2.3) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
+        ");
+    }
+}

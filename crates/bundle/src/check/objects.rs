@@ -1,0 +1,68 @@
+//! Objects that would harm the stability of a cluster.
+
+use serde_json::Value;
+
+use super::{Findings, list, text};
+
+/// Security context constraints that clusters come with.
+const DEFAULT_CONSTRAINTS: &[&str] = &[
+    "anyuid",
+    "hostaccess",
+    "hostmount-anyuid",
+    "hostnetwork",
+    "node-exporter",
+    "nonroot",
+    "privileged",
+    "restricted",
+];
+
+/// Checks an object.
+pub(super) fn check(object: &Value, findings: &mut Findings) {
+    let kind = text(object, "/kind");
+    let named = format!("{kind} \"{}\"", text(object, "/metadata/name"));
+    match kind {
+        "PodDisruptionBudget" => {
+            let value = |field: &str| match object.pointer(&format!("/spec/{field}")) {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Number(number)) => number.to_string(),
+                _ => String::new(),
+            };
+            if matches!(value("maxUnavailable").as_str(), "0" | "0%") {
+                findings.error(format!("Error: Value {named}: maxUnavailable field cannot be set to 0 or 0%"));
+            }
+            if value("minAvailable") == "100%" {
+                findings.error(format!("Error: Value {named}: minAvailable field cannot be set to 100%"));
+            }
+        }
+        "PriorityClass" if object.get("globalDefault").and_then(Value::as_bool) == Some(true) => {
+            findings.error(format!("Error: Value {named}: globalDefault field cannot be set to true"));
+        }
+        "Role" | "ClusterRole" => list(object, "/rules").iter().for_each(|rule| check_rule(rule, findings)),
+        _ => {}
+    }
+}
+
+fn check_rule(rule: &Value, findings: &mut Findings) {
+    let has = |field: &str, wanted: &[&str]| {
+        list(rule, field).iter().filter_map(Value::as_str).any(|value| wanted.contains(&value))
+    };
+    if has("/apiGroups", &["policy"])
+        && has("/resources", &["poddisruptionbudgets"])
+        && has("/verbs", &["*", "create", "update", "patch"])
+    {
+        findings.warning(format!(
+            "Warning: Value {rule}: RBAC includes permission to create/update poddisruptionbudgets, \
+             which could impact cluster stability"
+        ));
+    }
+    if has("/apiGroups", &["security.openshift.io"])
+        && has("/resources", &["securitycontextconstraints"])
+        && has("/verbs", &["*", "delete", "update", "patch"])
+        && has("/resourceNames", DEFAULT_CONSTRAINTS)
+    {
+        findings.error(format!(
+            "Error: Value {rule}: RBAC includes permission to modify default securitycontextconstraints, \
+             which could impact cluster stability"
+        ));
+    }
+}
