@@ -7,7 +7,8 @@
 //! two directories; `csv`, `apis`, `properties` and `images` find what a
 //! catalog wants to know; `template` names images; `render` puts all of it
 //! into one `olm.bundle` blob, and `contents` hands it out in parts, as
-//! database indexes keep it. `check` judges bundles before they are published.
+//! database indexes keep it. `check` judges bundles before they are published,
+//! and `generate` makes the files that turn manifests into a bundle.
 
 mod document;
 mod error;
@@ -17,6 +18,7 @@ mod apis;
 mod check;
 mod contents;
 mod csv;
+mod generate;
 mod images;
 mod manifests;
 mod metadata;
@@ -31,6 +33,7 @@ pub use apis::ApiKey;
 pub use check::{Findings, MediaType, Optional, check_content, check_format, media_type};
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use error::Error;
+pub use generate::{Annotations, Inferred, infer};
 pub use properties::Property;
 pub use render::{Options, Rendered, render};
 pub use template::{ImageTemplate, TemplateError};

@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    build, completion, convert_template, generate, graph, init, list, migrate, render, render_template, serve,
-    validate, version,
+    build, bundle, completion, convert_template, generate, graph, init, list, migrate, render, render_template, serve,
+    unpack, validate, version,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -49,6 +49,8 @@ enum OpmCommand {
     Generate(generate::GenerateArgs),
     Migrate(migrate::MigrateArgs),
     Build(build::BuildArgs),
+    Unpack(unpack::UnpackArgs),
+    Bundle(bundle::BundleArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -69,6 +71,7 @@ enum AlphaCommand {
     RenderTemplate(render_template::TemplateArgs),
     ConvertTemplate(convert_template::ConvertArgs),
     Generate(generate::AlphaGenerateArgs),
+    Bundle(bundle::AlphaBundleArgs),
 }
 
 /// Parses the command line and runs the command.
@@ -95,6 +98,8 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Generate(args) => generate::run(args, printer),
         OpmCommand::Migrate(args) => migrate::run(args, &opm.tls, printer),
         OpmCommand::Build(args) => build::run(args, &opm.tls, printer),
+        OpmCommand::Unpack(args) => unpack::run(args, &opm.tls, printer),
+        OpmCommand::Bundle(args) => bundle::run(args, &opm.tls, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {
@@ -103,6 +108,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
             AlphaCommand::RenderTemplate(args) => render_template::run(args, &opm.tls, printer),
             AlphaCommand::ConvertTemplate(args) => convert_template::run(args, printer),
             AlphaCommand::Generate(args) => generate::run_alpha(args, printer),
+            AlphaCommand::Bundle(args) => bundle::run_alpha(args, &opm.tls, printer),
         },
     }
 }

@@ -19,6 +19,7 @@ mod report;
 mod sarif;
 mod source;
 mod table;
+mod tree;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! Asking a server how it is: the health API from the other side.
 
 use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,14 +155,21 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 async fn dial(address: &str, tls: Option<(TlsConnector, ServerName<'static>)>) -> io::Result<Box<dyn Wire>> {
     let wire: Box<dyn Wire> = match address.strip_prefix("unix:") {
         Some(path) => Box::new(UnixStream::connect(path.strip_prefix("//").unwrap_or(path)).await?),
-        // An address without a host is this machine.
-        None if address.starts_with(':') => Box::new(TcpStream::connect(format!("localhost{address}")).await?),
-        None => Box::new(TcpStream::connect(address).await?),
+        None => Box::new(match this_machine(address) {
+            Some(addresses) => TcpStream::connect(&addresses[..]).await?,
+            None => TcpStream::connect(address).await?,
+        }),
     };
     match tls {
         None => Ok(wire),
         Some((connector, name)) => Ok(Box::new(connector.connect(name, wire).await?)),
     }
+}
+
+/// Returns the addresses of this machine if that is meant: an image made from scratch has no file to look them up in.
+fn this_machine(address: &str) -> Option<[SocketAddr; 2]> {
+    let port = address.strip_prefix("localhost").unwrap_or(address).strip_prefix(':')?.parse().ok()?;
+    Some([(Ipv4Addr::LOCALHOST, port).into(), (Ipv6Addr::LOCALHOST, port).into()])
 }
 
 /// Takes any certificate, for those who asked for that.

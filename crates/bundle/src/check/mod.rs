@@ -58,7 +58,7 @@ impl Findings {
 }
 
 /// Reads the first document of a file.
-fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
+pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
     let mut text = Vec::new();
     match file::read(path, limits, &mut text).map_err(|error| error.to_string())? {
         Outcome::Read => {}
@@ -71,12 +71,12 @@ fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
 }
 
 /// Returns a text of an object; what is absent or no text is empty.
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Returns a list of an object; what is absent or no list is empty.
-fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 

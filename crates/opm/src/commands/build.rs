@@ -109,7 +109,8 @@ pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     let scratch = Unfinished::private("opm-build-")?;
     let store = Store::open(&scratch.path().join("image"))?;
     let image = build(&plan, &store, scratch.path(), printer)?;
-    deliver(args, &store, &image)?;
+    let images = args.images(tls, None);
+    deliver(args.tag.as_ref(), args.push, args.output.as_ref(), &store, &image, &images)?;
     writeln!(printer.data(), "{}", image.digest)?;
     Ok(())
 }
@@ -165,7 +166,7 @@ fn program_for(args: &BuildArgs, platform: &Platform) -> Result<PathBuf, Failure
 }
 
 /// Returns the time that everything shall have been made at, as all tools that build reproducibly do.
-fn source_date_epoch() -> Result<u64, Failure> {
+pub(crate) fn source_date_epoch() -> Result<u64, Failure> {
     match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(text) if !text.is_empty() => text
             .parse()
@@ -236,7 +237,8 @@ fn assemble(
 ) -> Result<Descriptor, Failure> {
     let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
     let program = !plan.args.data_only;
-    let base = plan.args.base_image.as_ref().map(|base| base_image(plan, base, platform, store)).transpose()?;
+    let images = plan.args.images(plan.tls, Some(platform));
+    let base = plan.args.base_image.as_ref().map(|base| base_image(base, &images, store)).transpose()?;
     let image = ImagePlan {
         platform: platform.clone(),
         labels: plan.labels.clone(),
@@ -252,10 +254,9 @@ fn assemble(
     Ok(image::build(store, &image, layers, base)?)
 }
 
-/// Brings the layers of a base image into the store.
-fn base_image(plan: &Plan<'_>, reference: &str, platform: &Platform, store: &Store) -> Result<Image, Failure> {
+/// Pulls a base image and brings its layers into the store.
+pub(crate) fn base_image(reference: &str, images: &Images, store: &Store) -> Result<Image, Failure> {
     let wrong = |error: String| Failure::message(format!("base image \"{reference}\": {error}"));
-    let images = plan.args.images(plan.tls, Some(platform));
     let image = images.fetch_one(reference).map_err(wrong)?.image;
     let from = &images.client().map_err(wrong)?.options().store;
     for layer in &image.manifest.layers {
@@ -264,21 +265,28 @@ fn base_image(plan: &Plan<'_>, reference: &str, platform: &Platform, store: &Sto
     Ok(image)
 }
 
-/// Puts the image where it shall be.
-fn deliver(args: &BuildArgs, store: &Store, image: &Descriptor) -> Outcome {
-    if let Some(Location::Layout { path, tag }) = &args.output {
-        let name = tag.as_deref().or(args.tag.as_ref().and_then(Reference::tag));
+/// Puts an image where it shall be.
+pub(crate) fn deliver(
+    tag: Option<&Reference>,
+    push: bool,
+    output: Option<&Location>,
+    store: &Store,
+    image: &Descriptor,
+    images: &Images,
+) -> Outcome {
+    if let Some(Location::Layout { path, tag: name }) = output {
+        let name = name.as_deref().or(tag.and_then(Reference::tag));
         image::save_layout(store, image, path, name)
             .map_err(|error| Failure::message(format!("oci:{}: {error}", path.display())))?;
     }
     Ok(())
 }
 
-fn reference(text: &str) -> Result<Reference, String> {
+pub(crate) fn reference(text: &str) -> Result<Reference, String> {
     Reference::parse(text).map_err(|error| error.to_string())
 }
 
-fn output(text: &str) -> Result<Location, String> {
+pub(crate) fn output(text: &str) -> Result<Location, String> {
     match Location::parse(text) {
         Ok(Location::Registry(_)) | Err(_) => Err("expected oci:DIR, oci-archive:FILE or docker-archive:FILE".into()),
         Ok(location) => Ok(location),

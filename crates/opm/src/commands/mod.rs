@@ -1,6 +1,7 @@
 //! A file for each command: what can be typed, and one function that wires.
 
 pub(crate) mod build;
+pub(crate) mod bundle;
 pub(crate) mod completion;
 pub(crate) mod convert_template;
 pub(crate) mod generate;
@@ -12,6 +13,7 @@ pub(crate) mod migrate;
 pub(crate) mod render;
 pub(crate) mod render_template;
 pub(crate) mod serve;
+pub(crate) mod unpack;
 pub(crate) mod validate;
 pub(crate) mod version;
 

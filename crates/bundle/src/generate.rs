@@ -1,0 +1,285 @@
+//! The files that make a bundle of a directory of manifests: annotations and a Dockerfile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use fbc::Limits;
+use fbc::json::{Raw, write_str};
+use serde_json::Value;
+
+use crate::check::{MANIFESTS, MEDIA_TYPE, METADATA, MediaType, list, read, text};
+use crate::document;
+use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
+
+const CSV_KIND: &str = "ClusterServiceVersion";
+
+/// What the annotations of a bundle say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Annotations {
+    /// What the bundle is made of.
+    pub media_type: MediaType,
+    /// The package it belongs to.
+    pub package: String,
+    /// The channels it is in, separated by commas.
+    pub channels: String,
+    /// The default channel; empty when it shall not be named.
+    pub default_channel: String,
+}
+
+impl Annotations {
+    /// Returns the annotations in the order in which Dockerfiles name them.
+    pub fn list(&self) -> Vec<(&'static str, String)> {
+        let mut all = vec![
+            (MEDIA_TYPE, self.media_type.to_string()),
+            (MANIFESTS, "manifests/".to_owned()),
+            (METADATA, "metadata/".to_owned()),
+            (PACKAGE, self.package.clone()),
+            (CHANNELS, self.channels.clone()),
+        ];
+        if !self.default_channel.is_empty() {
+            all.push((DEFAULT_CHANNEL, self.default_channel.clone()));
+        }
+        all
+    }
+
+    /// Writes the annotations file.
+    pub fn to_yaml(&self) -> String {
+        let sorted: BTreeMap<&str, String> = self.list().into_iter().collect();
+        let mut json = b"{\"annotations\":{".to_vec();
+        for (number, (key, value)) in sorted.iter().enumerate() {
+            if number > 0 {
+                json.push(b',');
+            }
+            write_str(&mut json, key);
+            json.push(b':');
+            write_str(&mut json, value);
+        }
+        json.extend_from_slice(b"}}");
+        let mut yaml = Vec::new();
+        fbc::yaml::write_document(Raw::from_checked(&document::into_text(json)), &mut yaml);
+        let mut yaml = document::into_text(yaml);
+        if !yaml.ends_with('\n') {
+            yaml.push('\n');
+        }
+        yaml
+    }
+
+    /// Writes a Dockerfile that copies the directories `manifests` and `metadata`, as its context names them.
+    pub fn to_dockerfile(&self, base: &str, manifests: &str, metadata: &str) -> String {
+        let mut out = format!("FROM {base}\n\n");
+        for (key, value) in self.list() {
+            out += &format!("LABEL {key}={value}\n");
+        }
+        if !self.default_channel.is_empty() {
+            out.push('\n');
+        }
+        out += &format!("COPY {manifests} /manifests/\nCOPY {metadata} /metadata/\n");
+        out
+    }
+
+    /// Says how the annotations file at `path` differs from these; what it says beyond them does not matter.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read.
+    pub fn differences(&self, path: &Path, limits: &Limits) -> Result<Vec<String>, String> {
+        let found = read(path, limits).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut differences = Vec::new();
+        for (key, want) in self.list() {
+            match found.get("annotations").and_then(|all| all.get(key)) {
+                None => differences.push(format!("Missing field: {key}")),
+                Some(have) => {
+                    let have = have.as_str().map_or_else(|| have.to_string(), str::to_owned);
+                    if have != want {
+                        differences
+                            .push(format!("Expect field \"{key}\" to have value \"{want}\" instead of \"{have}\""));
+                    }
+                }
+            }
+        }
+        Ok(differences)
+    }
+}
+
+/// What the directories around a bundle say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inferred {
+    /// The package.
+    pub package: String,
+    /// The channels that lead to the bundle, sorted, separated by commas.
+    pub channels: String,
+    /// The default channel, or nothing.
+    pub default_channel: String,
+}
+
+/// Finds out to which package and channels the manifests in `dir` belong.
+///
+/// The directory above is read as package manifests were laid out before there were bundles: a
+/// directory for each version, and one file that says which version each channel leads to.
+///
+/// # Errors
+/// Fails when it is laid out in another way, or no channel leads to the bundle.
+pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
+    let dir = dir.canonicalize().map_err(|error| format!("{}: {error}", dir.display()))?;
+    let wrong = |why: String| {
+        format!(
+            "please manually input channels and packageName, error interpreting bundle from directory {}, {why}",
+            dir.display()
+        )
+    };
+    let csv = csv_of(&dir, limits).map_err(wrong)?.ok_or_else(|| wrong("no ClusterServiceVersion is in it".into()))?;
+    let above = dir.parent().ok_or_else(|| wrong("it lies in no directory".into()))?;
+    let entries = |path: &Path| -> Result<Vec<PathBuf>, String> {
+        let names = crate::file::names(path, limits).map_err(|error| error.to_string())?;
+        Ok(names.into_iter().map(|name| path.join(name)).collect())
+    };
+    let mut csvs: BTreeMap<String, Value> = BTreeMap::new();
+    let mut package = None;
+    for path in entries(above).map_err(wrong)? {
+        if path.is_dir() {
+            // Directories without a CSV, such as the metadata of the bundle, are no versions.
+            if let Some(csv) = csv_of(&path, limits).map_err(wrong)? {
+                csvs.insert(text(&csv, "/metadata/name").to_owned(), csv);
+            }
+        } else if let Ok(document) = read(&path, limits)
+            && !text(&document, "/packageName").is_empty()
+            && package.replace(document).is_some()
+        {
+            return Err(wrong("there are several package manifests".into()));
+        }
+    }
+    let package = package.ok_or_else(|| wrong(format!("there is no package manifest in {}", above.display())))?;
+    let wanted = text(&csv, "/metadata/name");
+    let mut channels: Vec<&str> = list(&package, "/channels")
+        .iter()
+        .filter(|channel| leads_to(&csvs, text(channel, "/currentCSV"), wanted))
+        .map(|channel| text(channel, "/name"))
+        .collect();
+    channels.sort_unstable();
+    if channels.is_empty() {
+        return Err("error interpreting channels, please manually input channels instead".into());
+    }
+    let default = match (text(&package, "/defaultChannel"), list(&package, "/channels")) {
+        ("", [only]) => text(only, "/name"),
+        (default, _) => default,
+    };
+    Ok(Inferred {
+        package: text(&package, "/packageName").into(),
+        channels: channels.join(","),
+        default_channel: default.into(),
+    })
+}
+
+/// Tells whether upgrades lead from some version to `head` by way of `wanted`.
+fn leads_to(csvs: &BTreeMap<String, Value>, head: &str, wanted: &str) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut pending = vec![head];
+    while let Some(name) = pending.pop() {
+        if name == wanted {
+            return true;
+        }
+        if let Some(csv) = csvs.get(name).filter(|_| seen.insert(name.to_owned())) {
+            pending.extend(list(csv, "/spec/skips").iter().filter_map(Value::as_str));
+            pending.push(text(csv, "/spec/replaces"));
+        }
+    }
+    false
+}
+
+/// Returns the CSV in a directory.
+fn csv_of(dir: &Path, limits: &Limits) -> Result<Option<Value>, String> {
+    let mut found = None;
+    for name in crate::file::names(dir, limits).map_err(|error| error.to_string())? {
+        let path = dir.join(name);
+        if path.is_dir() {
+            continue;
+        }
+        if let Ok(object) = read(&path, limits)
+            && text(&object, "/kind") == CSV_KIND
+            && found.replace(object).is_some()
+        {
+            return Err("more than one ClusterServiceVersion is found in bundle".into());
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn annotations_are_written_as_tools_expect_them() {
+        let annotations = Annotations {
+            media_type: MediaType::RegistryV1,
+            package: "foo".into(),
+            channels: "4.20".into(),
+            default_channel: "stable".into(),
+        };
+        insta::assert_snapshot!(annotations.to_yaml(), @r#"
+        annotations:
+          operators.operatorframework.io.bundle.channel.default.v1: stable
+          operators.operatorframework.io.bundle.channels.v1: "4.20"
+          operators.operatorframework.io.bundle.manifests.v1: manifests/
+          operators.operatorframework.io.bundle.mediatype.v1: registry+v1
+          operators.operatorframework.io.bundle.metadata.v1: metadata/
+          operators.operatorframework.io.bundle.package.v1: foo
+        "#);
+        insta::assert_snapshot!(annotations.to_dockerfile("scratch", "manifests", "../metadata"), @r"
+        FROM scratch
+
+        LABEL operators.operatorframework.io.bundle.mediatype.v1=registry+v1
+        LABEL operators.operatorframework.io.bundle.manifests.v1=manifests/
+        LABEL operators.operatorframework.io.bundle.metadata.v1=metadata/
+        LABEL operators.operatorframework.io.bundle.package.v1=foo
+        LABEL operators.operatorframework.io.bundle.channels.v1=4.20
+        LABEL operators.operatorframework.io.bundle.channel.default.v1=stable
+
+        COPY manifests /manifests/
+        COPY ../metadata /metadata/
+        ");
+        let plain = Annotations { default_channel: String::new(), media_type: MediaType::Plain, ..annotations };
+        insta::assert_snapshot!(plain.to_dockerfile("a:b", "m", "n"), @r"
+        FROM a:b
+
+        LABEL operators.operatorframework.io.bundle.mediatype.v1=plain
+        LABEL operators.operatorframework.io.bundle.manifests.v1=manifests/
+        LABEL operators.operatorframework.io.bundle.metadata.v1=metadata/
+        LABEL operators.operatorframework.io.bundle.package.v1=foo
+        LABEL operators.operatorframework.io.bundle.channels.v1=4.20
+        COPY m /manifests/
+        COPY n /metadata/
+        ");
+    }
+
+    #[test]
+    fn the_directories_around_a_bundle_tell_its_channels() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let write = |path: &str, text: &str| {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), text).unwrap();
+        };
+        let csv =
+            |name: &str, spec: &str| format!("kind: ClusterServiceVersion\nmetadata: {{name: {name}}}\nspec: {spec}\n");
+        write("1/csv.yaml", &csv("foo.v1", "{}"));
+        write("2/csv.yaml", &csv("foo.v2", "{replaces: foo.v1}"));
+        write("3/csv.yaml", &csv("foo.v3", "{replaces: foo.v0, skips: [foo.v2]}"));
+        write("metadata/annotations.yaml", "annotations: {}\n");
+        let channels =
+            "channels: [{name: b, currentCSV: foo.v3}, {name: a, currentCSV: foo.v2}, {name: c, currentCSV: foo.v9}]\n";
+        write("package.yaml", &format!("packageName: foo\ndefaultChannel: b\n{channels}"));
+        let infer = |dir: &str| infer(&root.join(dir), &Limits::default());
+        let inferred = |channels: &str| {
+            Ok(Inferred { package: "foo".into(), channels: channels.into(), default_channel: "b".into() })
+        };
+        assert_eq!(infer("1"), inferred("a,b"));
+        assert_eq!(infer("3"), inferred("b"));
+        write("4/csv.yaml", &csv("foo.v4", "{}"));
+        assert!(infer("4").unwrap_err().contains("please manually input channels instead"));
+        write("4/other.yaml", &csv("foo.v4", "{}"));
+        assert!(infer("4").unwrap_err().contains("more than one ClusterServiceVersion"));
+        assert!(infer("metadata").unwrap_err().contains("please manually input channels and packageName"));
+    }
+}

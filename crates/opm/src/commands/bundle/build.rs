@@ -1,0 +1,138 @@
+//! `opm alpha bundle build`: a bundle image, with a container engine or without.
+
+use std::process::{Command, Stdio};
+
+use image::{Base, ImagePlan, Layer, Location, Modes, Platform, Store};
+
+use super::generate::{self, DOCKERFILE, MakeFlags};
+use crate::commands::build::{deliver, output, source_date_epoch};
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+
+/// Build a bundle image
+#[derive(clap::Args)]
+#[command(
+    long_about = "Build a bundle image.\n\n\
+        First writes annotations and a Dockerfile as 'opm alpha bundle generate' does, then runs the image builder. \
+        With the builder 'none' no other program is needed: the image is pushed with --push, or written with \
+        --image-output; its digest is printed, and is the same whenever and wherever it is built.",
+    after_help = "Examples:\n  \
+        opm alpha bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable\n  \
+        opm alpha bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable \\\n    \
+        --image-builder none --push"
+)]
+pub(super) struct BuildArgs {
+    #[command(flatten)]
+    make: MakeFlags,
+    /// Name of the image
+    #[arg(short, long, value_name = "REF")]
+    tag: String,
+    /// Program that builds the image (docker|podman|buildah|none)
+    #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = builder)]
+    image_builder: Builder,
+    /// Overwrite annotations and Dockerfile that are there already
+    #[arg(short, long)]
+    overwrite: bool,
+    /// Push the image to the registry that its name says; with the builder 'none'
+    #[arg(long)]
+    push: bool,
+    /// Where to write the image: oci:DIR, oci-archive:FILE or docker-archive:FILE; with the builder 'none'
+    #[arg(long, value_name = "WHERE", value_parser = output)]
+    image_output: Option<Location>,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+/// What builds an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Builder {
+    Docker,
+    Podman,
+    Buildah,
+    Ourselves,
+}
+
+fn builder(text: &str) -> Result<Builder, String> {
+    match text {
+        "docker" => Ok(Builder::Docker),
+        "podman" => Ok(Builder::Podman),
+        "buildah" => Ok(Builder::Buildah),
+        "none" => Ok(Builder::Ourselves),
+        other => Err(format!("{other} is not supported image builder, expected docker, podman, buildah or none")),
+    }
+}
+
+pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let ours = args.image_builder == Builder::Ourselves;
+    if ours && !args.push && args.image_output.is_none() {
+        return Err(Failure::message("nowhere to put the image: say --push, or --image-output oci:DIR"));
+    }
+    if !ours && (args.push || args.image_output.is_some()) {
+        return Err(Failure::message("--push and --image-output are for --image-builder none"));
+    }
+    let tag = super::super::build::reference(&args.tag);
+    let tag = if ours { Some(tag.map_err(Failure::message)?) } else { None };
+    let planned = generate::plan(&args.make)?;
+    planned.write(args.overwrite, printer)?;
+    let program: &[&str] = match args.image_builder {
+        Builder::Docker => &["docker", "build"],
+        Builder::Podman => &["podman", "build"],
+        Builder::Buildah => &["buildah", "bud", "--format=docker"],
+        Builder::Ourselves => &[],
+    };
+    if let Some(tag) = tag {
+        let scratch = Unfinished::private("opm-bundle-")?;
+        let store = Store::open(&scratch.path().join("image"))?;
+        let images = Images::new(tls, &args.pull);
+        let image = build(args, &planned, &store, &images)?;
+        deliver(Some(&tag), args.push, args.image_output.as_ref(), &store, &image, &images)?;
+        writeln!(printer.data(), "{}", image.digest)?;
+        return Ok(());
+    }
+    let words: Vec<&str> = program.iter().copied().chain(["-f", DOCKERFILE, "-t", &args.tag, "."]).collect();
+    let failed = |error: String| Failure::message(format!("Failed to exec {words:?}: {error}"));
+    let status = Command::new(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| failed(format!("exec: \"{}\": {error}", words[0])))?;
+    if status.success() { Ok(()) } else { Err(failed(status.to_string())) }
+}
+
+fn build(
+    args: &BuildArgs,
+    planned: &generate::Planned,
+    store: &Store,
+    images: &Images,
+) -> Result<image::Descriptor, Failure> {
+    let time = source_date_epoch()?;
+    let mut layers = Vec::new();
+    let mut history = Vec::new();
+    for (name, directory) in [("manifests", &planned.manifests), ("metadata", &planned.metadata)] {
+        let mut layer = Layer::new();
+        layer.tree(name, directory, Modes::default())?;
+        layers.push(layer.write(store, time, &|_| {})?);
+        history.push(format!("opm alpha bundle build: {name}"));
+    }
+    let base = match args.make.base_image.as_str() {
+        "scratch" => None,
+        reference => Some(super::super::build::base_image(reference, images, store)?),
+    };
+    // Bundles are files for any machine; this is what container engines would say by default.
+    let platform = match (&args.pull.platform, &base) {
+        (Some(platform), _) => platform.clone(),
+        (None, Some(base)) => Platform {
+            os: base.config.os.clone(),
+            architecture: base.config.architecture.clone(),
+            variant: base.config.variant.clone(),
+            ..Platform::default()
+        },
+        (None, None) => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
+    };
+    let labels = planned.annotations.list().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let plan = ImagePlan { platform, labels, created: time, history, ..ImagePlan::default() };
+    let base = base.as_ref().map(|base| Base { manifest: &base.manifest, config: &base.config });
+    Ok(image::build(store, &plan, &layers, base)?)
+}

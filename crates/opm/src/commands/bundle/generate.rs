@@ -1,0 +1,173 @@
+//! `opm alpha bundle generate`: the files that make a bundle of a directory of manifests.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use bundle::Annotations;
+
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::{limits, tree};
+
+/// The file that container engines build the bundle with, in the current directory.
+pub(super) const DOCKERFILE: &str = "bundle.Dockerfile";
+
+/// What a bundle is made of; both commands that make one know these flags.
+#[derive(clap::Args)]
+pub(super) struct MakeFlags {
+    /// Directory that holds the manifests
+    #[arg(short, long, value_name = "DIR")]
+    directory: PathBuf,
+    /// Package of the bundle; taken from the directories around if not given
+    #[arg(short, long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    package: String,
+    /// Channels of the bundle, separated by commas; taken from the directories around if not given
+    #[arg(short, long, value_name = "NAMES", default_value = "", hide_default_value = true)]
+    channels: String,
+    /// Default channel of the package
+    #[arg(short = 'e', long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    default: String,
+    /// Directory to write the bundle to, manifests included; next to the manifests if not given
+    #[arg(short = 'u', long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Image that the bundle is based on
+    #[arg(long, value_name = "REF", default_value = "scratch")]
+    pub(super) base_image: String,
+}
+
+/// Write annotations and a Dockerfile for a bundle
+#[derive(clap::Args)]
+#[command(
+    long_about = "Write annotations and a Dockerfile for a bundle.\n\n\
+        The annotations go to metadata/annotations.yaml next to the manifests, or below --output-dir together with a \
+        copy of them; the Dockerfile is called bundle.Dockerfile and lies in the current directory. What is there is \
+        overwritten.",
+    after_help = "Examples:\n  \
+        opm alpha bundle generate --directory foo/manifests --package foo --channels stable,beta --default stable\n  \
+        opm alpha bundle generate --directory foo/1.0.0        # names come from foo/foo.package.yaml"
+)]
+pub(super) struct GenerateArgs {
+    #[command(flatten)]
+    make: MakeFlags,
+}
+
+/// A bundle whose files are decided.
+pub(super) struct Planned {
+    pub(super) annotations: Annotations,
+    /// The manifests, where they are after writing.
+    pub(super) manifests: PathBuf,
+    /// The directory of the annotations.
+    pub(super) metadata: PathBuf,
+    /// Where manifests are copied from, if they are.
+    copied_from: Option<PathBuf>,
+    dockerfile: String,
+}
+
+pub(super) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
+    plan(&args.make)?.write(true, printer)
+}
+
+/// Decides what is to be written, and finds out all that is wrong before anything is.
+pub(super) fn plan(flags: &MakeFlags) -> Result<Planned, Failure> {
+    let limits = limits::from_env()?;
+    let directory = absolute(&flags.directory)?;
+    if !directory.is_dir() {
+        return Err(Failure::message(format!("{} is not a directory", flags.directory.display())));
+    }
+    let media_type = bundle::media_type(&directory, &limits).map_err(|error| Failure::message(error.to_string()))?;
+    let mut annotations = Annotations {
+        media_type,
+        package: flags.package.clone(),
+        channels: flags.channels.clone(),
+        default_channel: flags.default.clone(),
+    };
+    if annotations.package.is_empty() || annotations.channels.is_empty() {
+        let inferred = bundle::infer(&directory, &limits).map_err(Failure::message)?;
+        let fill = |field: &mut String, value: String| {
+            if field.is_empty() {
+                *field = value;
+            }
+        };
+        fill(&mut annotations.package, inferred.package);
+        fill(&mut annotations.channels, inferred.channels);
+        fill(&mut annotations.default_channel, inferred.default_channel);
+    }
+    let (out, copied_from) = match &flags.output_dir {
+        None => (tree::parent(&directory).to_path_buf(), None),
+        Some(out) => (absolute(out)?, Some(directory.clone())),
+    };
+    let manifests = if copied_from.is_some() { out.join("manifests") } else { directory.clone() };
+    if copied_from.is_some() && (manifests.starts_with(&directory) || directory.starts_with(&manifests)) {
+        return Err(Failure::message("the manifests cannot be copied into themselves: choose another --output-dir"));
+    }
+    let metadata = out.join("metadata");
+    let here = absolute(Path::new("."))?;
+    let dockerfile =
+        annotations.to_dockerfile(&flags.base_image, &relative(&here, &manifests), &relative(&here, &metadata));
+    Ok(Planned { annotations, manifests, metadata, copied_from, dockerfile })
+}
+
+impl Planned {
+    /// Writes the files; what is there already is overwritten, or else must say the same.
+    pub(super) fn write(&self, overwrite: bool, printer: &Printer) -> Outcome {
+        let annotations = self.metadata.join("annotations.yaml");
+        let keep = |path: &Path| !overwrite && path.exists();
+        if keep(&annotations) {
+            let differences =
+                self.annotations.differences(&annotations, &limits::from_env()?).map_err(Failure::message)?;
+            if !differences.is_empty() {
+                return Err(Failure::message(format!("{}: [{}]", annotations.display(), differences.join(", "))));
+            }
+        }
+        if let Some(from) = &self.copied_from {
+            fs::create_dir_all(&self.manifests).map_err(|error| tree::in_path(&self.manifests, &error))?;
+            tree::copy(from, &self.manifests)?;
+        }
+        if !keep(&annotations) {
+            fs::create_dir_all(&self.metadata).map_err(|error| tree::in_path(&self.metadata, &error))?;
+            write_whole(&annotations, &self.annotations.to_yaml())?;
+        }
+        let dockerfile = Path::new(DOCKERFILE);
+        if keep(dockerfile) {
+            printer.tell(&format!("{DOCKERFILE} is there already and is kept; --overwrite writes it anew"));
+            return Ok(());
+        }
+        Ok(write_whole(dockerfile, &self.dockerfile)?)
+    }
+}
+
+/// Writes a file aside and puts it in place.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let failed = |error: &io::Error| tree::in_path(path, error);
+    let mut file = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .tempfile_in(tree::parent(path))
+        .map_err(|error| failed(&error))?;
+    io::Write::write_all(&mut file, text.as_bytes()).map_err(|error| failed(&error))?;
+    file.persist(path).map_err(|error| failed(&error.error))?;
+    Ok(())
+}
+
+/// Returns a path from the root, without dots; links are not followed.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let full = std::path::absolute(path).map_err(|error| tree::in_path(path, &error))?;
+    let mut clean = PathBuf::new();
+    for part in full.components() {
+        match part {
+            Component::ParentDir => drop(clean.pop()),
+            Component::CurDir => {}
+            other => clean.push(other),
+        }
+    }
+    Ok(clean)
+}
+
+/// Returns the way from one directory to another.
+fn relative(from: &Path, to: &Path) -> String {
+    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(common).map(|_| PathBuf::from(".."));
+    let down = to.components().skip(common).map(|part| PathBuf::from(part.as_os_str()));
+    let path: PathBuf = up.chain(down).collect();
+    if path.as_os_str().is_empty() { ".".into() } else { path.display().to_string() }
+}

@@ -1,0 +1,81 @@
+//! `opm alpha bundle` and `opm bundle`: bundles, made, checked and unpacked.
+
+mod build;
+mod generate;
+mod unpack;
+mod validate;
+
+use std::path::Path;
+
+use bundle::{Findings, Optional};
+use clap::Subcommand;
+use fbc::Limits;
+
+use crate::exit::{Failure, Outcome};
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Make, check and unpack bundles
+#[derive(clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct AlphaBundleArgs {
+    #[command(subcommand)]
+    command: AlphaBundleCommand,
+}
+
+#[derive(Subcommand)]
+enum AlphaBundleCommand {
+    Generate(generate::GenerateArgs),
+    Build(build::BuildArgs),
+    Validate(validate::AlphaValidateArgs),
+    Unpack(unpack::UnpackArgs),
+}
+
+/// Check bundles
+#[derive(clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct BundleArgs {
+    #[command(subcommand)]
+    command: BundleCommand,
+}
+
+#[derive(Subcommand)]
+enum BundleCommand {
+    Validate(validate::ValidateArgs),
+}
+
+pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    match &args.command {
+        AlphaBundleCommand::Generate(args) => generate::run(args, printer),
+        AlphaBundleCommand::Build(args) => build::run(args, tls, printer),
+        AlphaBundleCommand::Validate(args) => validate::run_alpha(args, tls, printer),
+        AlphaBundleCommand::Unpack(args) => unpack::run(args, tls, printer),
+    }
+}
+
+pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let BundleCommand::Validate(args) = &args.command;
+    validate::run(args, tls, printer)
+}
+
+/// Checks the bundle in `dir`, its form first; returns what looks wrong but keeps nobody from using it.
+fn check(dir: &Path, optional: &[Optional], limits: &Limits) -> Result<Vec<String>, Failure> {
+    let wrong = |what: &str, errors: &[String]| {
+        Failure::message(format!("bundle {what} validation failed: Bundle validation errors: {}", errors.join(",")))
+    };
+    let errors = bundle::check_format(dir, limits);
+    if !errors.is_empty() {
+        return Err(wrong("format", &errors));
+    }
+    let Findings { errors, warnings } = bundle::check_content(dir, optional, limits);
+    if errors.is_empty() { Ok(warnings) } else { Err(wrong("content", &errors)) }
+}
+
+/// Reads the name of a check that is made on request.
+fn optional(text: &str) -> Result<Optional, String> {
+    match text {
+        "operatorhub" => Ok(Optional::OperatorHub),
+        "bundle-objects" => Ok(Optional::BundleObjects),
+        _ => Err("expected operatorhub or bundle-objects".into()),
+    }
+}

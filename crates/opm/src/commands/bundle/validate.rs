@@ -1,0 +1,160 @@
+//! `opm bundle validate` and `opm alpha bundle validate`: everything that is wrong with a bundle.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bundle::{Findings, Optional};
+
+use super::optional;
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
+use crate::limits;
+use crate::printer::Printer;
+
+/// Check a bundle
+#[derive(clap::Args)]
+#[command(
+    long_about = "Check a bundle, given as a directory or an image.\n\n\
+        All that is wrong is told at once: with the form of the bundle, with its annotations and dependencies, and \
+        with its objects. The exit code is 1 if anything keeps the bundle from being installed.",
+    after_help = "Examples:\n  \
+        opm bundle validate ./bundle\n  \
+        opm bundle validate quay.io/me/foo-bundle:v1.0.0 --optional-validators operatorhub"
+)]
+pub(super) struct ValidateArgs {
+    /// Directory or image of the bundle
+    #[arg(value_name = "BUNDLE")]
+    source: String,
+    /// Further checks (operatorhub|bundle-objects); can be given several times
+    #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional)]
+    optional_validators: Vec<Optional>,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+/// Check a bundle image
+#[derive(clap::Args)]
+#[command(
+    long_about = "Check a bundle image. Deprecated: use 'opm bundle validate'.\n\n\
+        With the image builder docker or podman, the image is taken from that program's storage.",
+    after_help = "Examples:\n  opm alpha bundle validate --tag quay.io/me/foo-bundle:v1.0.0 --image-builder none"
+)]
+pub(super) struct AlphaValidateArgs {
+    /// The image
+    #[arg(short, long, value_name = "REF")]
+    tag: String,
+    /// Program that pulls the image (docker|podman|none)
+    #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = puller)]
+    image_builder: Puller,
+    /// Further checks (operatorhub|bundle-objects); can be given several times
+    #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional)]
+    optional_validators: Vec<Optional>,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+/// What brings an image here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Puller {
+    Program(&'static str),
+    Ourselves,
+}
+
+fn puller(text: &str) -> Result<Puller, String> {
+    match text {
+        "docker" => Ok(Puller::Program("docker")),
+        "podman" => Ok(Puller::Program("podman")),
+        "none" => Ok(Puller::Ourselves),
+        _ => Err("expected docker, podman or none".into()),
+    }
+}
+
+pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let path = Path::new(&args.source);
+    if path.is_dir() {
+        return tell(path, &args.optional_validators, printer);
+    }
+    let images = Images::new(tls, &args.pull);
+    let root = pulled(&images, &args.source)?;
+    tell(&root, &args.optional_validators, printer)
+}
+
+pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    printer.warning("'opm alpha bundle validate' is deprecated, use 'opm bundle validate' instead");
+    match args.image_builder {
+        Puller::Ourselves => {
+            let images = Images::new(tls, &args.pull);
+            tell(&pulled(&images, &args.tag)?, &args.optional_validators, printer)
+        }
+        Puller::Program(program) => {
+            let scratch = Unfinished::private("opm-bundle-")?;
+            unpack_with(program, &args.tag, scratch.path())?;
+            tell(scratch.path(), &args.optional_validators, printer)
+        }
+    }
+}
+
+fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
+    let fetched = images.fetch_one(reference).map_err(Failure::message)?;
+    images.unpack_aside(&fetched.image, None).map_err(Failure::message)
+}
+
+fn tell(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
+    let limits = limits::from_env()?;
+    let errors = bundle::check_format(dir, &limits);
+    let Findings { errors: more, warnings } = match errors.is_empty() {
+        true => bundle::check_content(dir, optional, &limits),
+        // Without its directories, there are no objects to look at.
+        false if !dir.join("manifests").is_dir() => Findings::default(),
+        false => bundle::check_content(dir, optional, &limits),
+    };
+    warnings.iter().for_each(|warning| printer.warning(warning));
+    let mut errors = errors;
+    errors.extend(more);
+    // Both look at the directory of manifests.
+    errors.dedup();
+    errors.iter().for_each(|error| printer.error(error));
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Takes the files of an image out of a container engine.
+fn unpack_with(program: &str, reference: &str, target: &Path) -> Outcome {
+    let run = |what: &str, arguments: &[&str]| -> Result<String, Failure> {
+        let failed =
+            |output: &str, error: String| Failure::message(format!("error {what}: {}. {error}", output.trim()));
+        let output = Command::new(program)
+            .args(arguments)
+            .output()
+            .map_err(|error| failed("", format!("exec: \"{program}\": {error}")))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() {
+            Ok(text)
+        } else {
+            Err(failed(&format!("{text}{}", String::from_utf8_lossy(&output.stderr)), output.status.to_string()))
+        }
+    };
+    run("pulling image", &["pull", reference])?;
+    let container = run("creating container", &["create", reference, ""])?;
+    let container = container.trim();
+    let target = target.display().to_string();
+    let copied = run("copying container directory", &["cp", &format!("{container}:/."), &target]);
+    let removed = run("removing container", &["rm", container]);
+    copied?;
+    removed?;
+    drop_links(Path::new(&target), Path::new(&target))
+}
+
+/// Removes links, which may lead anywhere: container engines copy them as they are.
+fn drop_links(root: &Path, directory: &Path) -> Outcome {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            drop_links(root, &entry.path())?;
+        } else if kind.is_symlink() && !entry.path().canonicalize().is_ok_and(|real| real.starts_with(root)) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! `opm unpack`: a catalog image into a directory that can be edited.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use image::Location;
+
+use crate::exit::{Failure, Outcome};
+use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+use crate::tree;
+
+/// Unpack a catalog image into a directory that can be edited
+#[derive(clap::Args)]
+#[command(
+    long_about = "Unpack a catalog image into a directory that can be edited.\n\n\
+        The directory is called as the repository of the image, and appears only when everything is in it. It holds \
+        the files of the catalog as they are in the image, so that 'opm build' makes the same catalog of it again.",
+    after_help = "Examples:\n  \
+        opm unpack quay.io/me/catalog:v1              # to the directory 'catalog'\n  \
+        opm unpack quay.io/me/catalog:v1 --unpack-dir edited\n  \
+        opm unpack oci:layout:v1"
+)]
+pub(crate) struct UnpackArgs {
+    /// The image
+    #[arg(value_name = "REF")]
+    reference: Option<String>,
+    /// The image, written as a flag
+    #[arg(long, value_name = "REF")]
+    image: Option<String>,
+    /// Directory to write, which must be empty or absent; called as the repository if not given
+    #[arg(long, value_name = "DIR")]
+    unpack_dir: Option<PathBuf>,
+    /// Tell what is unpacked
+    #[arg(long)]
+    debug: bool,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let reference = match (&args.reference, &args.image) {
+        (Some(reference), None) | (None, Some(reference)) => reference,
+        _ => return Err(Failure::message("exactly one image is required")),
+    };
+    let target = match &args.unpack_dir {
+        Some(directory) => directory.clone(),
+        None => directory_of(reference)?,
+    };
+    check_empty(&target)?;
+    let images = Images::new(tls, &args.pull);
+    let fetched = images
+        .fetch_one(reference)
+        .map_err(|error| Failure::message(format!("error pulling image from remote registry. Error: {error}")))?;
+    let path = match &fetched.kind {
+        Kind::Catalog(path) => path,
+        Kind::Database(_) => {
+            let text = format!("index image \"{reference}\" holds a database, which this version cannot unpack");
+            return Err(Failure::message(text));
+        }
+        Kind::Bundle | Kind::Other(_) => {
+            return Err(Failure::message(format!("index image \"{reference}\" missing label \"{CONFIGS_LABEL}\"")));
+        }
+    };
+    let wrong = |error: String| Failure::message(format!("index image \"{reference}\": {error}"));
+    let root = images.unpack_aside(&fetched.image, Some(Path::new(path))).map_err(wrong)?;
+    let configs = images::inside(&root, path).map_err(wrong)?;
+    if args.debug {
+        printer.tell(&format!("{reference} is {}, its catalog lies at {path}", fetched.image.digest));
+    }
+    let parent = tree::parent(&target);
+    fs::create_dir_all(parent).map_err(|error| tree::in_path(parent, &error))?;
+    let aside = Unfinished::create(parent, ".opm-unpack-").map_err(|error| tree::in_path(parent, &error))?;
+    for link in tree::copy(&configs, aside.path())? {
+        let link = link.strip_prefix(&configs).unwrap_or(&link);
+        printer.warning(&format!("{}: the link leads nowhere and is left out", link.display()));
+    }
+    aside.finish(&target).map_err(|error| tree::in_path(&target, &error))?;
+    if args.debug {
+        printer.tell(&format!("unpacked to {}", target.display()));
+    }
+    Ok(())
+}
+
+/// Names a directory after an image.
+fn directory_of(reference: &str) -> Result<PathBuf, Failure> {
+    let wrong = |error: String| Failure::message(format!("error pulling image from remote registry. Error: {error}"));
+    let name = match Location::parse(reference).map_err(|error| wrong(error.to_string()))? {
+        Location::Registry(reference) => reference.repository().rsplit('/').next().map(PathBuf::from),
+        Location::Layout { path, .. } | Location::LayoutArchive { path, .. } | Location::DockerArchive { path, .. } => {
+            path.file_stem().map(|name| PathBuf::from(format!("{}.unpacked", name.to_string_lossy())))
+        }
+    };
+    name.filter(|name| !name.as_os_str().is_empty())
+        .ok_or_else(|| Failure::message(format!("{reference}: no name for a directory, say --unpack-dir")))
+}
+
+fn check_empty(directory: &Path) -> Outcome {
+    match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(tree::in_path(directory, &error).into()),
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(Failure::message(format!("output dir \"{}\" must be empty", directory.display()))),
+        },
+    }
+}
