@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    build, bundle, completion, convert_template, generate, graph, init, list, migrate, render, render_template, serve,
-    unpack, validate, version,
+    build, bundle, completion, convert_template, generate, graph, index, init, list, migrate, registry, render,
+    render_template, serve, unpack, validate, version,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -51,6 +51,8 @@ enum OpmCommand {
     Build(build::BuildArgs),
     Unpack(unpack::UnpackArgs),
     Bundle(bundle::BundleArgs),
+    Index(index::IndexArgs),
+    Registry(registry::RegistryArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -100,6 +102,8 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Build(args) => build::run(args, &opm.tls, printer),
         OpmCommand::Unpack(args) => unpack::run(args, &opm.tls, printer),
         OpmCommand::Bundle(args) => bundle::run(args, &opm.tls, printer),
+        OpmCommand::Index(args) => index::run(args, &opm.tls, printer),
+        OpmCommand::Registry(args) => registry::run(args, &opm.tls, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {
@@ -124,7 +128,7 @@ pub(crate) fn command() -> Command {
 }
 
 /// Lets switches be written as users of Go programs write them: `--flag`, `--flag=true`, `--flag=false`.
-fn go_conventions(command: Command) -> Command {
+pub(crate) fn go_conventions(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     // Of a flag given twice the last counts.
     let mut command = command.args_override_self(true).mut_args(|arg| match arg.get_action() {
@@ -168,7 +172,7 @@ fn show_alpha(command: Command) -> Command {
     command
 }
 
-trait Styled {
+pub(crate) trait Styled {
     fn ansi_if(&self, colour: bool) -> String;
 }
 

@@ -50,6 +50,11 @@ impl TlsFlags {
         }
     }
 
+    /// Tells whether registries are spoken to in plain HTTP.
+    pub(crate) fn uses_http(&self) -> bool {
+        self.use_http || self.skip_tls
+    }
+
     /// Tells whether certificates are not checked.
     #[allow(dead_code, reason = "databases use it")]
     pub(crate) fn skips_verification(&self) -> bool {

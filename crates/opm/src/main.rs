@@ -6,7 +6,10 @@
 
 mod cli;
 mod commands;
+mod container;
+mod database;
 mod exit;
+mod fetch;
 mod followed;
 mod images;
 mod interrupt;

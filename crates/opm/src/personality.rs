@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::commands::health_probe;
+use crate::commands::{health_probe, operator_registry};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
@@ -16,8 +16,11 @@ struct Personality {
 }
 
 /// The names the binary answers to besides its own; any other name means `opm`.
-const PERSONALITIES: &[Personality] =
-    &[Personality { name: "opm", run: cli::run }, Personality { name: "grpc_health_probe", run: health_probe::run }];
+const PERSONALITIES: &[Personality] = &[
+    Personality { name: "opm", run: cli::run },
+    Personality { name: "grpc_health_probe", run: health_probe::run },
+    Personality { name: "operator-registry", run: operator_registry::run },
+];
 
 /// Returns the names that the binary answers to besides `opm`.
 pub(crate) fn other_names() -> impl Iterator<Item = &'static str> {

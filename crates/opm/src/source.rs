@@ -14,7 +14,7 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{self, Fetched, Images, Kind};
 use crate::printer::Printer;
 use crate::progress::{Progress, Unit};
-use crate::report;
+use crate::{database, report};
 
 /// What a reference turned out to be.
 pub(crate) enum Source {
@@ -156,9 +156,11 @@ pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Print
                     }
                 }
             }
-            Ok(Source::Database(_)) => {
-                printer.error(&wrong("it is a database index, which this version cannot read".into()));
-                failed = true;
+            Ok(Source::Database(path)) => {
+                if let Err(message) = database::load(&mut fbc, &path, options, printer) {
+                    printer.error(&wrong(message));
+                    failed = true;
+                }
             }
             Err(message) => {
                 printer.error(&wrong(message));
@@ -272,13 +274,9 @@ pub(crate) fn checked(
     images: &Images,
     printer: &Printer,
 ) -> Result<(Fbc, catalog::Catalog), Failure> {
-    let path = match resolve_one(reference, images) {
-        Ok(Source::Catalog(path)) => path,
-        Ok(Source::Database(_)) => {
-            return Err(Failure::message(format!(
-                "\"{reference}\" is a database index, which this version cannot read"
-            )));
-        }
+    let (path, is_database) = match resolve_one(reference, images) {
+        Ok(Source::Catalog(path)) => (path, false),
+        Ok(Source::Database(path)) => (path, true),
         Ok(Source::Bundle(..)) => {
             return Err(Failure::message(format!("cannot list non-index \"{reference}\": it is a bundle")));
         }
@@ -295,8 +293,12 @@ pub(crate) fn checked(
         inspect: Some(&inspect),
     };
     let mut fbc = Fbc::default();
-    let loaded = load_catalog(&mut fbc, &path, &options)
-        .map_err(|error| Failure::message(format!("{}: {error}", path.display())))?;
+    let loaded = if is_database {
+        database::load(&mut fbc, &path, &options, printer).map(|()| Loaded::default()).map_err(Failure::message)?
+    } else {
+        load_catalog(&mut fbc, &path, &options)
+            .map_err(|error| Failure::message(format!("{}: {error}", path.display())))?
+    };
     let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
     match checked.catalog {
         Some(catalog) => Ok((fbc, catalog)),

@@ -112,6 +112,22 @@ impl Database {
         Ok(Database { connection, path: path.to_owned(), copy: Some(directory) })
     }
 
+    /// Writes a copy of the index in `path` to `target`, without what a program left unfinished.
+    ///
+    /// # Errors
+    /// Fails when the file is no index, is in use, or cannot be read or written.
+    pub fn save(path: &Path, target: &Path) -> Result<(), Error> {
+        let copy = Database::copy(path)?;
+        // All of it is in the file, whatever the journal was.
+        copy.connection.execute_batch("PRAGMA journal_mode = DELETE").map_err(Error::from)?;
+        let (connection, directory) = copy.into_parts();
+        drop(connection);
+        if let Some(directory) = directory {
+            fs::copy(directory.path().join("index.db"), target).map_err(Error::io(target))?;
+        }
+        Ok(())
+    }
+
     /// Brings the database to the newest schema.
     ///
     /// # Errors

@@ -227,10 +227,10 @@ pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
 }
 
 /// The file that says why a container ended.
-struct TerminationLog(std::fs::File);
+pub(crate) struct TerminationLog(std::fs::File);
 
 impl TerminationLog {
-    fn open(path: &Path) -> Option<TerminationLog> {
+    pub(crate) fn open(path: &Path) -> Option<TerminationLog> {
         match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
             Ok(file) => Some(TerminationLog(file)),
             Err(error) => {
@@ -240,7 +240,7 @@ impl TerminationLog {
         }
     }
 
-    fn write(mut self, text: &str) {
+    pub(crate) fn write(mut self, text: &str) {
         let line: String = text.replace('\n', " ");
         let mut end = line.len().min(TERMINATION_LOG_SIZE);
         while !line.is_char_boundary(end) {

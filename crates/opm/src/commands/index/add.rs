@@ -1,0 +1,44 @@
+//! `opm index add`: bundles into an index image.
+
+use super::build::{BuildArgs, ToolArgs};
+use crate::commands::registry::add::{HowArgs, add};
+use crate::commands::registry::items;
+use crate::database;
+use crate::exit::Outcome;
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Add bundles to an index image
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+        opm index add -b quay.io/example/bundle:v1.0.0 --generate\n  \
+        opm index add -f quay.io/example/index:v1 -b quay.io/example/bundle:v1.1.0 -t quay.io/example/index:v2\n  \
+        opm index add quay.io/example/bundle:v1.1.0 --mode semver --generate")]
+pub(crate) struct AddArgs {
+    /// Bundles to add: images, or directories
+    #[arg(value_name = "REF")]
+    references: Vec<String>,
+    /// Bundles to add: images, or directories
+    #[arg(short, long, value_name = "REF", value_delimiter = ',', required_unless_present = "references")]
+    bundles: Vec<String>,
+    /// Index image to add to
+    #[arg(short, long, value_name = "REF")]
+    from_index: Option<String>,
+    #[command(flatten)]
+    how: HowArgs,
+    #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
+    build: BuildArgs,
+}
+
+pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let tools = args.tools.tools("add")?;
+    let fetcher = args.build.fetcher(tls, &tools)?;
+    let mut bundles = items(&args.bundles);
+    bundles.extend(items(&args.references));
+    args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, |database| {
+        add(database, &bundles, &args.how, false, &fetcher, printer)
+    })
+}

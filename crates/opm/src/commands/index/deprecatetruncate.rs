@@ -1,0 +1,47 @@
+//! `opm index deprecatetruncate`: bundles of an index image that are no longer wanted.
+
+use sqlite_index::Database;
+
+use super::build::{BuildArgs, ToolArgs};
+use crate::commands::registry::items;
+use crate::database;
+use crate::exit::Outcome;
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Deprecate bundles of an index image and remove what they replace
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+        opm index deprecatetruncate -f quay.io/example/index:v1 -b quay.io/example/bundle:v1.0.0 --generate")]
+pub(crate) struct DeprecateArgs {
+    /// Bundles to deprecate, by their images
+    #[arg(short, long, value_name = "REF", value_delimiter = ',', required = true)]
+    bundles: Vec<String>,
+    /// Index image to change
+    #[arg(short, long, value_name = "REF")]
+    from_index: Option<String>,
+    /// Warn of bundles that cannot be deprecated and go on with the others
+    #[arg(long)]
+    permissive: bool,
+    /// Remove a package if the heads of all its channels are given
+    #[arg(long)]
+    allow_package_removal: bool,
+    #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
+    build: BuildArgs,
+}
+
+pub(crate) fn run(args: &DeprecateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let tools = args.tools.tools("deprecatetruncate")?;
+    let fetcher = args.build.fetcher(tls, &tools)?;
+    args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, |path| {
+        let strictness = database::strictness(args.permissive);
+        let database = Database::write(path).map_err(database::failure)?;
+        let forgiven = database
+            .deprecate(&items(&args.bundles), args.allow_package_removal, strictness)
+            .map_err(database::failure)?;
+        database::forgive(&forgiven, printer)
+    })
+}

@@ -1,0 +1,175 @@
+//! `opm index export`: packages of an index image as directories of manifests.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sqlite_index::{Database, PackageInfo};
+
+use crate::commands::registry::items;
+use crate::container::{ContainerTool, container_tool};
+use crate::database;
+use crate::exit::{Failure, Outcome};
+use crate::fetch::Fetcher;
+use crate::images::{PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+
+/// Write packages of an index image as directories of manifests
+#[derive(clap::Args)]
+#[command(
+    long_about = "Write packages of an index image as directories of manifests.\n\n\
+        Each package gets a directory with the manifests of each version, and a file 'package.yaml' that names its \
+        channels. Nothing is written before everything is at hand.",
+    after_help = "Examples:\n  opm index export -i quay.io/example/index:v1 -p etcd -f packages"
+)]
+pub(crate) struct ExportArgs {
+    /// Index image
+    #[arg(short, long, value_name = "REF")]
+    index: String,
+    /// Packages to write; all if not given
+    #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',')]
+    package: Vec<String>,
+    /// Packages to write
+    #[arg(short = 'o', long, value_name = "PACKAGE", value_delimiter = ',', hide = true)]
+    xpackage: Vec<String>,
+    /// Directory to write to
+    #[arg(short = 'f', long, value_name = "DIR", default_value = "downloaded")]
+    download_folder: PathBuf,
+    /// Program to pull images with (none|docker|podman)
+    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool)]
+    container_tool: ContainerTool,
+    #[command(flatten)]
+    pull: PullFlags,
+    /// Log in detail
+    #[arg(long, hide = true)]
+    debug: bool,
+}
+
+pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let (named, old) = (items(&args.package), items(&args.xpackage));
+    if !named.is_empty() && !old.is_empty() {
+        return Err(Failure::message("cannot simultaneously set '-p' and '-o' flags, remove '-o'"));
+    }
+    let wanted = if named.is_empty() { old } else { named };
+    let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?;
+    let scratch = tempfile::tempdir()?;
+    let file = scratch.path().join("index.db");
+    fetcher.database(&args.index, &file).map_err(Failure::Message)?;
+    let database = Database::read(&file).map_err(database::failure)?;
+    let mut packages = database.packages().map_err(database::failure)?;
+    for name in &wanted {
+        if !packages.iter().any(|package| package.name == *name) {
+            return Err(Failure::message(format!("package \"{name}\" not found in index")));
+        }
+    }
+    packages.retain(|package| wanted.is_empty() || wanted.contains(&package.name));
+    let folder = &args.download_folder;
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
+    let aside = Unfinished::create(parent, ".opm-export-").map_err(|error| in_path(parent, &error))?;
+    for package in &packages {
+        write_package(&database, package, &fetcher, aside.path())?;
+    }
+    place(aside.path(), folder).map_err(|error| in_path(folder, &error))
+}
+
+fn in_path(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::message(format!("{}: {error}", path.display()))
+}
+
+/// Writes a package below `root`.
+fn write_package(database: &Database, package: &PackageInfo, fetcher: &Fetcher, root: &Path) -> Outcome {
+    let directory = root.join(element(&package.name)?);
+    fs::create_dir_all(&directory).map_err(|error| in_path(&directory, &error))?;
+    let mut bundles: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
+    for bundle in package.channels.iter().flat_map(|channel| &channel.bundles) {
+        bundles.insert(&bundle.name, (&bundle.version, &bundle.image));
+    }
+    let images: Vec<&str> = bundles.values().map(|(_, image)| *image).filter(|image| !image.is_empty()).collect();
+    let mut failures = Vec::new();
+    let mut unpacked: BTreeMap<&str, PathBuf> = BTreeMap::new();
+    for (image, outcome) in images.iter().zip(fetcher.unpack(&images)) {
+        match outcome {
+            Ok(directory) => drop(unpacked.insert(image, directory)),
+            Err(error) => failures.push(format!("exporting bundle image:{image} failed with {error}")),
+        }
+    }
+    if !failures.is_empty() {
+        return Err(Failure::message(format!("[{}]", failures.join(", "))));
+    }
+    for (name, (version, image)) in bundles {
+        let target = directory.join(element(if version.is_empty() { name } else { version })?);
+        fs::create_dir_all(&target).map_err(|error| in_path(&target, &error))?;
+        match unpacked.get(image) {
+            Some(bundle) => copy_files(&bundle.join("manifests"), &target).map_err(|error| in_path(&target, &error))?,
+            None => {
+                for (i, object) in database.objects(name).map_err(database::failure)?.iter().enumerate() {
+                    let file = target.join(format!("{i:04}.json"));
+                    fs::write(&file, object).map_err(|error| in_path(&file, &error))?;
+                }
+            }
+        }
+    }
+    let file = directory.join("package.yaml");
+    fs::write(&file, package_yaml(package)).map_err(|error| in_path(&file, &error))
+}
+
+/// Refuses names that would lead out of their directory.
+fn element(name: &str) -> Result<&str, Failure> {
+    match name {
+        "" | "." | ".." => Err(Failure::message(format!("{name:?} cannot be the name of a directory"))),
+        name if name.contains(['/', '\0']) => {
+            Err(Failure::message(format!("{name:?} cannot be the name of a directory")))
+        }
+        name => Ok(name),
+    }
+}
+
+/// Copies the plain files of a directory.
+fn copy_files(from: &Path, to: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Moves a tree to its place, file by file where there is something already.
+fn place(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() && target.is_dir() {
+            place(&entry.path(), &target)?;
+        } else {
+            fs::rename(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn package_yaml(package: &PackageInfo) -> String {
+    let mut out = format!("packageName: {}\n", scalar(&package.name));
+    out.push_str(if package.channels.is_empty() { "channels: []\n" } else { "channels:\n" });
+    for channel in &package.channels {
+        out.push_str(&format!("    - name: {}\n      currentCSV: {}\n", scalar(&channel.name), scalar(&channel.head)));
+    }
+    out.push_str(&format!("defaultChannel: {}\n", scalar(&package.default_channel)));
+    out
+}
+
+/// Writes text as YAML: plain where it cannot be anything but text.
+fn scalar(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(plain);
+    let reserved = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
+    if word && !reserved.contains(&text.to_ascii_lowercase().as_str()) {
+        return text.to_owned();
+    }
+    serde_json::Value::from(text).to_string()
+}

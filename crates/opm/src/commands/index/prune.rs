@@ -1,0 +1,39 @@
+//! `opm index prune`: all packages out of an index image but some.
+
+use sqlite_index::Database;
+
+use super::build::{BuildArgs, OneToolArgs};
+use crate::commands::registry::items;
+use crate::database;
+use crate::exit::Outcome;
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Keep only some packages of an index image
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  opm index prune -f quay.io/example/index:v1 -p etcd --generate")]
+pub(crate) struct PruneArgs {
+    /// Packages to keep; names that do not exist are ignored
+    #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',', required = true)]
+    packages: Vec<String>,
+    /// Index image to prune
+    #[arg(short, long, value_name = "REF")]
+    from_index: String,
+    /// Accepted as older versions do
+    #[arg(long)]
+    permissive: bool,
+    #[command(flatten)]
+    tools: OneToolArgs,
+    #[command(flatten)]
+    build: BuildArgs,
+}
+
+pub(crate) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let tools = args.tools.tools("prune")?;
+    let fetcher = args.build.fetcher(tls, &tools)?;
+    args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
+        let database = Database::write(path).map_err(database::failure)?;
+        database.prune(&items(&args.packages)).map_err(database::failure)
+    })
+}

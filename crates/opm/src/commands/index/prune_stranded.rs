@@ -1,0 +1,32 @@
+//! `opm index prune-stranded`: bundles out of an index image that no channel has.
+
+use sqlite_index::Database;
+
+use super::build::{BuildArgs, OneToolArgs};
+use crate::database;
+use crate::exit::Outcome;
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Remove bundles that are in no channel from an index image
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  opm index prune-stranded -f quay.io/example/index:v1 --generate")]
+pub(crate) struct PruneStrandedArgs {
+    /// Index image to prune
+    #[arg(short, long, value_name = "REF")]
+    from_index: String,
+    #[command(flatten)]
+    tools: OneToolArgs,
+    #[command(flatten)]
+    build: BuildArgs,
+}
+
+pub(crate) fn run(args: &PruneStrandedArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let tools = args.tools.tools("prune-stranded")?;
+    let fetcher = args.build.fetcher(tls, &tools)?;
+    args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
+        let database = Database::write(path).map_err(database::failure)?;
+        database.prune_stranded().map_err(database::failure)
+    })
+}

@@ -1,0 +1,41 @@
+//! `opm index rm`: packages out of an index image.
+
+use sqlite_index::Database;
+
+use super::build::{BuildArgs, ToolArgs};
+use crate::commands::registry::items;
+use crate::database;
+use crate::exit::Outcome;
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Remove packages from an index image
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  opm index rm -f quay.io/example/index:v1 -o etcd --generate")]
+pub(crate) struct RmArgs {
+    /// Packages to remove
+    #[arg(short = 'o', long, value_name = "PACKAGE", value_delimiter = ',', required = true)]
+    operators: Vec<String>,
+    /// Index image to remove from
+    #[arg(short, long, value_name = "REF")]
+    from_index: String,
+    /// Warn of packages that do not exist and remove the others
+    #[arg(long)]
+    permissive: bool,
+    #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
+    build: BuildArgs,
+}
+
+pub(crate) fn run(args: &RmArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let tools = args.tools.tools("rm")?;
+    let fetcher = args.build.fetcher(tls, &tools)?;
+    args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
+        let strictness = database::strictness(args.permissive);
+        let database = Database::write(path).map_err(database::failure)?;
+        let forgiven = database.remove_packages(&items(&args.operators), strictness).map_err(database::failure)?;
+        database::forgive(&forgiven, printer)
+    })
+}

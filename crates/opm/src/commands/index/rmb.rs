@@ -1,0 +1,80 @@
+//! `opm index rmb`: one bundle out of an index, and the others stitched together.
+
+use std::path::{Path, PathBuf};
+
+use sqlite_index::{Database, Mode, Shrink};
+
+use super::build::{BuildArgs, ToolArgs};
+use super::inspect::{Which, which};
+use crate::database;
+use crate::exit::{Failure, Outcome};
+use crate::fetch::Fetcher;
+use crate::images::TlsFlags;
+use crate::limits;
+use crate::printer::Printer;
+
+/// Remove one bundle from an index and order the others by version
+#[derive(clap::Args)]
+#[command(
+    long_about = "Remove one bundle from an index and order the others by version.\n\n\
+        A database file is changed in place; of an index image a new one is built. In mode semver each version then \
+        replaces the one before; in mode semver-skippatch the last patch of each minor version does, and skips the \
+        patches before it.",
+    after_help = "Examples:\n  \
+        opm index rmb quay.io/etcd/etcd-operator-bundle@sha256:defghi --mode=semver --database index.db"
+)]
+pub(crate) struct RmbArgs {
+    /// Image of the bundle
+    #[arg(value_name = "IMAGE")]
+    image: String,
+    /// How upgrades come about (semver|semver-skippatch)
+    #[arg(long, value_name = "MODE", required = true)]
+    mode: String,
+    /// Index image
+    #[arg(short, long, value_name = "REF")]
+    from_index: Option<String>,
+    /// Database file; without either the first of database/index.db, index.db and bundles.db
+    #[arg(long, value_name = "FILE")]
+    database: Option<PathBuf>,
+    /// Warn of new heads of channels that cannot be pulled
+    #[arg(long)]
+    permissive: bool,
+    #[command(flatten)]
+    tools: ToolArgs,
+    #[command(flatten)]
+    build: BuildArgs,
+}
+
+pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let mode = Mode::parse(&args.mode).map_err(Failure::Message)?;
+    let tools = args.tools.tools("rmb")?;
+    let fetcher = args.build.fetcher(tls, &tools)?;
+    let change = |path: &Path| {
+        let database = Database::write(path).map_err(database::failure)?;
+        shrink(&fetcher, args.permissive, printer, |shrink| database.remove_image(&args.image, mode, shrink))
+    };
+    match which(args.from_index.as_deref(), args.database.as_deref())? {
+        // Whatever is written to a file that is not there is not what was meant.
+        Which::File(file) if !file.exists() => Err(Failure::message(format!("{}: no such file", file.display()))),
+        Which::File(file) => change(&file),
+        Which::Image(image) => args.build.rebuild(Some(image), &fetcher, &tools, change),
+    }
+}
+
+/// Takes bundles out of an index; manifests that were dropped and are needed again are pulled.
+pub(crate) fn shrink(
+    fetcher: &Fetcher,
+    permissive: bool,
+    printer: &Printer,
+    work: impl FnOnce(&mut Shrink<'_>) -> Result<Vec<String>, sqlite_index::Error>,
+) -> Outcome {
+    let mut unpack = |image: &str| {
+        let unpacked = fetcher.unpack(&[image]).pop();
+        unpacked.unwrap_or_else(|| Err("no image was asked for".into()))
+    };
+    let mut how =
+        Shrink { strictness: database::strictness(permissive), unpack: &mut unpack, limits: limits::from_env()? };
+    let forgiven = work(&mut how).map_err(database::failure)?;
+    database::forgive(&forgiven, printer)
+}

@@ -1,0 +1,304 @@
+//! `operator-registry`: the commands that database indexes began with.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use serde_json::{Value, json};
+use sqlite_index::{Database, Error, Strictness};
+
+use super::index::rmb::shrink;
+use super::read_input;
+use super::registry::add::{HowArgs, add};
+use crate::cli::{Styled, go_conventions};
+use crate::container::{ContainerTool, container_tool};
+use crate::exit::{Failure, Outcome};
+use crate::fetch::Fetcher;
+use crate::images::{self, PullFlags, TlsFlags};
+use crate::printer::Printer;
+use crate::{database, limits};
+
+/// Build database indexes bundle by bundle
+#[derive(Parser)]
+#[command(
+    name = "operator-registry",
+    bin_name = "operator-registry",
+    version,
+    long_about = "Build database indexes bundle by bundle.\n\n\
+        Every command writes a new database aside and puts it in the place of the old one, or where --output says; \
+        when it fails nothing changes. Only heads of channels keep their manifests; the others are known by their \
+        images.",
+    after_help = "Examples:\n  \
+        operator-registry create index.db\n  \
+        operator-registry add quay.io/example/foo:v1.0.0,quay.io/example/foo:v1.1.0 index.db\n  \
+        operator-registry manifest index.db | operator-registry add - copy.db",
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+struct OperatorRegistry {
+    #[command(subcommand)]
+    command: OperatorRegistryCommand,
+    #[command(flatten)]
+    tls: TlsFlags,
+}
+
+#[derive(Subcommand)]
+enum OperatorRegistryCommand {
+    Create(CreateArgs),
+    Add(AddArgs),
+    Delete(DeleteArgs),
+    DeleteLatest(DeleteLatestArgs),
+    Manifest(ManifestArgs),
+    Initializer(InitializerArgs),
+}
+
+/// Make an empty database
+#[derive(clap::Args)]
+struct CreateArgs {
+    /// Database to make
+    #[arg(value_name = "DB", default_value = "bundles.db")]
+    database: PathBuf,
+}
+
+/// Add bundles to a database
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+        operator-registry add quay.io/example/foo:v1.0.0 index.db\n  \
+        operator-registry add --batch quay.io/example/foo:v1.0.0,quay.io/example/bar:v2.0.0 index.db\n  \
+        operator-registry manifest index.db | operator-registry add - copy.db")]
+struct AddArgs {
+    /// Bundles to add: images or directories, separated by commas; '-' reads them from standard input
+    #[arg(value_name = "IMAGES")]
+    images: String,
+    /// Database to add to; made if it does not exist
+    #[arg(value_name = "DB")]
+    database: PathBuf,
+    /// Says that several bundles are given
+    #[arg(long)]
+    batch: bool,
+    #[command(flatten)]
+    how: HowArgs,
+    #[command(flatten)]
+    get: GetArgs,
+}
+
+/// Remove a package from a database
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  operator-registry delete bar index.db")]
+struct DeleteArgs {
+    /// The package
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Database to remove from
+    #[arg(value_name = "DB")]
+    database: PathBuf,
+    /// Database to write instead
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Remove the head of a package's default channel from a database
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  operator-registry delete-latest foo index.db")]
+struct DeleteLatestArgs {
+    /// The package
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Database to remove from
+    #[arg(value_name = "DB")]
+    database: PathBuf,
+    /// Warn of new heads of channels that cannot be pulled
+    #[arg(long)]
+    permissive: bool,
+    #[command(flatten)]
+    get: GetArgs,
+}
+
+/// How images are pulled, and where the result goes.
+#[derive(clap::Args)]
+struct GetArgs {
+    /// Program to pull images with (none|docker|podman)
+    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool)]
+    container_tool: ContainerTool,
+    /// Database to write instead
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+/// List the images that a database was built from
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  operator-registry manifest index.db")]
+struct ManifestArgs {
+    /// The database
+    #[arg(value_name = "DB")]
+    database: PathBuf,
+    /// File to write instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Load manifests that are in no image into a database
+#[derive(clap::Args)]
+#[command(
+    long_about = "Load manifests that are in no image into a database.\n\n\
+        A directory has a directory for each version of an operator, and files that name packages and their channels. \
+        A ConfigMap has the keys customResourceDefinitions, clusterServiceVersions and packages, each with a list as \
+        text.",
+    after_help = "Examples:\n  \
+        operator-registry initializer -m manifests -o bundles.db\n  \
+        operator-registry initializer --configmap configmap.yaml -o bundles.db"
+)]
+struct InitializerArgs {
+    /// Directory of packages
+    #[arg(short, long, value_name = "DIR", default_value = "manifests")]
+    manifests: PathBuf,
+    /// File with a ConfigMap, in place of a directory
+    #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
+    configmap: Option<String>,
+    /// Database to load into; made if it does not exist
+    #[arg(short, long, value_name = "DB", default_value = "bundles.db")]
+    output: PathBuf,
+    /// Warn of what cannot be loaded
+    #[arg(long)]
+    permissive: bool,
+}
+
+/// Parses the command line and runs the command.
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    let matches = match go_conventions(OperatorRegistry::command()).try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
+        }
+        Err(help) => {
+            write!(printer.data(), "{}", help.render())?;
+            return Ok(());
+        }
+    };
+    let args = OperatorRegistry::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
+    images::check_flags(&args.tls, printer)?;
+    match &args.command {
+        OperatorRegistryCommand::Create(args) => Database::create(&args.database).map_err(database::failure),
+        OperatorRegistryCommand::Add(add_args) => run_add(add_args, &args.tls, printer),
+        OperatorRegistryCommand::Delete(args) => edit(&args.database, args.output.as_deref(), Missing::Wrong, |path| {
+            let database = Database::write(path).map_err(database::failure)?;
+            let removed = database.remove_packages(std::slice::from_ref(&args.name), Strictness::Strict);
+            removed.map(drop).map_err(database::failure)
+        }),
+        OperatorRegistryCommand::DeleteLatest(latest) => {
+            let fetcher = Fetcher::new(&args.tls, &latest.get.pull, latest.get.container_tool)?;
+            edit(&latest.database, latest.get.output.as_deref(), Missing::Wrong, |path| {
+                let database = Database::write(path).map_err(database::failure)?;
+                shrink(&fetcher, latest.permissive, printer, |how| database.delete_latest(&latest.name, how))
+            })
+        }
+        OperatorRegistryCommand::Manifest(args) => run_manifest(args, printer),
+        OperatorRegistryCommand::Initializer(args) => run_initializer(args, printer),
+    }
+}
+
+fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let text = match args.images.as_str() {
+        "-" => {
+            let text = read_input("-", &limits::from_env()?)?;
+            String::from_utf8(text).map_err(|_| Failure::message("standard input: not UTF-8 text"))?
+        }
+        images => images.to_owned(),
+    };
+    let mut references = Vec::new();
+    for reference in listed(&text) {
+        references.push(seed_reference(&reference).map_err(Failure::Message)?);
+    }
+    let fetcher = Fetcher::new(tls, &args.get.pull, args.get.container_tool)?;
+    edit(&args.database, args.get.output.as_deref(), Missing::Fine, |path| {
+        add(path, &references, &args.how, true, &fetcher, printer)
+    })
+}
+
+/// Reads a list of images: what `manifest` prints, a JSON list, or words between commas and blanks.
+fn listed(text: &str) -> Vec<String> {
+    let json: Option<Value> = serde_json::from_str(text).ok();
+    let list = json.as_ref().and_then(|json| json.get("bundles").unwrap_or(json).as_array());
+    match list {
+        Some(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        None => text
+            .split(|c: char| c == ',' || c.is_whitespace())
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+/// Accepts a digest as it was once written: `name:sha256@digest`.
+fn seed_reference(text: &str) -> Result<String, String> {
+    match text.split_once(":sha256@") {
+        Some((name, digest)) if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            Ok(format!("{name}@sha256:{digest}"))
+        }
+        Some(_) => Err(format!("{text}: invalid reference format")),
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// What a database is that does not exist.
+#[derive(PartialEq, Eq)]
+enum Missing {
+    Fine,
+    Wrong,
+}
+
+/// Changes a copy of a database, which then takes its place or that of `output`.
+fn edit(database: &Path, output: Option<&Path>, missing: Missing, change: impl FnOnce(&Path) -> Outcome) -> Outcome {
+    let target = output.unwrap_or(database);
+    let failed = |error: std::io::Error| Failure::message(format!("{}: {error}", target.display()));
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let aside = tempfile::Builder::new().prefix(".opm-db-").tempdir_in(parent).map_err(failed)?;
+    let copy = aside.path().join("index.db");
+    if database.exists() {
+        Database::save(database, &copy).map_err(database::failure)?;
+    } else if missing == Missing::Wrong {
+        return Err(Failure::message(format!("{}: no such file", database.display())));
+    }
+    change(&copy)?;
+    if let Ok(metadata) = fs::metadata(target) {
+        fs::set_permissions(&copy, metadata.permissions()).map_err(failed)?;
+    }
+    fs::rename(&copy, target).map_err(failed)
+}
+
+fn run_manifest(args: &ManifestArgs, printer: &mut Printer) -> Outcome {
+    let manifest =
+        Database::read(&args.database).and_then(|database| database.manifest()).map_err(database::failure)?;
+    for name in &manifest.without_image {
+        printer.warning(&format!("bundle {name} has no image"));
+    }
+    let text = format!("{:#}\n", json!({ "bundles": manifest.images }));
+    match &args.output {
+        Some(file) => {
+            fs::write(file, text).map_err(|error| Failure::message(format!("{}: {error}", file.display())))?;
+        }
+        None => printer.data().write_all(text.as_bytes())?,
+    }
+    Ok(())
+}
+
+fn run_initializer(args: &InitializerArgs, printer: &mut Printer) -> Outcome {
+    let limits = limits::from_env()?;
+    let strictness = database::strictness(args.permissive);
+    edit(&args.output, None, Missing::Fine, |path| {
+        let database = Database::write(path).map_err(database::failure)?;
+        let loaded = match &args.configmap {
+            Some(file) => {
+                let text = read_input(file, &limits).map_err(|error| Failure::message(format!("{file}: {error}")))?;
+                database.load_config_map(&text, &limits, strictness)
+            }
+            None => database.load_directory(&args.manifests, &limits, strictness),
+        };
+        let forgiven = loaded.map_err(|error: Error| database::failure(error))?;
+        database::forgive(&forgiven, printer)
+    })
+}

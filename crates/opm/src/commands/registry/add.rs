@@ -1,0 +1,104 @@
+//! `opm registry add`: bundles into a database.
+
+use std::path::{Path, PathBuf};
+
+use sqlite_index::{AddOptions, Database, Mode};
+
+use super::items;
+use crate::container::{ContainerTool, container_tool};
+use crate::exit::{Failure, Outcome};
+use crate::fetch::Fetcher;
+use crate::images::{PullFlags, TlsFlags};
+use crate::printer::Printer;
+use crate::{database, limits};
+
+/// Add bundles to a database index
+#[derive(clap::Args)]
+#[command(
+    long_about = "Add bundles to a database index.\n\n\
+        Bundles are images, or directories that hold 'manifests' and 'metadata'. Either all of them are added or none; \
+        with --permissive those that can be. A database that does not exist is made.\n\n\
+        Exit code 2 says that an image is in the database already, 3 that a bundle of that name is.",
+    after_help = "Examples:\n  \
+        opm registry add -d index.db -b quay.io/example/bundle:v1.0.0,quay.io/example/bundle:v1.1.0\n  \
+        opm registry add -d index.db -b ./bundles/1.2.0 --mode semver"
+)]
+pub(crate) struct AddArgs {
+    /// Database to change
+    #[arg(short, long, value_name = "FILE", default_value = "bundles.db")]
+    database: PathBuf,
+    /// Bundles to add: images, or directories
+    #[arg(short, long, value_name = "REF", value_delimiter = ',')]
+    bundle_images: Vec<String>,
+    #[command(flatten)]
+    how: HowArgs,
+    /// Program to pull images with (none|docker|podman)
+    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool)]
+    container_tool: ContainerTool,
+    #[command(flatten)]
+    pull: PullFlags,
+    /// Log in detail
+    #[arg(long)]
+    debug: bool,
+}
+
+/// How bundles are added.
+#[derive(clap::Args)]
+pub(crate) struct HowArgs {
+    /// How upgrades come about (replaces|semver|semver-skippatch)
+    #[arg(long, value_name = "MODE", default_value = "replaces")]
+    mode: String,
+    /// Warn of bundles that cannot be added and add the others
+    #[arg(long)]
+    permissive: bool,
+    /// Replace a bundle of the same name if it is the head of its channels
+    #[arg(long, hide = true)]
+    overwrite_latest: bool,
+    /// Allow bundles that stand in for others
+    #[arg(long, hide = true)]
+    enable_alpha: bool,
+}
+
+impl HowArgs {
+    fn options(&self, heads_only: bool) -> Result<AddOptions, Failure> {
+        Ok(AddOptions {
+            mode: Mode::parse(&self.mode).map_err(Failure::message)?,
+            strictness: database::strictness(self.permissive),
+            overwrite_latest: self.overwrite_latest,
+            enable_alpha: self.enable_alpha,
+            heads_only,
+            limits: limits::from_env()?,
+        })
+    }
+}
+
+pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?;
+    add(&args.database, &items(&args.bundle_images), &args.how, false, &fetcher, printer)
+}
+
+/// Adds bundles to a database; with `heads_only` only heads of channels keep their manifests.
+pub(crate) fn add(
+    path: &Path,
+    references: &[String],
+    how: &HowArgs,
+    heads_only: bool,
+    fetcher: &Fetcher,
+    printer: &Printer,
+) -> Outcome {
+    let options = how.options(heads_only)?;
+    let database = Database::write(path).map_err(database::failure)?;
+    let bundles = match fetcher.bundles(references) {
+        Ok(bundles) => bundles,
+        Err(text) if how.permissive => return database::forgive(&[text], printer),
+        Err(text) => return Err(Failure::message(text)),
+    };
+    let added = database.add(&bundles, &options);
+    let added = added.map_err(|error| match error.exit_code() {
+        1 => Failure::message(error.to_string()),
+        code => Failure::Exit(code, error.to_string()),
+    })?;
+    added.warnings.iter().for_each(|warning| printer.warning(warning));
+    database::forgive(&added.forgiven, printer)
+}

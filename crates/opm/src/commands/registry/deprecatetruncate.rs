@@ -1,0 +1,46 @@
+//! `opm registry deprecatetruncate`: bundles that are no longer wanted, and what is below them.
+
+use std::path::PathBuf;
+
+use sqlite_index::Database;
+
+use super::items;
+use crate::database;
+use crate::exit::Outcome;
+use crate::printer::Printer;
+
+/// Deprecate bundles of a database index and remove what they replace
+#[derive(clap::Args)]
+#[command(
+    long_about = "Deprecate bundles of a database index and remove what they replace.\n\n\
+        A deprecated bundle stays as the last one of its channels; a channel that it heads goes. The head of a default \
+        channel cannot be deprecated.",
+    after_help = "Examples:\n  opm registry deprecatetruncate -d index.db -b quay.io/example/bundle:v1.0.0"
+)]
+pub(crate) struct DeprecateArgs {
+    /// Database to change
+    #[arg(short, long, value_name = "FILE", default_value = "index.db")]
+    database: PathBuf,
+    /// Bundles to deprecate, by their images
+    #[arg(short, long, value_name = "REF", value_delimiter = ',')]
+    bundle_images: Vec<String>,
+    /// Warn of bundles that cannot be deprecated and go on with the others
+    #[arg(long)]
+    permissive: bool,
+    /// Remove a package if the heads of all its channels are given
+    #[arg(long)]
+    allow_package_removal: bool,
+    /// Log in detail
+    #[arg(long)]
+    debug: bool,
+}
+
+pub(crate) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let database = Database::write(&args.database).map_err(database::failure)?;
+    let strictness = database::strictness(args.permissive);
+    let forgiven = database
+        .deprecate(&items(&args.bundle_images), args.allow_package_removal, strictness)
+        .map_err(database::failure)?;
+    database::forgive(&forgiven, printer)
+}

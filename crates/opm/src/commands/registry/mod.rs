@@ -1,0 +1,59 @@
+//! `opm registry`: databases of packages, channels and bundles.
+
+pub(crate) mod add;
+pub(crate) mod deprecatetruncate;
+pub(crate) mod prune;
+pub(crate) mod prune_stranded;
+pub(crate) mod rm;
+pub(crate) mod serve;
+
+use clap::Subcommand;
+
+use crate::exit::Outcome;
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Work on a database index (deprecated)
+#[derive(clap::Args)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    long_about = "Work on a database index.\n\n\
+        A database index is a SQLite file with the packages, channels and bundles of a catalog. File-based catalogs \
+        have taken its place: 'opm migrate' makes one of a database.",
+    after_help = "Examples:\n  \
+        opm registry add -d index.db -b quay.io/example/bundle:v1.0.0\n  \
+        opm registry serve -d index.db\n  \
+        opm migrate index.db my-catalog"
+)]
+pub(crate) struct RegistryArgs {
+    #[command(subcommand)]
+    command: RegistryCommand,
+}
+
+#[derive(Subcommand)]
+enum RegistryCommand {
+    Add(add::AddArgs),
+    Rm(rm::RmArgs),
+    Prune(prune::PruneArgs),
+    PruneStranded(prune_stranded::PruneStrandedArgs),
+    #[command(name = "deprecatetruncate", hide = true)]
+    DeprecateTruncate(deprecatetruncate::DeprecateArgs),
+    Serve(serve::ServeArgs),
+}
+
+pub(crate) fn run(args: &RegistryArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    match &args.command {
+        RegistryCommand::Add(args) => add::run(args, tls, printer),
+        RegistryCommand::Rm(args) => rm::run(args, printer),
+        RegistryCommand::Prune(args) => prune::run(args, printer),
+        RegistryCommand::PruneStranded(args) => prune_stranded::run(args, printer),
+        RegistryCommand::DeprecateTruncate(args) => deprecatetruncate::run(args, printer),
+        RegistryCommand::Serve(args) => serve::run(args, printer),
+    }
+}
+
+/// Drops the empty items that an empty list has.
+pub(crate) fn items(list: &[String]) -> Vec<String> {
+    list.iter().filter(|item| !item.is_empty()).cloned().collect()
+}

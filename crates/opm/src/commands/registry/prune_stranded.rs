@@ -1,0 +1,27 @@
+//! `opm registry prune-stranded`: bundles out of a database that no channel has.
+
+use std::path::PathBuf;
+
+use sqlite_index::Database;
+
+use crate::database;
+use crate::exit::Outcome;
+use crate::printer::Printer;
+
+/// Remove bundles that are in no channel from a database index
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  opm registry prune-stranded -d index.db")]
+pub(crate) struct PruneStrandedArgs {
+    /// Database to change
+    #[arg(short, long, value_name = "FILE", default_value = "bundles.db")]
+    database: PathBuf,
+    /// Log in detail
+    #[arg(long)]
+    debug: bool,
+}
+
+pub(crate) fn run(args: &PruneStrandedArgs, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let database = Database::write(&args.database).map_err(database::failure)?;
+    database.prune_stranded().map_err(database::failure)
+}

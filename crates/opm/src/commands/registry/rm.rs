@@ -1,0 +1,36 @@
+//! `opm registry rm`: packages out of a database.
+
+use std::path::PathBuf;
+
+use sqlite_index::Database;
+
+use super::items;
+use crate::database;
+use crate::exit::Outcome;
+use crate::printer::Printer;
+
+/// Remove packages from a database index
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  opm registry rm -d index.db -o etcd,prometheus")]
+pub(crate) struct RmArgs {
+    /// Database to change
+    #[arg(short, long, value_name = "FILE", default_value = "bundles.db")]
+    database: PathBuf,
+    /// Packages to remove
+    #[arg(short = 'o', long, value_name = "PACKAGE", value_delimiter = ',', required = true)]
+    packages: Vec<String>,
+    /// Warn of packages that do not exist and remove the others
+    #[arg(long)]
+    permissive: bool,
+    /// Log in detail
+    #[arg(long)]
+    debug: bool,
+}
+
+pub(crate) fn run(args: &RmArgs, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    let database = Database::write(&args.database).map_err(database::failure)?;
+    let strictness = database::strictness(args.permissive);
+    let forgiven = database.remove_packages(&items(&args.packages), strictness).map_err(database::failure)?;
+    database::forgive(&forgiven, printer)
+}

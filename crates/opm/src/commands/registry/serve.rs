@@ -1,0 +1,125 @@
+//! `opm registry serve`: the registry API from a database.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serve::listen::Address;
+use serve::server::Services;
+use sqlite_index::{Database, Index};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::commands::serve::TerminationLog;
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::{STACK_SIZE, database, log};
+
+/// How long calls that are running may take to finish.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Serve a database index
+#[derive(clap::Args)]
+#[command(
+    long_about = "Serve a database index.\n\n\
+        The registry API is served over gRPC, with health and reflection. A copy of the database is served: the file \
+        stays as it is, and changes to it are not seen.",
+    after_help = "Examples:\n  opm registry serve -d index.db\n  opm registry serve -d index.db -p 0 -t ''"
+)]
+pub(crate) struct ServeArgs {
+    /// Database to serve
+    #[arg(short, long, value_name = "FILE", default_value = "bundles.db")]
+    database: PathBuf,
+    /// Port to listen on; 0 picks a free one and names it in the log
+    #[arg(short, long, value_name = "PORT", default_value_t = 50051)]
+    port: u16,
+    /// File that the reason of a failure is written to; none if empty
+    #[arg(short, long, value_name = "FILE", default_value = "/dev/termination-log")]
+    termination_log: String,
+    /// Serve an older database as it is, if that is possible
+    #[arg(long)]
+    skip_migrate: bool,
+    /// Stop after so many seconds (infinite, or 0 to 65535)
+    #[arg(long, value_name = "SECONDS", default_value = "infinite", value_parser = timeout)]
+    timeout_seconds: Timeout,
+    /// Log every call, with its headers
+    #[arg(long)]
+    debug: bool,
+}
+
+/// How long a server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Timeout(Option<Duration>);
+
+fn timeout(text: &str) -> Result<Timeout, String> {
+    match (text, text.parse::<u16>()) {
+        ("infinite", _) => Ok(Timeout(None)),
+        (_, Ok(seconds)) => Ok(Timeout(Some(Duration::from_secs(seconds.into())))),
+        _ => Err("expected infinite, or a number from 0 to 65535".into()),
+    }
+}
+
+pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
+    database::notice(printer);
+    log::start(args.debug);
+    let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
+    let termination_log = wanted.and_then(TerminationLog::open);
+    let outcome = serve_database(args);
+    if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
+        log.write(text);
+    }
+    outcome
+}
+
+fn serve_database(args: &ServeArgs) -> Outcome {
+    let index = Arc::new(index(&args.database, args.skip_migrate).map_err(database::failure)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_SIZE)
+        .build()
+        .map_err(|error| Failure::message(format!("starting threads: {error}")))?;
+    let Timeout(timeout) = args.timeout_seconds;
+    let address = Address::Tcp(String::new(), args.port);
+    let outcome = runtime.block_on(async {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let stop = async move {
+            let over = async move {
+                match timeout {
+                    Some(timeout) => tokio::time::sleep(timeout).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                () = over => {}
+            }
+        };
+        Ok(serve::run::run_query(index, &address, Services::RegistryOnly, DRAIN, stop).await)
+    });
+    runtime.shutdown_background();
+    let outcome = outcome.map_err(|error: std::io::Error| Failure::message(error.to_string()))?;
+    outcome.map_err(|error| Failure::message(error.to_string()))
+}
+
+/// Makes a database ready to be asked, in a copy.
+fn index(path: &Path, skip_migrate: bool) -> Result<Index, sqlite_index::Error> {
+    let mut database = Database::copy(path)?;
+    if database.is_empty()? {
+        tracing::warn!(database = %path.display(), "no tables found in db");
+        database.migrate()?;
+    } else if !skip_migrate && let Err(error) = database.migrate() {
+        tracing::warn!(%error, "couldn't migrate db");
+        if database.lacks()?.is_some() {
+            return Err(error);
+        }
+    }
+    if let Some(missing) = database.lacks()? {
+        let version = database.version()?;
+        let hint = if skip_migrate { "; serve it without --skip-migrate" } else { "" };
+        return Err(sqlite_index::Error::Message(format!(
+            "{}: a database of schema version {version} cannot be served: it has no {missing}{hint}",
+            path.display()
+        )));
+    }
+    Index::new(database)
+}

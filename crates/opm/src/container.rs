@@ -1,0 +1,94 @@
+//! Container tools: programs that pull, unpack and build images, where they are asked for.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What images are pulled or built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContainerTool {
+    /// Nothing but this program.
+    None,
+    Docker,
+    Podman,
+}
+
+/// Reads the name of a container tool.
+pub(crate) fn container_tool(text: &str) -> Result<ContainerTool, String> {
+    match text {
+        "none" => Ok(ContainerTool::None),
+        "docker" => Ok(ContainerTool::Docker),
+        "podman" => Ok(ContainerTool::Podman),
+        _ => Err("expected none, docker or podman".into()),
+    }
+}
+
+impl ContainerTool {
+    /// Returns the name of the program.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ContainerTool::None => "none",
+            ContainerTool::Docker => "docker",
+            ContainerTool::Podman => "podman",
+        }
+    }
+
+    /// Runs the program and returns what it prints.
+    fn run(self, what: &str, arguments: &[&str]) -> Result<String, String> {
+        let output = Command::new(self.name())
+            .args(arguments)
+            .output()
+            .map_err(|error| format!("error {what}: . {}: {error}", self.name()))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        Err(format!("error {what}: {}. {}", text.trim(), output.status))
+    }
+
+    /// Pulls an image.
+    pub(crate) fn pull(self, image: &str, plain_http: bool) -> Result<(), String> {
+        let mut arguments = vec!["pull"];
+        if plain_http && self == ContainerTool::Podman {
+            arguments.push("--tls-verify=false");
+        }
+        arguments.push(image);
+        self.run("pulling image", &arguments).map(drop)
+    }
+
+    /// Returns the labels of an image that was pulled.
+    pub(crate) fn labels(self, image: &str) -> Result<BTreeMap<String, String>, String> {
+        let text = self.run("inspecting image", &["inspect", image])?;
+        let inspected: Value =
+            serde_json::from_str(&text).map_err(|error| format!("error inspecting image: {error}"))?;
+        let pointer = if self == ContainerTool::Docker { "/0/Config/Labels" } else { "/0/Labels" };
+        let labels = inspected.pointer(pointer).and_then(Value::as_object);
+        let labels =
+            labels.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+        Ok(labels.collect())
+    }
+
+    /// Unpacks an image that was pulled into a directory.
+    pub(crate) fn unpack(self, image: &str, directory: &Path) -> Result<(), String> {
+        let id = self.run("creating container", &["create", image, ""])?;
+        let id = id.trim();
+        let target = directory.to_string_lossy();
+        let copied = self.run("copying container directory", &["cp", &format!("{id}:/."), &target]);
+        let removed = self.run("removing container", &["rm", id]);
+        copied.and(removed).map(drop)
+    }
+
+    /// Builds an image from a Dockerfile in the current directory.
+    pub(crate) fn build(self, dockerfile: &Path, tag: &str) -> Result<(), String> {
+        let file = dockerfile.to_string_lossy();
+        let mut arguments = vec!["build"];
+        if self == ContainerTool::Podman {
+            arguments.extend(["--format", "docker"]);
+        }
+        arguments.extend(["-f", &file, "-t", tag, "."]);
+        self.run("building image", &arguments).map(drop)
+    }
+}

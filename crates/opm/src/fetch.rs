@@ -1,0 +1,119 @@
+//! Bundles and database indexes from images, or from where they lie, on disk to be read.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sqlite_index::NewBundle;
+use tempfile::TempDir;
+
+use crate::container::ContainerTool;
+use crate::exit::Failure;
+use crate::images::{self, CONFIGS_LABEL, DATABASE_LABEL, Images, Kind, PullFlags, TlsFlags};
+
+/// Gets what references name. What was unpacked exists as long as this does.
+pub(crate) struct Fetcher {
+    images: Images,
+    tool: ContainerTool,
+    plain_http: bool,
+    /// What a container tool unpacked.
+    unpacked: std::cell::RefCell<Vec<TempDir>>,
+}
+
+impl Fetcher {
+    pub(crate) fn new(tls: &TlsFlags, pull: &PullFlags, tool: ContainerTool) -> Result<Fetcher, Failure> {
+        if pull.ca_file.is_some() && tls.skips_verification() {
+            return Err(Failure::message("--skip-tls-verify must be false when --ca-file is set"));
+        }
+        if pull.ca_file.is_some() && tool != ContainerTool::None {
+            let tool = tool.name();
+            return Err(Failure::message(format!(
+                "--ca-file cannot be set with --container-tool={tool}; certificates must be configured specifically \
+                 for {tool}"
+            )));
+        }
+        let plain_http = tls.uses_http();
+        Ok(Fetcher { images: Images::new(tls, pull), tool, plain_http, unpacked: Default::default() })
+    }
+
+    /// Gets bundles, all of them: directories where they are, images unpacked.
+    pub(crate) fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, String> {
+        let mut pulled: Vec<&str> = Vec::new();
+        for reference in references {
+            if !is_directory(reference) && !pulled.contains(&reference.as_str()) {
+                pulled.push(reference);
+            }
+        }
+        let mut failures = Vec::new();
+        let mut directories: HashMap<&str, PathBuf> = HashMap::new();
+        for (reference, outcome) in pulled.iter().zip(self.unpack(&pulled)) {
+            match outcome {
+                Ok(directory) => drop(directories.insert(reference, directory)),
+                Err(error) => failures.push(error),
+            }
+        }
+        match &failures[..] {
+            [] => {}
+            [one] => return Err(one.clone()),
+            several => return Err(format!("[{}]", several.join(", "))),
+        }
+        let bundle = |reference: &String| match directories.get(reference.as_str()) {
+            Some(directory) => NewBundle { image: reference.clone(), directory: directory.clone() },
+            None => NewBundle { image: String::new(), directory: reference.into() },
+        };
+        Ok(references.iter().map(bundle).collect())
+    }
+
+    /// Unpacks images and returns where each of them is.
+    pub(crate) fn unpack(&self, references: &[&str]) -> Vec<Result<PathBuf, String>> {
+        match self.tool {
+            ContainerTool::None if references.is_empty() => Vec::new(),
+            ContainerTool::None => self.images.bundles(references),
+            tool => references.iter().map(|reference| self.unpack_with(tool, reference)).collect(),
+        }
+    }
+
+    fn unpack_with(&self, tool: ContainerTool, reference: &str) -> Result<PathBuf, String> {
+        tool.pull(reference, self.plain_http)?;
+        let directory = TempDir::new().map_err(|error| error.to_string())?;
+        tool.unpack(reference, directory.path())?;
+        let path = directory.path().to_path_buf();
+        self.unpacked.borrow_mut().push(directory);
+        Ok(path)
+    }
+
+    /// Copies the database of an index image to `target`.
+    pub(crate) fn database(&self, reference: &str, target: &Path) -> Result<(), String> {
+        let missing = |is_catalog: bool| match is_catalog {
+            true => format!(
+                "`opm index` commands only support sqlite-based catalogs, and {reference} is a file-based catalog: \
+                 unpack it, and edit its files"
+            ),
+            false => format!("index image {reference} missing label {DATABASE_LABEL}"),
+        };
+        let file = match self.tool {
+            ContainerTool::None => {
+                let fetched = self.images.fetch_one(reference)?;
+                let path = match &fetched.kind {
+                    Kind::Database(path) => path,
+                    kind => return Err(missing(matches!(kind, Kind::Catalog(_)))),
+                };
+                let root = self.images.unpack_aside(&fetched.image, Some(Path::new(path)))?;
+                images::inside(&root, path)?
+            }
+            tool => {
+                tool.pull(reference, self.plain_http)?;
+                let labels = tool.labels(reference)?;
+                let path = labels.get(DATABASE_LABEL).ok_or_else(|| missing(labels.contains_key(CONFIGS_LABEL)))?;
+                images::inside(&self.unpack_with(tool, reference)?, path)?
+            }
+        };
+        fs::copy(&file, target).map_err(|error| format!("{}: {error}", target.display()))?;
+        Ok(())
+    }
+}
+
+/// Tells whether a reference is a directory rather than an image.
+fn is_directory(reference: &str) -> bool {
+    Path::new(reference).is_dir()
+}
