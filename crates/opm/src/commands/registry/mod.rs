@@ -33,7 +33,7 @@ pub(crate) struct RegistryArgs {
 
 #[derive(Subcommand)]
 enum RegistryCommand {
-    Add(add::AddArgs),
+    Add(Box<add::AddArgs>),
     Rm(rm::RmArgs),
     Prune(prune::PruneArgs),
     PruneStranded(prune_stranded::PruneStrandedArgs),
