@@ -94,6 +94,10 @@ impl Client {
         let inner = self.inner();
         inner.allow(from)?;
         match from {
+            Location::Registry(reference) if inner.options.offline => {
+                let top = inner.stored(reference)?.digest;
+                inner.copy_graph(Origin::Store(Arc::new(layout::empty_index())), top, to, plan).await
+            }
             Location::Registry(reference) => {
                 let to = to.clone();
                 inner
@@ -331,7 +335,10 @@ impl Inner {
     }
 
     async fn fetch_blobs(self: &Arc<Self>, origin: &Origin, graph: &Graph, counts: &Arc<Counts>) -> Result<(), Error> {
-        let Origin::Registry(source) = origin else { return Ok(()) };
+        let Origin::Registry(source) = origin else {
+            graph.blobs.iter().for_each(|blob| counts.add(blob, Way::Sent));
+            return Ok(());
+        };
         let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
         for blob in graph.blobs.clone() {
             let (inner, source, counts) = (self.clone(), source.clone(), Arc::clone(counts));

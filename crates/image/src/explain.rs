@@ -10,7 +10,7 @@ use crate::auth::Credentials;
 use crate::client::{Client, Inner};
 use crate::http::{HostCertificates, Trust};
 use crate::registry::{Challenge, Source, address};
-use crate::{Digest, Error, Location, Reference};
+use crate::{Digest, Error, ErrorKind, Location, Reference};
 
 /// How an image would be reached.
 #[derive(Debug, Clone, Serialize)]
@@ -162,6 +162,11 @@ impl Client {
         };
         explanation.registries_conf = conf.files().to_vec();
         explanation.rule = conf.file_for(reference).map(Into::into);
+        if inner.options.offline {
+            let error = Error::new(ErrorKind::Offline, "the network may not be used, so that nobody was asked");
+            explanation.problem = Some((&error).into());
+            return explanation;
+        }
         match conf.candidates(reference) {
             Err(error) => explanation.problem = Some((&error).into()),
             Ok(candidates) => {

@@ -74,8 +74,9 @@ impl Policy {
                 other => {
                     let text =
                         format!("policy wants {} to be {other}, and signatures are not checked here", shown(location));
-                    let hint = format!("the policy is {}; --insecure-policy goes without", self.file.display());
-                    return Err(Error::new(ErrorKind::Forbidden, text).hint(hint));
+                    return Err(
+                        Error::new(ErrorKind::Forbidden, text).hint(format!("the policy is {}", self.file.display()))
+                    );
                 }
             }
         }

@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    build, bundle, completion, convert_template, generate, graph, index, init, list, migrate, registry, render,
+    build, bundle, completion, convert_template, copy, generate, graph, index, init, list, migrate, registry, render,
     render_template, serve, unpack, validate, version,
 };
 use crate::exit::{Failure, Outcome};
@@ -53,6 +53,7 @@ enum OpmCommand {
     Bundle(bundle::BundleArgs),
     Index(index::IndexArgs),
     Registry(registry::RegistryArgs),
+    Copy(copy::CopyArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -104,6 +105,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Bundle(args) => bundle::run(args, &opm.tls, printer),
         OpmCommand::Index(args) => index::run(args, &opm.tls, printer),
         OpmCommand::Registry(args) => registry::run(args, &opm.tls, printer),
+        OpmCommand::Copy(args) => copy::run(args, &opm.tls, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {

@@ -5,6 +5,7 @@ mod env;
 mod bad_input;
 mod completion;
 mod convert_template;
+mod copy;
 mod generate;
 mod graph;
 mod init;
