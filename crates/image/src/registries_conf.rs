@@ -234,6 +234,14 @@ impl RegistriesConf {
         self.rule_for(&plain(reference)).map(|(rule, _)| rule.file.as_path())
     }
 
+    /// Returns what an image is called in the places where it is looked for, in order.
+    ///
+    /// # Errors
+    /// Fails when its registry is blocked, or when a rule leads nowhere.
+    pub fn places(&self, reference: &Reference) -> Result<Vec<Reference>, Error> {
+        Ok(self.candidates(reference)?.into_iter().map(|candidate| candidate.source.reference).collect())
+    }
+
     /// Returns where an image is looked for, in order.
     ///
     /// # Errors

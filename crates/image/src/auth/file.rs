@@ -64,6 +64,11 @@ impl AuthFile {
         Ok(AuthFile { helpers: content.helpers.unwrap_or_default(), auths })
     }
 
+    /// Returns the keys of entries that fit a repository, the best first.
+    pub fn keys(&self, host: &str, repository: &str) -> Vec<&str> {
+        self.matches(host, repository).into_iter().map(|(key, _)| key).collect()
+    }
+
     /// Returns what fits a repository, the best first.
     pub(crate) fn matches(&self, host: &str, repository: &str) -> Vec<(&str, Entry)> {
         let mut found: Vec<(&str, Entry)> = Vec::new();
@@ -142,7 +147,7 @@ mod tests {
 
     fn keys(content: &str, host: &str, repository: &str) -> Vec<String> {
         let file = AuthFile::parse(content.as_bytes(), false).unwrap();
-        file.matches(host, repository).into_iter().map(|(key, _)| key.to_owned()).collect()
+        file.keys(host, repository).into_iter().map(Into::into).collect()
     }
 
     #[test]

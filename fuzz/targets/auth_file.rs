@@ -1,0 +1,21 @@
+//! An auth file of docker or podman, in both forms.
+#![no_main]
+
+use image::AuthFile;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    for old_form in [false, true] {
+        match AuthFile::parse(bytes, old_form) {
+            Ok(file) => {
+                for (host, repository) in [("reg.test", "a/b"), ("reg.test:5000", "a"), ("docker.io", "library/a")] {
+                    for key in file.keys(host, repository) {
+                        assert!(key.contains(host) || key.contains("docker.io"), "{key} is found for {host}");
+                    }
+                }
+            }
+            // Only numbers may come from the file: the place.
+            Err(error) => assert!(error.is_ascii() && error.len() < 100, "{error}"),
+        }
+    }
+});

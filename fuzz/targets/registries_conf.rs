@@ -1,0 +1,30 @@
+//! Settings for registries: two files, the second of which counts more.
+#![no_main]
+
+use std::path::Path;
+
+use image::{Reference, RegistriesConf};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let mut conf = RegistriesConf::default();
+    for part in text.splitn(2, '\0') {
+        if let Err(error) = conf.add(Path::new("registries.conf"), part) {
+            assert!(!error.is_empty() && !error.contains('\n'));
+        }
+    }
+    let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    for name in ["reg.test/a/b:v1", "sub.reg.test:5000/a:v1", &format!("reg.test/a@sha256:{digest}")] {
+        let reference = Reference::parse(name).expect("a reference");
+        match conf.places(&reference) {
+            Ok(places) => {
+                assert!(!places.is_empty());
+                for place in places {
+                    assert_eq!(Reference::parse(&place.to_string()).as_ref(), Ok(&place));
+                    assert_eq!(place.version(), reference.version());
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+});
