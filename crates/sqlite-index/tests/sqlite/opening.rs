@@ -1,0 +1,88 @@
+//! Files that are no index, or not now; and files that are only read.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use fbc::Fbc;
+use rusqlite::Connection;
+use sqlite_index::{Database, Error, Manifests, Mode};
+
+use crate::harness::{Made, Place, add};
+
+fn index(place: &Place) -> std::path::PathBuf {
+    let database = place.path("index.db");
+    let made = Made { package: "foo", version: "1.0.0", channels: "stable", ..Made::default() };
+    add(&database, &[place.bundle(&made)], Mode::Replaces).unwrap();
+    database
+}
+
+#[test]
+fn reading_leaves_the_file_as_it_is() {
+    let place = Place::new();
+    let database = index(&place);
+    Connection::open(&database).unwrap().execute_batch("UPDATE schema_migrations SET version = 12").unwrap();
+    fs::set_permissions(&database, fs::Permissions::from_mode(0o444)).unwrap();
+    let before = fs::read(&database).unwrap();
+    let mut fbc = Fbc::default();
+    let open = Database::read(&database).unwrap();
+    open.convert(&mut fbc, Manifests::Objects, &fbc::Limits::default()).unwrap();
+    drop(open);
+    assert_eq!(fbc.blobs().len(), 3);
+    assert_eq!(fs::read(&database).unwrap(), before);
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 2, "nothing beside it");
+}
+
+#[test]
+fn other_files_are_named_for_what_they_are() {
+    let place = Place::new();
+    let text = place.path("text");
+    fs::write(&text, "hello, this is certainly no database, however long it gets").unwrap();
+    assert!(matches!(Database::write(&text), Err(Error::NotADatabase(_))));
+    assert!(matches!(Database::read(&text), Err(Error::NotADatabase(_))));
+    let foreign = place.path("foreign.db");
+    Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE cookies(host TEXT)").unwrap();
+    for opened in [Database::write(&foreign), Database::read(&foreign)] {
+        let error = opened.map(drop).unwrap_err();
+        assert!(error.to_string().contains("not an operator index: the database has the tables cookies"), "{error}");
+    }
+    let nowhere = place.path("no/such/index.db");
+    let error = Database::write(&nowhere).map(drop).unwrap_err();
+    assert!(error.to_string().contains("unable to open database file"), "{error}");
+}
+
+#[test]
+fn a_file_that_was_cut_short_is_damaged() {
+    let place = Place::new();
+    let database = index(&place);
+    let length = fs::metadata(&database).unwrap().len();
+    fs::File::options().write(true).open(&database).unwrap().set_len(length / 2).unwrap();
+    for opened in [Database::write(&database), Database::read(&database)] {
+        let error = opened.map(drop).unwrap_err();
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_database_of_the_future_is_used_if_it_has_what_is_needed() {
+    let place = Place::new();
+    let database = index(&place);
+    let raw = Connection::open(&database).unwrap();
+    raw.execute_batch("UPDATE schema_migrations SET version = 99; ALTER TABLE package ADD COLUMN colour TEXT").unwrap();
+    Database::write(&database).unwrap().prune_stranded().unwrap();
+    assert_eq!(Database::read(&database).unwrap().version().unwrap(), 99);
+    raw.execute_batch("ALTER TABLE channel RENAME COLUMN head_operatorbundle_name TO head").unwrap();
+    let error = Database::read(&database).map(drop).unwrap_err();
+    assert!(error.to_string().contains("schema version 99 is newer"), "{error}");
+    assert!(error.to_string().contains("column channel.head_operatorbundle_name"), "{error}");
+}
+
+#[test]
+fn a_locked_database_is_waited_for_and_then_told() {
+    let place = Place::new();
+    let database = index(&place);
+    let other = Connection::open(&database).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let error = Database::write(&database).map(drop).unwrap_err();
+    assert!(matches!(error, Error::Locked(_)), "{error}");
+    assert!(error.to_string().contains("database is locked"), "{error}");
+}
