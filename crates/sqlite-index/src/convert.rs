@@ -21,7 +21,7 @@ const DEPRECATED: &str = "olm.deprecated";
 /// How a database becomes a catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manifests {
-    /// Bundles come without them: enough to know what there is.
+    /// Bundles with an image come without them: enough to know what there is.
     LeftOut,
     /// Bundles carry them as objects.
     Objects,
@@ -329,7 +329,8 @@ fn write_bundle(
         });
     }
     let mut csv = None;
-    if manifests != Manifests::LeftOut {
+    // A bundle without an image is nothing without its manifests.
+    if manifests != Manifests::LeftOut || row.image.is_empty() {
         csv = body(connection, &row.name, "csv")?;
         objects_of(connection, row, manifests, &mut late)?;
     }
