@@ -46,3 +46,6 @@ pub(crate) fn forgive(forgiven: &[String], printer: &Printer) -> Outcome {
     forgiven.iter().for_each(|text| printer.warning(&format!("permissive mode enabled: {text}")));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use crate::error::Error;
 use crate::members::{Member, members};
 use crate::open::{Database, connect};
+use crate::order::by_version;
 use crate::row::{BundleRow, body, is_csv, objects};
 use crate::schema::LIGHT;
 use crate::value;
@@ -329,15 +330,28 @@ impl Query for Index {
 
     fn replacement(&self, name: &str, package: &str, channel: &str) -> Answer {
         let none = || absent(format!("no entry found for {package} {channel}"));
-        // One that really replaces it goes first; then the one nearest to the head.
-        let found = self.ask(|connection| {
-            let sql = "SELECT entry.operatorbundle_name
-                FROM channel_entry AS below JOIN channel_entry AS entry ON entry.replaces = below.entry_id
-                WHERE below.operatorbundle_name = ?1 AND entry.package_name = ?2 AND entry.channel_name = ?3
-                ORDER BY entry.depth, entry.entry_id LIMIT 1";
-            let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
-            statement.query_row([name, package, channel], |row| value::text(row, 0)).optional().map_err(damaged)
-        })?;
+        let key = |member: &Member| (member.channel.as_str(), member.package.as_str()).cmp(&(channel, package));
+        let start = self.members.partition_point(|member| key(member).is_lt());
+        let channel_members = self.members[start..].iter().take_while(|member| key(member).is_eq());
+        let candidates: Vec<&Member> = channel_members
+            .filter(|member| member.replaces == name || member.skips.iter().any(|skip| skip == name))
+            .collect();
+        // One that really replaces it goes first, then the highest version, then the name.
+        let mut found: Option<(bool, String, String)> = None;
+        for member in candidates {
+            let version = self.ask(|connection| {
+                let row = BundleRow::read(connection, LIGHT, &member.bundle).map_err(damaged)?;
+                Ok(row.map(|row| row.version).unwrap_or_default())
+            })?;
+            let really = member.replaces == name;
+            let better = found
+                .as_ref()
+                .is_none_or(|(best, highest, _)| really.cmp(best).then_with(|| by_version(&version, highest)).is_gt());
+            if better {
+                found = Some((really, version, member.bundle.clone()));
+            }
+        }
+        let found = found.map(|(_, _, bundle)| bundle);
         self.single(package, channel, &found.ok_or_else(none)?, none())
     }
 
