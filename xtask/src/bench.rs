@@ -17,6 +17,7 @@ mod data;
 mod generate;
 mod measure;
 mod serve;
+mod sqlite;
 
 const START: &str = "<!-- bench:start -->";
 const END: &str = "<!-- bench:end -->";
@@ -51,6 +52,8 @@ struct Options {
     binary: Option<PathBuf>,
     /// Measure also how the cost of serving grows, which takes minutes and gigabytes.
     growth: bool,
+    /// Measure database indexes, and nothing else.
+    sqlite: bool,
 }
 
 impl Options {
@@ -62,6 +65,7 @@ impl Options {
                 "--quick" => options.quick = true,
                 "--write" => options.write = true,
                 "--growth" => options.growth = true,
+                "--sqlite" => options.sqlite = true,
                 "--binary" => options.binary = Some(words.next().context("--binary needs a path")?.into()),
                 other => bail!("bench does not know {other}"),
             }
@@ -86,8 +90,12 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         }
     };
     let data = Data::find(workspace, &target.join("bench"), options.quick)?;
-    let load = load_generator(workspace, &target)?;
     let scratch = target.join("bench");
+    if options.sqlite {
+        println!("{}", sqlite::table(&binary, &data.bundles, &scratch, options.runs())?);
+        return Ok(());
+    }
+    let load = load_generator(workspace, &target)?;
     let mut table = table(&binary, &data, options.runs())?;
     let _ = write!(table, "\n{}", serve::table(&binary, &load, &data.catalog.root, &scratch, options.runs())?);
     if options.growth {

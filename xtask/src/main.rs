@@ -43,7 +43,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        options: "[--quick] [--write] [--growth] [--binary PATH]",
+        options: "[--quick] [--write] [--growth] [--sqlite] [--binary PATH]",
         about: "measures opm on a large catalog",
         run: bench::run,
     },

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use tempfile::TempDir;
 
 use crate::error::Error;
@@ -37,7 +37,7 @@ impl Database {
         let in_file = |error: Error| error.in_file(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = connect(path, flags).map_err(in_file)?;
-        check(&connection, path).map_err(in_file)?;
+        check(&connection, path, path).map_err(in_file)?;
         migrate::migrate(&mut connection).map_err(in_file)?;
         if let Some(missing) = schema::missing(&connection, true).map_err(in_file)? {
             let version = schema::version(&connection)?;
@@ -56,21 +56,14 @@ impl Database {
     /// Fails when the file is no index, is in use, or cannot be read.
     pub fn read(path: &Path) -> Result<Database, Error> {
         check_file(path)?;
-        if in_one_file(path)? {
-            let in_file = |error: Error| error.in_file(path);
-            let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX);
-            let connection = connection.map_err(in_file)?;
-            check(&connection, path).map_err(in_file)?;
+        let in_file = |error: Error| error.in_file(path);
+        if let Some(connection) = reading(path)? {
+            check(&connection, path, path).map_err(in_file)?;
             let version = schema::version(&connection).map_err(in_file)?;
             if version >= VERSION {
                 if let Some(missing) = schema::missing(&connection, false).map_err(in_file)? {
                     return Err(Error::Future { path: path.to_owned(), version, missing });
                 }
-                // All that is read is of one moment.
-                connection
-                    .execute_batch("BEGIN; SELECT count(*) FROM sqlite_master;")
-                    .map_err(Error::from)
-                    .map_err(in_file)?;
                 return Ok(Database { connection, path: path.to_owned(), copy: None });
             }
         }
@@ -88,18 +81,16 @@ impl Database {
         let in_file = |error: Error| error.in_file(path);
         let directory = tempfile::Builder::new().prefix("db-").tempdir().map_err(Error::io(path))?;
         let target = directory.path().join("index.db");
-        if in_one_file(path)? {
-            let source = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX);
-            let source = source.map_err(in_file)?;
-            // Nobody writes as long as this is read.
-            source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_master;").map_err(Error::from).map_err(in_file)?;
-            fs::copy(path, &target).map_err(Error::io(path))?;
-        } else {
+        match reading(path)? {
+            // Nobody writes as long as it is read.
+            Some(_reading) => drop(fs::copy(path, &target).map_err(Error::io(path))?),
             // Whoever wrote last did not finish. SQLite puts that right, in the copy.
-            for ending in ["", "-journal", "-wal"] {
-                let (from, to) = (beside(path, ending), beside(&target, ending));
-                if from.exists() {
-                    fs::copy(&from, to).map_err(Error::io(&from))?;
+            None => {
+                for ending in ["", "-journal", "-wal"] {
+                    let (from, to) = (beside(path, ending), beside(&target, ending));
+                    if from.exists() {
+                        fs::copy(&from, to).map_err(Error::io(&from))?;
+                    }
                 }
             }
         }
@@ -108,7 +99,7 @@ impl Database {
         let connection = connect(&target, flags).map_err(in_file)?;
         // The copy goes with the process.
         connection.pragma_update(None, "synchronous", "OFF")?;
-        check(&connection, path).map_err(in_file)?;
+        check(&connection, &target, path).map_err(in_file)?;
         Ok(Database { connection, path: path.to_owned(), copy: Some(directory) })
     }
 
@@ -195,14 +186,31 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error
     Ok(connection)
 }
 
-/// Tells whether everything is in the one file: no change of it is unfinished or kept aside.
-fn in_one_file(path: &Path) -> Result<bool, Error> {
+/// Opens a file that is only read, all of it at one moment; nothing when that would change something: an unfinished
+/// change has to be undone, or changes are kept in a file of their own.
+fn reading(path: &Path) -> Result<Option<Connection>, Error> {
     use std::io::Read;
-    let waiting = |ending| fs::metadata(beside(path, ending)).is_ok_and(|file| file.len() > 0);
     let mut header = [0; 20];
     let mut file = fs::File::open(path).map_err(Error::io(path))?;
-    let is_wal = file.read_exact(&mut header).is_ok() && header[18..] == [WAL, WAL];
-    Ok(!is_wal && !waiting("-wal") && !waiting("-journal"))
+    if file.read_exact(&mut header).is_ok() && header[18..] == [WAL, WAL] {
+        return Ok(None);
+    }
+    drop(file);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || -> Result<Connection, Error> {
+        let connection = connect(path, flags)?;
+        connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_master;")?;
+        Ok(connection)
+    };
+    match open() {
+        Ok(connection) => Ok(Some(connection)),
+        Err(Error::Sql(error))
+            if matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen)) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error.in_file(path)),
+    }
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {
@@ -221,8 +229,8 @@ fn make_writable(path: &Path) -> Result<(), Error> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(Error::io(path))
 }
 
-/// Checks that the database is an index, or nothing yet, and as long as it says.
-fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
+/// Checks that the database in `file` is an index, or nothing yet, and as long as it says; the user knows it as `path`.
+fn check(connection: &Connection, file: &Path, path: &Path) -> Result<(), Error> {
     let tables = schema::tables(connection)?;
     let ours = ["operatorbundle", "package", "channel", "schema_migrations"];
     if !tables.is_empty() && !tables.iter().any(|table| ours.contains(&table.as_str())) {
@@ -230,9 +238,9 @@ fn check(connection: &Connection, path: &Path) -> Result<(), Error> {
     }
     let pages: u64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
     let size: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
-    let file = fs::metadata(path).map_or(u64::MAX, |file| file.len());
-    if pages > 0 && file < pages.saturating_mul(size) {
-        let reason = format!("it should have {} bytes and has {file}", pages * size);
+    let length = fs::metadata(file).map_or(u64::MAX, |file| file.len());
+    if pages > 0 && length < pages.saturating_mul(size) {
+        let reason = format!("it should have {} bytes and has {length}", pages * size);
         return Err(Error::Damaged { path: path.to_owned(), reason });
     }
     Ok(())

@@ -94,11 +94,11 @@ fn write_bundle(root: &Path, package: &str, version: &str, channels: &str, spec:
 /// Makes a database, and serves it and what it is migrated to.
 fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
     let needs = "  customresourcedefinitions:\n    required: [{name: things.bar.test, version: v1, kind: Thing}]\n";
-    let foo = |version: &str, channels: &str, spec: &str| write_bundle(root, "foo", version, channels, spec);
+    let release = |version: &str, channels: &str, spec: &str| write_bundle(root, "foo", version, channels, spec);
     let bundles = [
-        foo("1.0.0", "alpha,stable", ""),
-        foo("1.1.0", "alpha,stable", &format!("{needs}  replaces: foo.v1.0.0\n")),
-        foo("1.2.0", "alpha", "  replaces: foo.v1.1.0\n  skips: [foo.v1.1.5, foo.v1.0.0]\n"),
+        release("1.0.0", "alpha,stable", ""),
+        release("1.1.0", "alpha,stable", &format!("{needs}  replaces: foo.v1.0.0\n")),
+        release("1.2.0", "alpha", "  replaces: foo.v1.1.0\n  skips: [foo.v1.1.5, foo.v1.0.0]\n"),
         write_bundle(root, "bar", "0.1.0", "stable", ""),
     ];
     let file = root.join("index.db");

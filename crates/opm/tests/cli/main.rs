@@ -14,5 +14,6 @@ mod migrate;
 mod readme;
 mod render;
 mod render_template;
+mod sqlite;
 mod usage;
 mod validate;

@@ -19,7 +19,7 @@ fn bundles(place: &Place) -> Vec<NewBundle> {
         "{}  replaces: foo.v1.1.0\n  skips: [foo.v1.1.5, foo.v1.0.0]\n  relatedImages: [{{name: x, image: 'r.test/x:1'}}]\n",
         needs("c")
     );
-    let foo = |version, spec, channels| Made {
+    let bundle_of_foo = |version, spec, channels| Made {
         package: "foo",
         version,
         channels,
@@ -29,10 +29,10 @@ fn bundles(place: &Place) -> Vec<NewBundle> {
     };
     let range = "    olm.skipRange: '>=1.0.0 <1.2.0'\n";
     vec![
-        place.bundle(&foo("1.0.0", &a, "alpha,stable")),
-        place.bundle(&foo("1.1.0", &b, "alpha,stable")),
-        place.bundle(&Made { annotations: range, ..foo("1.2.0", &c, "alpha") }),
-        place.bundle(&Made { package: "bar", default: "", ..foo("0.1.0", "", "main") }),
+        place.bundle(&bundle_of_foo("1.0.0", &a, "alpha,stable")),
+        place.bundle(&bundle_of_foo("1.1.0", &b, "alpha,stable")),
+        place.bundle(&Made { annotations: range, ..bundle_of_foo("1.2.0", &c, "alpha") }),
+        place.bundle(&Made { package: "bar", default: "", ..bundle_of_foo("0.1.0", "", "main") }),
     ]
 }
 

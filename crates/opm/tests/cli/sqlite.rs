@@ -1,0 +1,150 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::env::TestEnv;
+
+/// Writes a bundle of package `etcd`.
+fn bundle(env: &TestEnv, version: &str, channels: &str, replaces: &str) {
+    let replaces = if replaces.is_empty() { String::new() } else { format!("  replaces: etcdoperator.v{replaces}\n") };
+    env.file(
+        &format!("{version}/manifests/csv.yaml"),
+        format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  \
+             name: etcdoperator.v{version}\nspec:\n  version: {version}\n  displayName: etcd\n{replaces}"
+        ),
+    );
+    env.file(
+        &format!("{version}/metadata/annotations.yaml"),
+        format!(
+            "annotations:\n  operators.operatorframework.io.bundle.package.v1: etcd\n  \
+             operators.operatorframework.io.bundle.channels.v1: {channels}\n  \
+             operators.operatorframework.io.bundle.channel.default.v1: alpha\n"
+        ),
+    );
+}
+
+fn etcd() -> TestEnv {
+    let env = TestEnv::new();
+    bundle(&env, "0.6.1", "alpha", "");
+    bundle(&env, "0.9.0", "alpha,stable", "0.6.1");
+    bundle(&env, "0.9.2", "alpha,stable", "0.9.0");
+    env
+}
+
+#[test]
+fn a_database_is_built_read_and_migrated() {
+    let env = etcd();
+    env.stdout(&["registry", "add", "-b", "./0.6.1,./0.9.0", "-b", "./0.9.2"]);
+    let before = fs::read(env.path("bundles.db")).unwrap();
+    assert_eq!(
+        env.stdout(&["alpha", "list", "channels", "bundles.db"]),
+        "PACKAGE  CHANNEL  HEAD\netcd     alpha    etcdoperator.v0.9.2\netcd     stable   etcdoperator.v0.9.2\n"
+    );
+    env.stdout(&["migrate", "bundles.db", "catalog"]);
+    assert_eq!(env.names("catalog"), ["etcd"]);
+    assert_eq!(env.stdout(&["render", "bundles.db"]), env.stdout(&["render", "catalog"]));
+    env.stdout(&["validate", "catalog"]);
+    assert!(env.stdout(&["alpha", "render-graph", "bundles.db"]).contains("etcdoperator.v0.9.0"));
+    assert_eq!(fs::read(env.path("bundles.db")).unwrap(), before, "reading changes nothing");
+    assert_eq!(env.names("."), ["0.6.1", "0.9.0", "0.9.2", "bundles.db", "catalog"]);
+}
+
+#[test]
+fn what_is_there_already_is_told_by_the_exit_code() {
+    let env = etcd();
+    env.stdout(&["registry", "add", "-b", "./0.6.1"]);
+    let told = env.opm(&["registry", "add", "-b", "./0.6.1"]);
+    assert!(told.starts_with("exit 3\n"), "{told}");
+    assert!(told.contains("already added that provides package and csv"), "{told}");
+    let told = env.opm(&["registry", "add", "-b", "./0.9.2"]);
+    assert!(told.starts_with("exit 1\n"), "{told}");
+    assert!(told.contains("replaces nonexistent bundle etcdoperator.v0.9.0"), "{told}");
+    let told = env.opm(&["registry", "add", "-b", "./0.9.2", "--mode", "newest"]);
+    assert!(told.contains("Invalid channel update mode newest specified"), "{told}");
+}
+
+#[test]
+fn an_index_is_generated_whole_or_not_at_all() {
+    let env = etcd();
+    env.file("cache/mine", "keep me");
+    env.stdout(&["index", "add", "./0.6.1", "-b", "./0.9.0", "--generate"]);
+    let there = ["0.6.1", "0.9.0", "0.9.2", "cache", "database", "index.Dockerfile"];
+    assert_eq!(env.names("."), there);
+    assert!(env.read("index.Dockerfile").contains("ADD database/index.db /database/index.db\n"));
+    assert_eq!(env.names("cache"), ["mine"]);
+    let before = fs::read(env.path("database/index.db")).unwrap();
+    let told = env.opm(&["index", "add", "-b", "./0.9.2", "--generate", "-d", "Other.Dockerfile"]);
+    assert!(told.starts_with("exit 1\n"), "{told}");
+    assert_eq!(env.names("."), there);
+    assert_eq!(fs::read(env.path("database/index.db")).unwrap(), before);
+    let told = env.opm(&["index", "add", "-b", "./0.9.2", "--build-tool", "none"]);
+    assert!(told.contains("none is not a valid container-tool for index add"), "{told}");
+}
+
+#[test]
+fn an_index_is_inspected_as_its_design_shows() {
+    let env = etcd();
+    env.stdout(&["registry", "add", "-d", "index.db", "--mode", "semver", "-b", "./0.6.1,./0.9.0,./0.9.2"]);
+    assert_eq!(
+        env.stdout(&["index", "inspect", "packages"]),
+        "{\n  \"packages\": [\n    {\n      \"name\": \"etcd\",\n      \"channels\": [\n        \"alpha\",\n        \
+         \"stable\"\n      ],\n      \"defaultChannel\": \"alpha\"\n    }\n  ]\n}\n"
+    );
+    let told = env.stdout(&["index", "inspect", "package", "etcd", "--database", "index.db"]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let item = |version: &str| serde_json::json!({ "version": version, "csv": format!("etcdoperator.v{version}") });
+    let bundle = |version: &str, below: &[&str], above: &[&str]| {
+        let list = |versions: &[&str]| match versions {
+            [] => serde_json::Value::Null,
+            versions => versions.iter().map(|version| item(version)).collect(),
+        };
+        serde_json::json!({
+            "version": version,
+            "csv": format!("etcdoperator.v{version}"),
+            "bundlePath": null,
+            "replaces": list(below),
+            "replacements": list(above),
+        })
+    };
+    let expected = serde_json::json!({
+        "name": "etcd",
+        "defaultChannel": "alpha",
+        "channels": [
+            { "name": "alpha", "bundles": [
+                bundle("0.6.1", &[], &["0.9.0", "0.9.2"]),
+                bundle("0.9.0", &["0.6.1"], &["0.9.2"]),
+                bundle("0.9.2", &["0.6.1", "0.9.0"], &[]),
+            ] },
+            { "name": "stable", "bundles": [bundle("0.9.0", &[], &["0.9.2"]), bundle("0.9.2", &["0.9.0"], &[])] },
+        ],
+    });
+    assert_eq!(told, expected);
+    let told = env.opm(&["index", "inspect", "package", "none"]);
+    assert!(told.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{told}");
+    assert!(told.contains("package \"none\" not found in index"), "{told}");
+}
+
+#[test]
+fn the_program_is_operator_registry_when_called_so() {
+    let env = etcd();
+    symlink(env!("CARGO_BIN_EXE_opm"), env.path("operator-registry")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env.path("operator-registry"));
+        env.show(command.current_dir(env.path("")).args(arguments).output().unwrap())
+    };
+    assert!(run(&["create", "index.db"]).starts_with("exit 0\n"));
+    assert!(run(&["create", "index.db"]).contains("database \"index.db\" already exists"));
+    assert!(run(&["add", "--batch", "./0.6.1,./0.9.0", "index.db"]).starts_with("exit 0\n"));
+    let told = run(&["manifest", "index.db"]);
+    assert!(told.contains("{\n  \"bundles\": []\n}\n"), "{told}");
+    assert!(told.contains("bundle etcdoperator.v0.6.1 has no image"), "{told}");
+    assert!(run(&["delete-latest", "etcd", "index.db", "--output", "new.db"]).starts_with("exit 0\n"));
+    let rows = env.stdout(&["list", "bundles", "new.db", "-o", "csv"]);
+    assert_eq!(rows.lines().count(), 2, "{rows}");
+    assert!(env.stdout(&["list", "bundles", "index.db"]).contains("etcdoperator.v0.9.0"));
+    let told = run(&["delete", "none", "index.db"]);
+    assert!(told.contains("no package found for packagename none"), "{told}");
+    assert!(env.opm(&["operator-registry", "delete", "etcd", "index.db"]).starts_with("exit 0\n"));
+    assert!(run(&["add", "foo:sha256@abcd123", "index.db"]).contains("invalid reference format"));
+    assert_eq!(env.names("."), ["0.6.1", "0.9.0", "0.9.2", "index.db", "new.db", "operator-registry"]);
+}
