@@ -31,7 +31,6 @@ mod push;
 mod reference;
 mod registries_conf;
 mod registry;
-mod save;
 mod store;
 mod unpack;
 
@@ -54,6 +53,5 @@ pub use pull::{Image, Limits};
 pub use reference::{Reference, ReferenceError};
 pub use registries_conf::RegistriesConf;
 pub use registry::Retries;
-pub use save::{copy_image, copy_one, name_image, save_layout};
 pub use store::{BlobWriter, Store};
 pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};

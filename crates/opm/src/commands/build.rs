@@ -5,7 +5,9 @@ mod program;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use image::{Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store};
+use image::{
+    Base, BuiltLayer, Client, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store,
+};
 use serve::cache::store::{Glance, build_portable};
 use serve::load::{Directory, OnInvalid};
 
@@ -254,18 +256,17 @@ fn assemble(
     Ok(image::build(store, &image, layers, base)?)
 }
 
-/// Pulls a base image and brings its layers into the store.
+/// Pulls a base image and brings it into the store.
 pub(crate) fn base_image(reference: &str, images: &Images, store: &Store) -> Result<Image, Failure> {
     let wrong = |error: String| Failure::message(format!("base image \"{reference}\": {error}"));
     let image = images.fetch_one(reference).map_err(wrong)?.image;
-    let from = &images.client().map_err(wrong)?.options().store;
-    for layer in &image.manifest.layers {
-        image::copy_one(from, &layer.digest, store).map_err(|error| wrong(error.to_string()))?;
-    }
+    let here = Location::Layout { path: store.root().into(), tag: Some("base".into()) };
+    let client = images.client().map_err(wrong)?;
+    client.push(&image.manifest_digest, &here).map_err(|error| wrong(error.to_string()))?;
     Ok(image)
 }
 
-/// Puts an image where it shall be.
+/// Puts an image where it shall be: into a file or directory, and into a registry.
 pub(crate) fn deliver(
     tag: Option<&Reference>,
     push: bool,
@@ -274,10 +275,24 @@ pub(crate) fn deliver(
     image: &Descriptor,
     images: &Images,
 ) -> Outcome {
-    if let Some(Location::Layout { path, tag: name }) = output {
-        let name = name.as_deref().or(tag.and_then(Reference::tag));
-        image::save_layout(store, image, path, name)
-            .map_err(|error| Failure::message(format!("oci:{}: {error}", path.display())))?;
+    let mut options = images.client().map_err(Failure::message)?.options().clone();
+    options.store = store.clone();
+    let client = Client::new(options).map_err(|error| Failure::message(error.to_string()))?;
+    let name = || tag.and_then(Reference::tag).map(str::to_owned);
+    let output = output.cloned().map(|output| match output {
+        Location::Layout { path, tag: None } => Location::Layout { path, tag: name() },
+        Location::LayoutArchive { path, tag: None } => Location::LayoutArchive { path, tag: name() },
+        Location::DockerArchive { path, reference: None } => {
+            Location::DockerArchive { path, reference: tag.map(ToString::to_string) }
+        }
+        named => named,
+    });
+    let registry = tag.filter(|_| push).cloned().map(Location::Registry);
+    for place in output.into_iter().chain(registry) {
+        client.push(&image.digest, &place).map_err(|error| {
+            let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+            Failure::message(format!("{error}{help}"))
+        })?;
     }
     Ok(())
 }
