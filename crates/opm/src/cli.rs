@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    build, bundle, completion, convert_template, copy, generate, graph, index, init, list, migrate, registry, render,
-    render_template, serve, unpack, validate, version,
+    add, build, bundle, completion, convert_template, copy, generate, graph, index, init, list, migrate, registry,
+    render, render_template, serve, unpack, validate, version,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -75,6 +75,7 @@ enum AlphaCommand {
     ConvertTemplate(convert_template::ConvertArgs),
     Generate(generate::AlphaGenerateArgs),
     Bundle(bundle::AlphaBundleArgs),
+    Add(add::AddArgs),
 }
 
 /// Parses the command line and runs the command.
@@ -115,6 +116,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
             AlphaCommand::ConvertTemplate(args) => convert_template::run(args, printer),
             AlphaCommand::Generate(args) => generate::run_alpha(args, printer),
             AlphaCommand::Bundle(args) => bundle::run_alpha(args, &opm.tls, printer),
+            AlphaCommand::Add(args) => add::run(args, &opm.tls, printer),
         },
     }
 }

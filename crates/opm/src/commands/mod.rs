@@ -1,5 +1,6 @@
 //! A file for each command: what can be typed, and one function that wires.
 
+pub(crate) mod add;
 pub(crate) mod build;
 pub(crate) mod bundle;
 pub(crate) mod completion;

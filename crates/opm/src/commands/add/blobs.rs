@@ -1,0 +1,186 @@
+//! The blobs and files that a bundle becomes, in the layout that the first design of catalogs showed.
+
+use std::collections::BTreeSet;
+
+use bundle::Contents;
+use fbc::json::{Raw, write_str};
+use fbc::{base64, property};
+use serde_json::Value;
+
+/// The longest name of a file that is made from what an object says of itself.
+const MAX_NAME: usize = 240;
+
+/// A JSON object in the making.
+struct Object(Vec<u8>);
+
+impl Object {
+    fn new() -> Object {
+        Object(b"{".to_vec())
+    }
+
+    fn raw(mut self, key: &str, json: &str) -> Object {
+        if self.0.len() > 1 {
+            self.0.push(b',');
+        }
+        write_str(&mut self.0, key);
+        self.0.push(b':');
+        self.0.extend_from_slice(json.as_bytes());
+        self
+    }
+
+    fn text(self, key: &str, text: &str) -> Object {
+        self.raw(key, &quoted(text))
+    }
+
+    fn text_if(self, key: &str, text: &str) -> Object {
+        if text.is_empty() { self } else { self.text(key, text) }
+    }
+
+    fn end(mut self) -> String {
+        self.0.push(b'}');
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = Vec::new();
+    write_str(&mut out, text);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn array(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(","))
+}
+
+/// Makes the `olm.package` of a new package, as the CSV of its first bundle describes it.
+pub(super) fn package(name: &str, default_channel: &str, csv: &str) -> Result<String, String> {
+    let csv: Value = serde_json::from_str(csv).map_err(|error| error.to_string())?;
+    let text = |pointer: &str| csv.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let mut package =
+        Object::new().text("schema", fbc::blob::PACKAGE).text("name", name).text("defaultChannel", default_channel);
+    let (data, kind) = (text("/spec/icon/0/base64data"), text("/spec/icon/0/mediatype"));
+    if !data.is_empty() {
+        let icon = Object::new().text("base64data", data).text("mediatype", kind);
+        package = package.raw("icon", &icon.end());
+    }
+    Ok(package.text_if("description", text("/spec/description")).end())
+}
+
+/// Makes the entry of a bundle in a channel.
+pub(super) fn entry(contents: &Contents) -> String {
+    let mut entry = Object::new().text("name", &contents.name).text_if("replaces", &contents.replaces);
+    if !contents.skips.is_empty() {
+        entry = entry.raw("skips", &array(contents.skips.iter().map(|skip| quoted(skip))));
+    }
+    entry.text_if("skipRange", &contents.skip_range).end()
+}
+
+/// Makes a channel with one entry.
+pub(super) fn channel(package: &str, name: &str, entry: &str) -> String {
+    Object::new()
+        .text("schema", fbc::blob::CHANNEL)
+        .text("name", name)
+        .text("package", package)
+        .raw("entries", &format!("[{entry}]"))
+        .end()
+}
+
+/// Takes the objects out of an `olm.bundle`; returns it with references to files in their place, and the files.
+#[expect(clippy::type_complexity, reason = "a name and its content")]
+pub(super) fn bundle(json: &str, name: &str) -> Result<(String, Vec<(String, Vec<u8>)>), String> {
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut blob = Object::new();
+    for (key, value) in Raw::from_checked(json).members() {
+        match &*key {
+            "properties" => {
+                let mut properties = Vec::new();
+                for item in value.items() {
+                    let kind = item.get("type").and_then(|kind| kind.as_str()).unwrap_or_default();
+                    let data = item.get("value").and_then(|value| value.get("data")).and_then(|data| data.as_str());
+                    let (true, Some(data)) = (kind == property::BUNDLE_OBJECT, data) else {
+                        properties.push(item.text().to_owned());
+                        continue;
+                    };
+                    let object = base64::decode(&data).map_err(|at| format!("object is no base64 at {at}"))?;
+                    let object = String::from_utf8(object).map_err(|error| error.to_string())?;
+                    let file = unused(&file_name(&object, files.len()), &mut taken);
+                    let mut yaml = Vec::new();
+                    fbc::yaml::write_document(Raw::from_checked(&object), &mut yaml);
+                    yaml.push(b'\n');
+                    let reference = Object::new().text("ref", &format!("objects/{name}/{file}")).end();
+                    properties.push(Object::new().text("type", &kind).raw("value", &reference).end());
+                    files.push((file, yaml));
+                }
+                blob = blob.raw("properties", &array(properties.into_iter()));
+            }
+            "relatedImages" if value.items().next().is_none() => {}
+            _ => blob = blob.raw(&key, value.text()),
+        }
+    }
+    Ok((blob.end(), files))
+}
+
+/// Names the file of an object: name, group, version and kind.
+fn file_name(object: &str, index: usize) -> String {
+    let object = Raw::from_checked(object);
+    let text = |value: Option<Raw<'_>>| value.and_then(|value| value.as_str()).unwrap_or_default().into_owned();
+    let name = text(object.get("metadata").and_then(|metadata| metadata.get("name")));
+    let name = if name.is_empty() { format!("obj{index:04}") } else { name };
+    let api = text(object.get("apiVersion"));
+    let (group, version) = api.split_once('/').unwrap_or(("", &api));
+    let kind = text(object.get("kind")).to_lowercase();
+    let file = format!("{name}_{group}_{version}_{kind}").replace(['/', '\0'], "-");
+    let file = if file.len() > MAX_NAME { format!("obj{index:04}") } else { file };
+    // A name of nothing but dots, or a hidden one, would be read differently or not at all.
+    file.trim_start_matches('.').to_owned()
+}
+
+fn unused(name: &str, taken: &mut BTreeSet<String>) -> String {
+    let mut file = format!("{name}.yaml");
+    let mut number = 2;
+    while !taken.insert(file.clone()) {
+        file = format!("{name}-{number}.yaml");
+        number += 1;
+    }
+    file
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_become_files_named_after_them() {
+        let object = |json: &str| {
+            let mut data = Vec::new();
+            base64::encode(json.as_bytes(), &mut data);
+            format!(
+                "{{\"type\":\"olm.bundle.object\",\"value\":{{\"data\":\"{}\"}}}}",
+                String::from_utf8(data).unwrap()
+            )
+        };
+        let objects = [
+            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#,
+            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"x":"\u003c"}"#,
+            r#"{"apiVersion":"g.io/v1","kind":"Role","metadata":{"name":"../../b"}}"#,
+            r#"{"kind":"Thing"}"#,
+        ];
+        let list: Vec<String> = objects.iter().map(|json| object(json)).collect();
+        let json = format!(
+            "{{\"schema\":\"olm.bundle\",\"properties\":[{{\"type\":\"x\",\"value\":1}},{}],\"relatedImages\":[]}}",
+            list.join(",")
+        );
+        let (blob, files) = bundle(&json, "foo.v1").unwrap();
+        let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["a__v1_configmap.yaml", "a__v1_configmap-2.yaml", "-..-b_g.io_v1_role.yaml", "obj0003___thing.yaml"]
+        );
+        assert!(String::from_utf8_lossy(&files[1].1).contains("x: <\n"));
+        assert_eq!(
+            blob,
+            r#"{"schema":"olm.bundle","properties":[{"type":"x","value":1},{"type":"olm.bundle.object","value":{"ref":"objects/foo.v1/a__v1_configmap.yaml"}},{"type":"olm.bundle.object","value":{"ref":"objects/foo.v1/a__v1_configmap-2.yaml"}},{"type":"olm.bundle.object","value":{"ref":"objects/foo.v1/-..-b_g.io_v1_role.yaml"}},{"type":"olm.bundle.object","value":{"ref":"objects/foo.v1/obj0003___thing.yaml"}}]}"#
+        );
+    }
+}
