@@ -2,7 +2,10 @@
 
 mod env;
 
+mod add;
 mod bad_input;
+mod build;
+mod bundle;
 mod completion;
 mod convert_template;
 mod copy;
@@ -15,5 +18,6 @@ mod readme;
 mod render;
 mod render_template;
 mod sqlite;
+mod unpack;
 mod usage;
 mod validate;

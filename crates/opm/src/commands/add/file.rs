@@ -12,8 +12,6 @@ use fbc::{Limits, blob, yaml};
 pub(super) struct CatalogFile {
     format: Format,
     documents: Vec<Document>,
-    /// What stands before the first document of a YAML file, and in documents without content.
-    comments: Vec<String>,
     limits: Limits,
 }
 
@@ -66,13 +64,8 @@ impl CatalogFile {
             let text = String::from_utf8_lossy(document.text);
             let text = text.strip_prefix("---").map_or(&*text, |rest| rest.strip_prefix(['\n', '\r']).unwrap_or(rest));
             let json = String::from_utf8_lossy(&json).into_owned();
-            if Raw::from_checked(&json).is_null() {
-                file.comments.push(text.trim_end().to_owned());
-            } else {
-                file.documents.push(Document::of(json, Some(text.trim_end().to_owned())));
-            }
+            file.documents.push(Document::of(json, Some(text.trim_end().to_owned())));
         }
-        file.comments.retain(|comment| !comment.is_empty());
         Ok(file)
     }
 
@@ -128,12 +121,6 @@ impl CatalogFile {
             (package, document.rank, name)
         });
         let mut out = Vec::new();
-        if self.format == Format::Yaml {
-            for comment in &self.comments {
-                out.extend_from_slice(comment.as_bytes());
-                out.push(b'\n');
-            }
-        }
         for document in documents {
             let raw = Raw::from_checked(&document.json);
             match (self.format, &document.text) {
@@ -256,11 +243,12 @@ mod tests {
 
     #[test]
     fn a_yaml_file_keeps_its_comments() {
-        let text = "# about the file\n---\n# the package\nschema: olm.package\nname: foo # its name\n---\n\
+        let text = "# about the file\n\n# the package\nschema: olm.package\nname: foo # its name\n---\n\
             schema: olm.channel\npackage: foo\nname: stable\nentries: []\n---\nschema: olm.bundle\nname: foo.v1\npackage: foo\n";
         insta::assert_snapshot!(changed("c.yaml", text), @r"
-        # about the file
         ---
+        # about the file
+
         # the package
         schema: olm.package
         name: foo # its name

@@ -1,0 +1,137 @@
+use std::fs;
+use std::path::Path;
+
+use crate::env::{SMALL, TestEnv};
+
+/// Builds `directory` into the layout `out` and returns the digest.
+fn digest(env: &TestEnv, arguments: &[&str]) -> String {
+    env.stdout(&[&["build"], arguments].concat()).trim().to_owned()
+}
+
+fn json(env: &TestEnv, layout: &str, digest: &str) -> serde_json::Value {
+    let path = format!("{layout}/blobs/sha256/{}", digest.trim_start_matches("sha256:"));
+    serde_json::from_str(&env.read(&path)).unwrap()
+}
+
+/// A program, as far as anybody looks at it.
+fn program(machine: u8) -> Vec<u8> {
+    let mut bytes = vec![0; 120];
+    bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    bytes[18] = machine;
+    bytes[32] = 64;
+    bytes[54] = 56;
+    bytes[56] = 1;
+    bytes[64] = 1;
+    bytes
+}
+
+#[test]
+fn the_same_catalog_gives_the_same_image_anywhere_and_any_day() {
+    let (env, other) = (TestEnv::new(), TestEnv::new());
+    env.file("catalog/foo/catalog.yaml", SMALL)
+        .file("catalog/foo/README.md", "")
+        .file("catalog/.indexignore", "*.md\n");
+    other
+        .file("deep/er/.indexignore", "*.md\n")
+        .file("deep/er/foo/README.md", "")
+        .file("deep/er/foo/catalog.yaml", SMALL);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(other.path("deep/er/foo/catalog.yaml"), mode).unwrap();
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    fs::File::open(other.path("deep/er/foo/catalog.yaml")).unwrap().set_modified(long_ago).unwrap();
+    let first = digest(&env, &["catalog", "--data-only", "-t", "quay.io/me/catalog:v1", "-o", "oci:out"]);
+    assert_eq!(first, digest(&other, &["deep/er", "--data-only", "-o", "oci:elsewhere:v1"]));
+    assert_eq!(first, digest(&env, &["catalog", "--data-only", "-o", "oci-archive:out.tar"]));
+    let later = other
+        .command()
+        .env("SOURCE_DATE_EPOCH", "86400")
+        .args(["build", "deep/er", "--data-only", "-o", "oci:later"])
+        .output();
+    let later = String::from_utf8(later.unwrap().stdout).unwrap();
+    assert_ne!(first, later.trim());
+    let config = json(&other, "later", json(&other, "later", later.trim())["config"]["digest"].as_str().unwrap());
+    assert_eq!(config["created"], "1970-01-02T00:00:00Z");
+}
+
+#[test]
+fn an_image_is_started_as_its_dockerfile_says() {
+    let env = TestEnv::new();
+    env.file("catalog/c.yaml", SMALL).file("opm-amd64", program(0x3e)).file("opm-arm64", program(0xb7));
+    let platforms = ["--platform", "linux/amd64,linux/arm64", "--binary", "linux/amd64=opm-amd64"];
+    let arguments =
+        [&["catalog", "-t", "quay.io/me/catalog:v1", "-o", "oci:out", "-l", "team=storage"][..], &platforms].concat();
+    assert!(env.opm(&[&["build"], &arguments[..]].concat()).contains("name one with --binary linux/arm64=FILE"));
+    let both = [&arguments[..], &["--binary", "linux/arm64=opm-arm64"]].concat();
+    let index = json(&env, "out", &digest(&env, &both));
+    let images = index["manifests"].as_array().unwrap();
+    assert_eq!(images.len(), 2);
+    for image in images {
+        let manifest = json(&env, "out", image["digest"].as_str().unwrap());
+        let config = json(&env, "out", manifest["config"]["digest"].as_str().unwrap());
+        assert_eq!(config["architecture"], image["platform"]["architecture"]);
+        let start = &config["config"];
+        assert_eq!(start["Entrypoint"], serde_json::json!(["/bin/opm"]));
+        assert_eq!(start["Cmd"], serde_json::json!(["serve", "/configs", "--cache-dir=/tmp/cache"]));
+        assert_eq!(start["Labels"]["operators.operatorframework.io.index.configs.v1"], "/configs");
+        assert_eq!(start["Labels"]["team"], "storage");
+        assert_eq!(manifest["layers"].as_array().unwrap().len(), 3);
+    }
+    // Catalog and cache are the same for both.
+    let layers = |image: &serde_json::Value| json(&env, "out", image["digest"].as_str().unwrap())["layers"].clone();
+    assert_eq!(layers(&images[0])[1], layers(&images[1])[1]);
+    assert_ne!(layers(&images[0])[0], layers(&images[1])[0]);
+}
+
+#[test]
+fn an_image_can_be_based_on_another() {
+    let env = TestEnv::new();
+    env.file("catalog/c.yaml", SMALL).file("base/c.yaml", SMALL.replace("foo", "bar")).file("opm", program(0x3e));
+    digest(&env, &["base", "--data-only", "-o", "oci:base-image", "-l", "from=base"]);
+    let image = digest(
+        &env,
+        &[
+            "catalog",
+            "-o",
+            "oci:out",
+            "--base-image",
+            "oci:base-image",
+            "--platform",
+            "linux/amd64",
+            "--binary",
+            "linux/amd64=opm",
+        ],
+    );
+    let manifest = json(&env, "out", &image);
+    assert_eq!(manifest["layers"].as_array().unwrap().len(), 5);
+    let config = json(&env, "out", manifest["config"]["digest"].as_str().unwrap());
+    assert_eq!(config["config"]["Labels"]["from"], "base");
+    assert_eq!(config["config"]["Entrypoint"], serde_json::json!(["/bin/opm"]));
+    assert_eq!(env.names("out/blobs/sha256").len(), 7, "five layers, a config and a manifest");
+}
+
+#[test]
+fn what_cannot_be_built_leaves_nothing_behind() {
+    let env = TestEnv::new();
+    env.file("wrong/c.yaml", SMALL.replace("defaultChannel: stable", "defaultChannel: none"))
+        .file("catalog/c.yaml", SMALL);
+    env.file("full/file", "mine");
+    let scratch = env.path("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let failing = |arguments: &[&str], text: &str| {
+        let output = env.command().env("TMPDIR", &scratch).arg("build").args(arguments).output().unwrap();
+        let shown = env.show(output);
+        assert!(shown.starts_with("exit 1\n--- stdout\n--- stderr\n") && shown.contains(text), "{shown}");
+        assert_eq!(env.names("scratch"), [""; 0], "{arguments:?}");
+        assert!(!env.path("out").exists());
+    };
+    failing(&["wrong", "--data-only", "-o", "oci:out"], "c.yaml:3:");
+    failing(&["none", "--data-only", "-o", "oci:out"], "is not a directory");
+    failing(&["catalog", "--data-only"], "nowhere to put the image");
+    failing(&["catalog", "--data-only", "--push"], "say -t REF");
+    failing(&["catalog", "-o", "oci:out"], "needs libraries");
+    failing(&["catalog", "--data-only", "-o", "registry.example.com/x:y"], "expected oci:DIR");
+    failing(&["catalog", "-o", "oci:out", "--base-image", "oci:none"], "base image \"oci:none\"");
+    std::os::unix::fs::symlink("/etc", env.path("catalog/link")).unwrap();
+    failing(&["catalog", "--data-only", "-o", "oci:out"], "link");
+    assert_eq!(fs::read_to_string(Path::new(&env.path("full/file"))).unwrap(), "mine");
+}

@@ -1,0 +1,153 @@
+use crate::env::TestEnv;
+
+const CSV: &str = "\
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata:
+  name: foo.v1.0.0
+spec:
+  version: 1.0.0
+  displayName: Foo
+  minKubeVersion: 1.20.0
+  installModes: [{type: AllNamespaces, supported: true}]
+  install: {strategy: deployment, spec: {deployments: [{name: foo}]}}
+";
+
+fn with_manifests() -> TestEnv {
+    let env = TestEnv::new();
+    env.file("foo/manifests/csv.yaml", CSV);
+    env
+}
+
+const MAKE: &[&str] = &["--directory", "foo/manifests", "--package", "foo", "--channels", "stable,beta"];
+
+#[test]
+fn generate_writes_annotations_and_a_dockerfile() {
+    let env = with_manifests();
+    insta::assert_snapshot!(env.opm(&[&["alpha", "bundle", "generate"], MAKE, &["--default", "stable"]].concat()), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    ");
+    insta::assert_snapshot!(env.read("foo/metadata/annotations.yaml"), @r"
+    annotations:
+      operators.operatorframework.io.bundle.channel.default.v1: stable
+      operators.operatorframework.io.bundle.channels.v1: stable,beta
+      operators.operatorframework.io.bundle.manifests.v1: manifests/
+      operators.operatorframework.io.bundle.mediatype.v1: registry+v1
+      operators.operatorframework.io.bundle.metadata.v1: metadata/
+      operators.operatorframework.io.bundle.package.v1: foo
+    ");
+    insta::assert_snapshot!(env.read("bundle.Dockerfile"), @r"
+    FROM scratch
+
+    LABEL operators.operatorframework.io.bundle.mediatype.v1=registry+v1
+    LABEL operators.operatorframework.io.bundle.manifests.v1=manifests/
+    LABEL operators.operatorframework.io.bundle.metadata.v1=metadata/
+    LABEL operators.operatorframework.io.bundle.package.v1=foo
+    LABEL operators.operatorframework.io.bundle.channels.v1=stable,beta
+    LABEL operators.operatorframework.io.bundle.channel.default.v1=stable
+
+    COPY foo/manifests /manifests/
+    COPY foo/metadata /metadata/
+    ");
+    let elsewhere = [&["alpha", "bundle", "generate"], MAKE, &["-u", "out", "--base-image", "base:1"]].concat();
+    env.file("foo/manifests/sub/deep/note.txt", "x");
+    env.stdout(&elsewhere);
+    assert_eq!(env.read("out/manifests/csv.yaml"), CSV);
+    assert_eq!(env.read("out/manifests/sub/deep/note.txt"), "x");
+    assert!(env.read("bundle.Dockerfile").starts_with("FROM base:1\n"));
+    assert!(env.read("bundle.Dockerfile").ends_with("COPY out/manifests /manifests/\nCOPY out/metadata /metadata/\n"));
+}
+
+#[test]
+fn generate_says_what_it_needs() {
+    let env = with_manifests();
+    let generate = |arguments: &[&str]| env.opm(&[&["alpha", "bundle", "generate"], arguments].concat());
+    assert!(generate(&["-d", "foo/manifests"]).contains("please manually input channels and packageName"));
+    std::fs::create_dir(env.path("empty")).unwrap();
+    assert!(generate(&["-d", "empty", "-p", "a", "-c", "b"]).contains("contains no yaml files"));
+    assert!(generate(&["-d", "none", "-p", "a", "-c", "b"]).contains("is not a directory"));
+    assert!(!env.path("bundle.Dockerfile").exists());
+    env.file("foo/foo.package.yaml", "packageName: foo\nchannels: [{name: only, currentCSV: foo.v1.0.0}]\n");
+    env.stdout(&["alpha", "bundle", "generate", "-d", "foo/manifests"]);
+    env.stdout(&["alpha", "bundle", "generate", "-d", "foo/manifests"]);
+    assert!(env.read("foo/metadata/annotations.yaml").contains("bundle.channel.default.v1: only"));
+}
+
+#[test]
+fn a_bundle_image_is_built_checked_and_unpacked_without_other_programs() {
+    let env = with_manifests();
+    let build = [&["alpha", "bundle", "build"], MAKE, &["--tag", "quay.io/me/foo:v1", "-b", "none"]].concat();
+    assert!(env.opm(&build).contains("nowhere to put the image"));
+    let digest = env.stdout(&[&build[..], &["--image-output", "oci:image"]].concat());
+    assert!(digest.starts_with("sha256:"), "{digest}");
+    env.stdout(&["bundle", "validate", "oci:image:v1"]);
+    env.stdout(&["alpha", "bundle", "validate", "--tag", "oci:image", "--image-builder", "none"]);
+    env.stdout(&["alpha", "bundle", "unpack", "oci:image", "--out", "out"]);
+    assert_eq!(env.names("out"), ["manifests", "metadata"]);
+    assert_eq!(env.read("out/manifests/csv.yaml"), CSV);
+    // The same files, elsewhere and written anew, make the same image.
+    let other = with_manifests();
+    assert_eq!(digest, other.stdout(&[&build[..], &["--image-output", "oci:image"]].concat()));
+    assert!(env.opm(&["render", "oci:image"]).contains("\"image\": \"oci:image\""));
+}
+
+#[test]
+fn annotations_that_say_something_else_are_kept_and_told() {
+    let env = with_manifests();
+    env.file("foo/metadata/annotations.yaml", "annotations: {operators.operatorframework.io.bundle.package.v1: bar}\n");
+    let build =
+        [&["alpha", "bundle", "build"], MAKE, &["-t", "localhost/foo:v1", "-b", "none", "--image-output", "oci:image"]]
+            .concat();
+    let shown = env.opm(&build);
+    assert!(shown.contains("Missing field: operators.operatorframework.io.bundle.mediatype.v1, "), "{shown}");
+    assert!(shown.contains("to have value \"foo\" instead of \"bar\""), "{shown}");
+    assert!(!env.path("image").exists() && !env.path("bundle.Dockerfile").exists());
+    env.stdout(&[&build[..], &["--overwrite"]].concat());
+}
+
+#[test]
+fn container_engines_build_when_they_are_there() {
+    let env = with_manifests();
+    env.file("bin/podman", "#!/bin/sh\necho \"$0\" \"$@\"\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(env.path("bin/podman"), mode).unwrap();
+    let build = |builder: &str| {
+        let output = env
+            .command()
+            .env("PATH", env.path("bin"))
+            .args([&["alpha", "bundle", "build"], MAKE, &["-t", "localhost/foo:v1", "-b", builder]].concat())
+            .output();
+        env.show(output.unwrap())
+    };
+    assert!(build("podman").contains("/podman build -f bundle.Dockerfile -t localhost/foo:v1 .\n"));
+    assert!(build("buildah").contains("Failed to exec [\"buildah\", \"bud\", \"--format=docker\","));
+    assert!(build("kaniko").contains("kaniko is not supported image builder"));
+}
+
+#[test]
+fn bundles_that_are_wrong_are_not_unpacked() {
+    let env = with_manifests();
+    env.file("foo/manifests/pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n");
+    let make =
+        [&["alpha", "bundle", "build"], MAKE, &["-t", "localhost/foo:v1", "-b", "none", "--image-output", "oci:image"]];
+    env.stdout(&make.concat());
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "foo"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    warning: Warning: Value : (foo.v1.0.0) annotations not found
+    error: Pod is not supported type for registryV1 bundle: pod.yaml
+    ");
+    let unpack = ["alpha", "bundle", "unpack", "oci:image", "-o", "out"];
+    assert!(
+        env.opm(&unpack).contains("bundle content validation failed: Bundle validation errors: Pod is not supported")
+    );
+    assert!(!env.path("out").exists());
+    env.stdout(&[&unpack[..], &["--skip-validation"]].concat());
+    assert!(
+        env.opm(&["alpha", "bundle", "unpack", "oci:image", "-o", "out/manifests/csv.yaml"])
+            .contains("is not a directory")
+    );
+}
