@@ -17,6 +17,7 @@ mod migrate;
 mod readme;
 mod render;
 mod render_template;
+mod serve;
 mod sqlite;
 mod unpack;
 mod usage;

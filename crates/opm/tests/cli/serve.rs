@@ -1,0 +1,91 @@
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testkit::{DockerRegistry, RegistryPlan};
+
+use crate::env::{SMALL, TestEnv};
+
+/// A catalog as [`SMALL`], of another package.
+fn renamed(name: &str) -> String {
+    SMALL.replace("foo", name)
+}
+
+fn get(port: u16, path: &str) -> String {
+    let mut answer = String::new();
+    if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) {
+        let _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let _ = stream.read_to_string(&mut answer);
+    }
+    answer
+}
+
+/// Asks until the answer holds `wanted`.
+fn wait_for(port: u16, path: &str, wanted: &str) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    let mut answer = String::new();
+    while Instant::now() < patience {
+        answer = get(port, path);
+        if answer.contains(wanted) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{path} never says {wanted:?} but:\n{answer}");
+}
+
+struct Stopped(Child);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_tag_is_followed_through_updates_and_outages() {
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else {
+        eprintln!("skipped: docker-registry is not installed");
+        return;
+    };
+    let env = TestEnv::new();
+    let reference = format!("{}/team/catalog:latest", registry.host());
+    let push = |name: &str| {
+        env.file(&format!("{name}/catalog.yaml"), renamed(name));
+        env.stdout(&["build", name, "-t", &reference, "--data-only", "--push", "--use-http"]);
+    };
+    push("first");
+    std::fs::create_dir(env.path("tmp")).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let http = format!("127.0.0.1:{port}");
+    let mut server = Stopped(
+        env.command()
+            .env("TMPDIR", env.path("tmp"))
+            .args(["serve", &reference, "--use-http", "--poll-interval", "100ms", "--port", "0", "-t", ""])
+            .args(["--address", "127.0.0.1", "--http", &http])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let packages = "/catalogs/catalog/api/v1/metas?schema=olm.package";
+    wait_for(port, packages, r#""name":"first""#);
+    push("second");
+    wait_for(port, packages, r#""name":"second""#);
+    assert!(!get(port, packages).contains("first"));
+    // An image that is no catalog.
+    env.copy_of("examples/bundles/lantern/1.3.0");
+    let manifests = ["--directory", "1.3.0/manifests", "--package", "lantern", "--channels", "stable", "--overwrite"];
+    let to = ["--tag", &reference, "--image-builder", "none", "--push", "--use-http"];
+    env.stdout(&[&["alpha", "bundle", "build"], &manifests[..], &to[..]].concat());
+    wait_for(port, "/readyz", "is a bundle, not a catalog");
+    assert!(get(port, packages).contains(r#""name":"second""#), "the last good one is served");
+    drop(registry);
+    wait_for(port, "/readyz", "it is not known whether there is a newer catalog");
+    assert!(get(port, packages).contains(r#""name":"second""#), "the last good one is served");
+    let killed = Command::new("kill").arg(server.0.id().to_string()).status().unwrap();
+    assert!(killed.success());
+    assert!(server.0.wait().unwrap().success(), "it ends in good order");
+    assert!(env.names("tmp").is_empty(), "and leaves nothing behind: {:?}", env.names("tmp"));
+}
