@@ -9,6 +9,7 @@ mod bundle;
 mod completion;
 mod convert_template;
 mod copy;
+mod doctor;
 mod generate;
 mod graph;
 mod init;

@@ -1,7 +1,8 @@
-//! `opm registry`: databases of packages, channels and bundles.
+//! `opm registry`: databases of packages, channels and bundles; and how registries are reached.
 
 pub(crate) mod add;
 pub(crate) mod deprecatetruncate;
+pub(crate) mod doctor;
 pub(crate) mod prune;
 pub(crate) mod prune_stranded;
 pub(crate) mod rm;
@@ -13,18 +14,20 @@ use crate::exit::Outcome;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
-/// Work on a database index (deprecated)
+/// Work on a database index (deprecated), or explain how a registry is reached
 #[derive(clap::Args)]
 #[command(
     subcommand_required = true,
     arg_required_else_help = true,
     long_about = "Work on a database index.\n\n\
         A database index is a SQLite file with the packages, channels and bundles of a catalog. File-based catalogs \
-        have taken its place: 'opm migrate' makes one of a database.",
+        have taken its place: 'opm migrate' makes one of a database.\n\n\
+        'opm registry doctor' is about registries of images: it explains how one is reached.",
     after_help = "Examples:\n  \
         opm registry add -d index.db -b quay.io/example/bundle:v1.0.0\n  \
         opm registry serve -d index.db\n  \
-        opm migrate index.db my-catalog"
+        opm migrate index.db my-catalog\n  \
+        opm registry doctor quay.io/example/bundle:v1.0.0"
 )]
 pub(crate) struct RegistryArgs {
     #[command(subcommand)]
@@ -40,6 +43,7 @@ enum RegistryCommand {
     #[command(name = "deprecatetruncate", hide = true)]
     DeprecateTruncate(deprecatetruncate::DeprecateArgs),
     Serve(serve::ServeArgs),
+    Doctor(doctor::DoctorArgs),
 }
 
 pub(crate) fn run(args: &RegistryArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -50,6 +54,7 @@ pub(crate) fn run(args: &RegistryArgs, tls: &TlsFlags, printer: &mut Printer) ->
         RegistryCommand::PruneStranded(args) => prune_stranded::run(args, printer),
         RegistryCommand::DeprecateTruncate(args) => deprecatetruncate::run(args, printer),
         RegistryCommand::Serve(args) => serve::run(args, printer),
+        RegistryCommand::Doctor(args) => doctor::run(args, tls, printer),
     }
 }
 

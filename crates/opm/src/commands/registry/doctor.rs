@@ -1,0 +1,129 @@
+//! `opm registry doctor`: how an image is reached, and what stands in the way.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use image::{Explanation, Place, Problem, Reference};
+
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::printer::Printer;
+
+/// Explain how an image is reached, and what stands in the way
+#[derive(clap::Args)]
+#[command(
+    long_about = "Explain how an image is reached, and what stands in the way.\n\n\
+        It tells which settings, mirrors, proxies, certificates and credentials count for the image, by file and by \
+        key, asks every place that may have it, and tells what each of them says. Secrets are not shown. It fails if \
+        no place has the image.",
+    after_help = "Examples:\n  \
+        opm registry doctor quay.io/me/catalog:v1\n  \
+        opm registry doctor --ca-file ca.crt -o json registry.example.com/catalog:v1"
+)]
+pub(crate) struct DoctorArgs {
+    /// Image to look for
+    #[arg(value_name = "REF", value_parser = reference)]
+    reference: Reference,
+    /// Output format: text or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
+    output: String,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+fn reference(text: &str) -> Result<Reference, String> {
+    Reference::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let explanation = images.client().map_err(Failure::message)?.explain(&args.reference);
+    if args.output == "json" {
+        let text = serde_json::to_string_pretty(&explanation).map_err(io::Error::from)?;
+        writeln!(printer.data(), "{text}")?;
+    } else {
+        write_text(printer.data(), &explanation)?;
+    }
+    if explanation.is_good() { Ok(()) } else { Err(Failure::message(format!("{} cannot be reached", args.reference))) }
+}
+
+fn write_text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
+    line(out, "image", &explanation.reference)?;
+    let settings = match (explanation.registries_conf.as_slice(), &explanation.rule) {
+        ([], _) => "none".to_owned(),
+        (files, None) => format!("{}; none is about this image", paths(files)),
+        (files, Some(rule)) => format!("{}; this image is meant in {}", paths(files), rule.display()),
+    };
+    line(out, "settings", &settings)?;
+    let policy = explanation.policy.as_deref().map(Path::display);
+    line(
+        out,
+        "policy",
+        &policy.map_or_else(|| "none, so that all images are allowed".to_owned(), |it| it.to_string()),
+    )?;
+    problem(out, explanation.problem.as_ref())?;
+    for place in &explanation.places {
+        writeln!(out)?;
+        write_place(out, place)?;
+    }
+    Ok(())
+}
+
+fn write_place(out: &mut dyn Write, place: &Place) -> io::Result<()> {
+    line(out, if place.mirror { "mirror" } else { "registry" }, &place.reference)?;
+    let plain = place.address.starts_with("http:");
+    let checked = match (plain, place.verified) {
+        (true, _) => "without TLS",
+        (false, true) => "its certificate is checked",
+        (false, false) => "its certificate is not checked",
+    };
+    line(out, "address", &format!("{}, {checked}", place.address))?;
+    line(out, "proxy", place.proxy.as_deref().unwrap_or("none"))?;
+    if !plain {
+        let own = &place.certificates;
+        let host = match &own.directory {
+            None => format!("none for this host in {}", paths(&own.searched)),
+            Some(directory) => {
+                let ours = own.ours.as_ref().map(|path| format!("; we show {}", path.display())).unwrap_or_default();
+                format!("{} for this host in {}{ours}", own.authorities.len(), directory.display())
+            }
+        };
+        line(out, "certificates", &format!("{} known everywhere; {host}", own.roots))?;
+    }
+    let credentials = match &place.credentials {
+        None => format!("none in {}", paths(&place.searched)),
+        Some(used) => {
+            let helper =
+                used.helper.as_ref().map(|name| format!(", from docker-credential-{name}")).unwrap_or_default();
+            format!("{} of {:?} in {}{helper}", used.kind, used.key, used.file.display())
+        }
+    };
+    line(out, "credentials", &credentials)?;
+    if let (Some(status), Some(asks_for)) = (place.status, &place.asks_for) {
+        line(out, "answer", &format!("status {status}; it asks for {asks_for}"))?;
+    }
+    if let (Some(digest), Some(media_type)) = (&place.digest, &place.media_type) {
+        line(out, "has", &format!("{digest}, {media_type}"))?;
+    }
+    problem(out, place.problem.as_ref())?;
+    line(out, "time", &format!("{} ms", place.milliseconds))
+}
+
+fn problem(out: &mut dyn Write, problem: Option<&Problem>) -> io::Result<()> {
+    if let Some(problem) = problem {
+        line(out, "problem", &problem.text)?;
+        if let Some(help) = &problem.help {
+            line(out, "help", help)?;
+        }
+    }
+    Ok(())
+}
+
+fn line(out: &mut dyn Write, name: &str, text: &str) -> io::Result<()> {
+    writeln!(out, "{:<14}{text}", format!("{name}:"))
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    let all: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    if all.is_empty() { "nothing".into() } else { all.join(", ") }
+}
