@@ -48,9 +48,8 @@ pub(super) fn check(csv: &Value, findings: &mut Findings) {
         if label.is_empty() || url.is_empty() {
             findings.error(error("csv.Spec.Links elements should contain both name and url".into()));
         }
-        if !url.is_empty()
-            && !(url.starts_with('/') || url.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme)))
-        {
+        let known = url.starts_with('/') || url.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme));
+        if !url.is_empty() && !known {
             findings
                 .error(error(format!("csv.Spec.Links url {url} is invalid: parse \"{url}\": invalid URI for request")));
         }

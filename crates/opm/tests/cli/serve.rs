@@ -47,7 +47,7 @@ impl Drop for Stopped {
 #[test]
 fn a_tag_is_followed_through_updates_and_outages() {
     let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else {
-        eprintln!("skipped: docker-registry is not installed");
+        let _ = writeln!(std::io::stderr(), "skipped: there is no docker-registry");
         return;
     };
     let env = TestEnv::new();
