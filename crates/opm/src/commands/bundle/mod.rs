@@ -26,7 +26,7 @@ pub(crate) struct AlphaBundleArgs {
 #[derive(Subcommand)]
 enum AlphaBundleCommand {
     Generate(generate::GenerateArgs),
-    Build(build::BuildArgs),
+    Build(Box<build::BuildArgs>),
     Validate(validate::AlphaValidateArgs),
     Unpack(unpack::UnpackArgs),
 }
