@@ -43,7 +43,7 @@ enum RegistryCommand {
     #[command(name = "deprecatetruncate", hide = true)]
     DeprecateTruncate(deprecatetruncate::DeprecateArgs),
     Serve(serve::ServeArgs),
-    Doctor(doctor::DoctorArgs),
+    Doctor(Box<doctor::DoctorArgs>),
 }
 
 pub(crate) fn run(args: &RegistryArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
