@@ -20,6 +20,7 @@ mod printer;
 mod progress;
 mod report;
 mod sarif;
+mod seed_layout;
 mod source;
 mod table;
 mod tree;

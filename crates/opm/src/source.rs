@@ -23,7 +23,7 @@ pub(crate) enum Source {
     /// A directory with a bundle, and the image that it is from, if it is from one.
     Bundle(PathBuf, String),
     /// A file with a database index.
-    Database(#[allow(dead_code, reason = "databases are not read yet")] PathBuf),
+    Database(PathBuf),
 }
 
 /// The beginning of every SQLite file.

@@ -80,9 +80,9 @@ impl Entries {
         let by_id: HashMap<i64, &Entry> = self.0.iter().map(|entry| (entry.id, entry)).collect();
         let mut chain: Vec<String> = Vec::new();
         let mut at = self.0.iter().min_by_key(|entry| (entry.depth, entry.id));
-        let mut seen = HashSet::new();
+        let (mut seen, mut names) = (HashSet::new(), HashSet::new());
         while let Some(entry) = at.filter(|entry| seen.insert(entry.id)) {
-            if !chain.contains(&entry.bundle) {
+            if names.insert(entry.bundle.as_str()) {
                 chain.push(entry.bundle.clone());
             }
             at = entry.replaces.and_then(|id| by_id.get(&id).copied());

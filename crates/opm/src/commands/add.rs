@@ -1,6 +1,6 @@
 //! `opm alpha add`: bundles into a catalog directory, in place.
 
-mod blobs;
+pub(crate) mod blobs;
 mod file;
 mod write;
 
@@ -22,7 +22,7 @@ use crate::{limits, report, tree};
 use file::CatalogFile;
 
 const IGNORE_FILE: &str = ".indexignore";
-const OBJECTS_IGNORED: &str = "# Manifests that bundles refer to.\n**/objects/*\n";
+pub(crate) const OBJECTS_IGNORED: &str = "# Manifests that bundles refer to.\n**/objects/*\n";
 
 /// Add bundles to a catalog directory
 #[derive(clap::Args)]

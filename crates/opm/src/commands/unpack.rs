@@ -4,13 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use fbc::Fbc;
 use image::Location;
 
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::tree;
+use crate::{database, limits, seed_layout, source, tree};
 
 /// Unpack a catalog image into a directory that can be edited
 #[derive(clap::Args)]
@@ -55,11 +56,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         .fetch_one(reference)
         .map_err(|error| Failure::message(format!("error pulling image from remote registry. Error: {error}")))?;
     let path = match &fetched.kind {
-        Kind::Catalog(path) => path,
-        Kind::Database(_) => {
-            let text = format!("index image \"{reference}\" holds a database, which this version cannot unpack");
-            return Err(Failure::message(text));
-        }
+        Kind::Catalog(path) | Kind::Database(path) => path,
         Kind::Bundle | Kind::Other(_) => {
             return Err(Failure::message(format!("index image \"{reference}\" missing label \"{CONFIGS_LABEL}\"")));
         }
@@ -73,15 +70,35 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let parent = tree::parent(&target);
     fs::create_dir_all(parent).map_err(|error| tree::in_path(parent, &error))?;
     let aside = Unfinished::create(parent, ".opm-unpack-").map_err(|error| tree::in_path(parent, &error))?;
-    for link in tree::copy(&configs, aside.path())? {
-        let link = link.strip_prefix(&configs).unwrap_or(&link);
-        printer.warning(&format!("{}: the link leads nowhere and is left out", link.display()));
+    if matches!(fetched.kind, Kind::Database(_)) {
+        unpack_database(&configs, aside.path(), &images, printer)?;
+    } else {
+        for link in tree::copy(&configs, aside.path())? {
+            let link = link.strip_prefix(&configs).unwrap_or(&link);
+            printer.warning(&format!("{}: the link leads nowhere and is left out", link.display()));
+        }
     }
     aside.finish(&target).map_err(|error| tree::in_path(&target, &error))?;
     if args.debug {
         printer.tell(&format!("unpacked to {}", target.display()));
     }
     Ok(())
+}
+
+/// Writes what is in a database to files, in the first layout of file-based catalogs.
+fn unpack_database(file: &Path, target: &Path, images: &Images, printer: &Printer) -> Outcome {
+    let options = source::Options {
+        limits: limits::from_env()?,
+        images,
+        catalogs_only: true,
+        keep_text: true,
+        migrate: false,
+        image_template: None,
+        inspect: None,
+    };
+    let mut fbc = Fbc::default();
+    database::load(&mut fbc, file, &options, printer).map_err(Failure::Message)?;
+    seed_layout::write(&fbc, target)
 }
 
 /// Names a directory after an image.

@@ -140,7 +140,7 @@ fn the_program_is_operator_registry_when_called_so() {
     assert!(told.contains("bundle etcdoperator.v0.6.1 has no image"), "{told}");
     assert!(run(&["delete-latest", "etcd", "index.db", "--output", "new.db"]).starts_with("exit 0\n"));
     let rows = env.stdout(&["list", "bundles", "new.db", "-o", "csv"]);
-    assert_eq!(rows.lines().count(), 2, "{rows}");
+    assert_eq!(rows.lines().count(), 3, "{rows}");
     assert!(env.stdout(&["list", "bundles", "index.db"]).contains("etcdoperator.v0.9.0"));
     let told = run(&["delete", "none", "index.db"]);
     assert!(told.contains("no package found for packagename none"), "{told}");

@@ -87,7 +87,7 @@ pub(super) fn channel(package: &str, name: &str, entry: &str) -> String {
 
 /// Takes the objects out of an `olm.bundle`; returns it with references to files in their place, and the files.
 #[expect(clippy::type_complexity, reason = "a name and its content")]
-pub(super) fn bundle(json: &str, name: &str) -> Result<(String, Vec<(String, Vec<u8>)>), String> {
+pub(crate) fn bundle(json: &str, name: &str) -> Result<(String, Vec<(String, Vec<u8>)>), String> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut taken: BTreeSet<String> = BTreeSet::new();
     let mut blob = Object::new();
