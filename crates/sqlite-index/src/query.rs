@@ -334,7 +334,9 @@ impl Query for Index {
         let start = self.members.partition_point(|member| key(member).is_lt());
         let channel_members = self.members[start..].iter().take_while(|member| key(member).is_eq());
         let candidates: Vec<&Member> = channel_members
-            .filter(|member| member.replaces == name || member.skips.iter().any(|skip| skip == name))
+            .filter(|member| {
+                !name.is_empty() && (member.replaces == name || member.skips.iter().any(|skip| skip == name))
+            })
             .collect();
         // One that really replaces it goes first, then the highest version, then the name.
         let mut found: Option<(bool, String, String)> = None;

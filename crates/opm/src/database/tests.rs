@@ -187,6 +187,8 @@ fn rows(rows: Result<catalog::query::Rows, catalog::query::QueryError>, parts: &
 }
 
 fn compare_edges(database: &Arc<dyn Query>, files: &Arc<dyn Query>) {
+    // A catalog of files takes no name for one; a database does not.
+    assert!(database.replacement("", "foo", "stable").is_err());
     for name in ["foo.v1.0.0", "foo.v1.1.0", "foo.v1.1.5", "foo.v1.2.0", "baz.v2.0.0", "baz.v2.0.1", "none"] {
         // What a row replaces is the name asked for in one, and what it really replaces in the other.
         let ours = rows(Arc::clone(database).replacements(name), &[1, 2, 3]);
