@@ -24,3 +24,19 @@ impl Environment {
         self.dir("OLM_CACHE_DIR").map(|dir| dir.join("images"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_is_laid_out_as_others_have_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::made_up(dir.path(), &[("OLM_CACHE_DIR", dir.path().to_str().unwrap())]);
+        let store = Store::in_cache(&environment.image_cache().unwrap()).unwrap();
+        assert_eq!(store.root(), dir.path().join("images/oci-layout"));
+        assert!(store.root().join("oci-layout").is_file());
+        assert!(dir.path().join("images/blob-info-cache").is_dir());
+        assert_eq!(Environment::made_up(dir.path(), &[]).image_cache(), None);
+    }
+}

@@ -23,6 +23,7 @@ pub(crate) use body::Body;
 use connect::{ConnectFailure, Proxies};
 pub(crate) use tls::{HostCertificates, Roots};
 pub(crate) use uri::{encode, join};
+pub(crate) use validity::days_before;
 
 use crate::{Environment, Error, ErrorKind};
 

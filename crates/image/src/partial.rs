@@ -4,11 +4,28 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::{Digest, Hasher, Store};
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
+static SWEPT: Once = Once::new();
+
+/// How long a blob waits for somebody to go on with it.
+const PATIENCE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Removes what nobody went on with for long.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|time| time.elapsed().ok());
+        if age.is_some_and(|age| age > PATIENCE) {
+            // Another process may have been faster.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
 
 /// A blob on its way into a store: `partial/<hex>`, locked while somebody writes to it.
 pub(crate) struct Partial {
@@ -27,6 +44,7 @@ impl Partial {
     pub(crate) fn open(store: &Store, digest: Digest) -> io::Result<Partial> {
         let folder = store.root().join("partial");
         fs::create_dir_all(&folder)?;
+        SWEPT.call_once(|| sweep(&folder));
         let shared = folder.join(digest.hex());
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);

@@ -199,7 +199,7 @@ impl Inner {
                 |error: Error| error.context(format!("choosing an image from manifest list docker://{name}"));
             let chosen = platform::choose(&index, self.options.platform.as_ref()).map_err(choosing)?;
             manifest_digest = chosen.digest;
-            if self.options.store.blob(&manifest_digest).is_none() {
+            if self.read_document(&manifest_digest).is_err() {
                 let source = source.ok_or_else(|| not_stored(&manifest_digest))?;
                 let fetched = self.registry.manifest(source, &manifest_digest.to_string()).await?;
                 self.store_document(&fetched)?;
@@ -219,7 +219,7 @@ impl Inner {
                 let _turn = inner.blobs.acquire().await;
                 match source {
                     Some(source) => inner.registry.fetch(&source, &blob, &inner.options.store).await,
-                    None if crate::registry::is_here(&inner.options.store, &blob) => Ok(()),
+                    None if inner.registry.is_good(&inner.options.store, &blob).await? => Ok(()),
                     None => Err(not_stored(&blob.digest)),
                 }
             });

@@ -10,7 +10,6 @@ mod referrers;
 
 pub use client::Retries;
 
-pub(crate) use blob::is_here;
 pub(crate) use challenge::Challenge;
 pub(crate) use client::{Registry, Settings};
 pub(crate) use endpoint::{Source, address};

@@ -67,7 +67,7 @@ fn time(bytes: &[u8]) -> Option<(i64, &[u8])> {
 }
 
 /// Counts the days from 1970 to a date.
-fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
+pub(crate) fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }

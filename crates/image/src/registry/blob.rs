@@ -1,5 +1,8 @@
 //! Blobs from registries: streamed, checked, and continued where they broke off.
 
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use http::header::{CONTENT_RANGE, RANGE};
@@ -10,7 +13,7 @@ use super::endpoint::Source;
 use crate::http::{Answer, Failure};
 use crate::partial::Partial;
 use crate::progress::Event;
-use crate::{Descriptor, Error, ErrorKind, Store};
+use crate::{Descriptor, Digest, Error, ErrorKind, Hasher, Store};
 
 /// How often a blob is continued, as long as every time some of it comes.
 const CONTINUATIONS: u32 = 200;
@@ -34,7 +37,7 @@ impl From<std::io::Error> for Broken {
 impl Registry {
     /// Brings a blob into the store, unless it is there. Several may ask for the same one.
     pub(crate) async fn fetch(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<(), Error> {
-        if is_here(store, blob) {
+        if self.is_good(store, blob).await? {
             self.settings.progress.on(&Event::Finished { blob, cached: true });
             return Ok(());
         }
@@ -52,6 +55,31 @@ impl Registry {
             flights.remove(&blob.digest);
         }
         outcome.map_err(|error| error.context(format!("reading blob {}", blob.digest)))
+    }
+
+    /// Tells whether a blob is in the store, and removes one that is damaged. What an earlier run has
+    /// left is believed only after it is read once.
+    pub(crate) async fn is_good(&self, store: &Store, blob: &Descriptor) -> Result<bool, Error> {
+        if !is_here(store, blob) {
+            return Ok(false);
+        }
+        if self.checked.lock().unwrap_or_else(PoisonError::into_inner).contains(&blob.digest) {
+            return Ok(true);
+        }
+        let (path, digest) = (store.path_of(&blob.digest), blob.digest);
+        let check = move || match digest_of(&path) {
+            Ok(found) if found == digest => Ok(true),
+            Ok(_) => fs::remove_file(&path).map(|()| false),
+            Err(error) => Err(error),
+        };
+        let good = match tokio::task::spawn_blocking(check).await {
+            Ok(outcome) => outcome.map_err(|error| Error::file("checking a stored blob", &error))?,
+            Err(error) => return Err(Error::new(ErrorKind::File, format!("checking a stored blob: {error}"))),
+        };
+        if good {
+            self.checked.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
+        }
+        Ok(good)
     }
 
     async fn fetch_alone(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<(), Error> {
@@ -97,6 +125,7 @@ impl Registry {
                 }
             }
         }
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner).insert(blob.digest);
         self.settings.progress.on(&Event::Finished { blob, cached: false });
         Ok(())
     }
@@ -158,7 +187,19 @@ fn range_starts_at(answer: &Answer, start: u64) -> bool {
     first.and_then(|first| first.trim().parse().ok()) == Some(start)
 }
 
-/// Tells whether a blob is in the store. A file of that name is whole unless the disk is not.
-pub(crate) fn is_here(store: &Store, blob: &Descriptor) -> bool {
+fn digest_of(path: &Path) -> io::Result<Digest> {
+    let mut file = File::open(path)?;
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}
+
+/// Tells whether a blob of that length is in the store.
+fn is_here(store: &Store, blob: &Descriptor) -> bool {
     store.path_of(&blob.digest).metadata().is_ok_and(|about| about.is_file() && about.len() == blob.size)
 }

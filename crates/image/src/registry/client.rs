@@ -1,9 +1,9 @@
 //! Requests to registries: credentials, tokens, and trying again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 use super::challenge::{Actions, Challenge};
 use super::endpoint::{Endpoint, Source};
 use crate::auth::{Auth, Credentials, Found};
-use crate::http::{Answer, Ask, Body, Http, Trust, encode, host_of};
+use crate::http::{Answer, Ask, Body, Http, Trust, days_before, encode, host_of};
 use crate::progress::{Event, Progress};
 use crate::{Digest, Error, ErrorKind};
 
@@ -52,6 +52,8 @@ pub(crate) struct Registry {
     endpoints: Mutex<Endpoints>,
     tokens: Mutex<HashMap<(String, String), Token>>,
     pub(super) flights: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
+    /// Blobs that are known to be what their names say.
+    pub(super) checked: Mutex<HashSet<Digest>>,
 }
 
 #[derive(Clone)]
@@ -105,6 +107,7 @@ impl Registry {
             endpoints: Mutex::default(),
             tokens: Mutex::default(),
             flights: Mutex::default(),
+            checked: Mutex::default(),
         }
     }
 
@@ -165,6 +168,9 @@ impl Registry {
             if status == StatusCode::UNAUTHORIZED && !asked_again && at_home {
                 let stated = Challenge::of(answer.headers());
                 if stated.is_some() {
+                    let mut answer = answer;
+                    // Read to its end, so that the connection can be used again.
+                    answer.beginning(64 << 10).await;
                     asked_again = true;
                     fresh = true;
                     challenge = stated;
@@ -356,9 +362,22 @@ fn basic(user: &str, password: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-/// Reads how long a registry asks to wait, if it says so in seconds.
+/// Reads how long a registry asks to wait: seconds, or a date.
 fn retry_after(text: &str) -> Option<Duration> {
-    text.trim().parse().ok().map(Duration::from_secs)
+    let text = text.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+    let words: Vec<&str> = text.split([' ', ':']).collect();
+    let [_, day, month, year, hour, minute, second, "GMT"] = words.as_slice() else { return None };
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = months.iter().position(|name| name == month)? as i64 + 1;
+    let number = |text: &str| text.parse::<i64>().ok().filter(|number| (0..10_000).contains(number));
+    let days = days_before(number(year)?, month, number(day)?)?;
+    let then = ((days * 24 + number(hour)?) * 60 + number(minute)?) * 60 + number(second)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    Some(Duration::from_secs(u64::try_from(then).ok()?.saturating_sub(now.as_secs())))
 }
 
 #[derive(Deserialize)]
@@ -412,4 +431,20 @@ pub(crate) async fn said(mut answer: Answer) -> Error {
 fn clean(text: &str) -> String {
     let text: String = text.chars().take(300).map(|char| if char.is_control() { ' ' } else { char }).collect();
     text.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_seconds_or_dates() {
+        assert_eq!(retry_after(" 7 "), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+        let far = retry_after("Fri, 01 Jan 2100 00:00:00 GMT").unwrap();
+        assert!(far > Duration::from_secs(60 * 60 * 24 * 365));
+        for text in ["", "soon", "-3", "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49 GMT"] {
+            assert_eq!(retry_after(text), None, "{text}");
+        }
+    }
 }

@@ -142,6 +142,33 @@ fn a_blob_that_breaks_off_again_and_again_arrives() {
 }
 
 #[test]
+fn what_is_damaged_in_the_store_is_fetched_again() {
+    let source = Kit::new(|_| {});
+    let layer = tar("one", &noise(1, 5000));
+    let digest = image(source.store(), &[&layer]);
+    let registry = failing(Fault::None, |_| false);
+    serve(&registry, source.store(), "a", "v1", &digest);
+    let name = format!("{}/a:v1", registry.host());
+    let kit = Kit::plain();
+    let pulled = kit.pull(&name).unwrap();
+    for file in
+        [&pulled.layers[0].1, &kit.store().path_of(&digest), &kit.store().path_of(&pulled.manifest.config.digest)]
+    {
+        let mut content = fs::read(file).unwrap();
+        content[1] ^= 1;
+        fs::write(file, content).unwrap();
+    }
+    let again = Kit::in_dir(kit.dir, &[], |options| options.use_http = true);
+    assert_eq!(again.pull(&name).unwrap().digest, digest);
+    assert_eq!(fs::read(again.store().path_of(&Digest::of(&layer))).unwrap(), layer);
+    assert!(leftovers(again.store()).is_empty());
+    // Without the network it is an error, not something else than was asked for.
+    fs::write(again.store().path_of(&Digest::of(&layer)), noise(2, layer.len())).unwrap();
+    let offline = Kit::in_dir(again.dir, &[], |options| options.offline = true);
+    assert_eq!(offline.pull(&name).unwrap_err().kind(), ErrorKind::Offline);
+}
+
+#[test]
 fn a_thousand_pulls_end_well_or_clearly() {
     let source = Kit::new(|_| {});
     let layers: Vec<Vec<u8>> =
