@@ -16,6 +16,9 @@ use crate::pull::Limits;
 use crate::registry::{Registry, Retries, Settings, Source};
 use crate::{Environment, Error, ErrorKind, Location, Reference, ReferenceError, RegistriesConf, Store};
 
+/// Further statuses after which to try again.
+const RETRY_STATUSES: &str = "OPM_RETRY_STATUS";
+
 /// How images are moved.
 #[derive(Clone)]
 pub struct Options {
@@ -41,6 +44,8 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// How often to try again.
     pub retries: Retries,
+    /// Further statuses after which to try again, for registries that use them when they are busy.
+    pub retry_statuses: Vec<u16>,
     /// Where credentials, certificates and other settings are looked up.
     pub environment: Environment,
     /// Who is told what is going on.
@@ -62,6 +67,7 @@ impl Options {
             limits: Limits::default(),
             timeouts: Timeouts::default(),
             retries: Retries::default(),
+            retry_statuses: Vec::new(),
             environment: Environment::current(),
             progress: Arc::new(Silent),
         }
@@ -105,7 +111,7 @@ impl Client {
     /// Makes a client. Nothing is asked of anyone yet.
     ///
     /// # Errors
-    /// Fails when threads cannot be made.
+    /// Fails when threads cannot be made, or the environment asks for something that makes no sense.
     pub fn new(options: Options) -> Result<Client, Error> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(2, |count| count.get().clamp(1, 8)))
@@ -114,7 +120,17 @@ impl Client {
             .build()
             .map_err(|error| Error::file("starting threads", &error))?;
         let http = Http::new(options.environment.clone(), options.timeouts, options.ca_files.clone());
+        let mut retry_statuses = options.retry_statuses.clone();
+        if let Some(list) = options.environment.get(RETRY_STATUSES) {
+            for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+                let status = word.parse().ok().filter(|status| (400..600).contains(status));
+                let wrong =
+                    || format!("{RETRY_STATUSES}: {word:?}: expected statuses from 400 to 599, such as 403,408");
+                retry_statuses.push(status.ok_or_else(|| Error::new(ErrorKind::Unsupported, wrong()))?);
+            }
+        }
         let settings = Settings {
+            retry_statuses,
             use_http: options.use_http,
             skip_tls_verify: options.skip_tls_verify,
             retries: options.retries,

@@ -9,7 +9,7 @@ mod validity;
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, COOKIE, LOCATION, USER_AGENT};
@@ -29,6 +29,9 @@ use crate::{Environment, Error, ErrorKind};
 
 const REDIRECTS: usize = 10;
 
+/// What an answer has to reach in a second, in the long run.
+const SLOWEST: u64 = 512;
+
 /// How long to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
@@ -36,11 +39,13 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For the next piece of an answer.
     pub idle: Duration,
+    /// For an answer that comes, but hardly: slower than 512 bytes in a second, for longer than this.
+    pub crawl: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Timeouts {
-        Timeouts { connect: Duration::from_secs(15), idle: Duration::from_secs(60) }
+        Timeouts { connect: Duration::from_secs(15), idle: Duration::from_secs(60), crawl: Duration::from_secs(120) }
     }
 }
 
@@ -185,7 +190,13 @@ impl Http {
             );
             let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             let (true, Some(location)) = (follows, location) else {
-                return Ok(Answer { response, uri: ask.uri, idle: self.timeouts.idle });
+                return Ok(Answer {
+                    response,
+                    uri: ask.uri,
+                    timeouts: self.timeouts,
+                    begun: Instant::now(),
+                    received: 0,
+                });
             };
             let next = join(&ask.uri, location).ok_or_else(|| Failure::Final("redirected to no address".into()))?;
             if ask.uri.scheme_str() == Some("https")
@@ -237,7 +248,9 @@ impl Http {
 pub(crate) struct Answer {
     response: Response<Incoming>,
     uri: Uri,
-    idle: Duration,
+    timeouts: Timeouts,
+    begun: Instant,
+    received: u64,
 }
 
 impl Answer {
@@ -261,14 +274,19 @@ impl Answer {
     /// Returns the next piece of the body, or nothing at its end.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
-            match tokio::time::timeout(self.idle, self.response.body_mut().frame()).await {
-                Err(_) => return Err(Failure::Broken(format!("nothing came for {} seconds", self.idle.as_secs()))),
+            let idle = self.timeouts.idle;
+            match tokio::time::timeout(idle, self.response.body_mut().frame()).await {
+                Err(_) => return Err(Failure::Broken(format!("nothing came for {} seconds", idle.as_secs()))),
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(error))) => return Err(Failure::Broken(causes(&error))),
                 Ok(Some(Ok(frame))) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Ok(Some(data));
+                    let Ok(data) = frame.into_data() else { continue };
+                    self.received += data.len() as u64;
+                    // Who sends a byte now and then could keep us for ever.
+                    if self.begun.elapsed() > self.timeouts.crawl + Duration::from_secs(self.received / SLOWEST) {
+                        return Err(Failure::Final("the answer comes too slowly".into()));
                     }
+                    return Ok(Some(data));
                 }
             }
         }

@@ -26,6 +26,8 @@ pub enum Fault {
     Redirect,
     /// Nothing comes for a while.
     Silence(Duration),
+    /// The body comes byte by byte, with such a pause after each.
+    Drip(Duration),
 }
 
 /// A request, as far as tests look at it.
@@ -151,7 +153,7 @@ fn serve(
         }
         let mut length = answer.body.len();
         match fault {
-            Fault::None => {}
+            Fault::None | Fault::Drip(_) => {}
             Fault::Reset => return stream.shutdown(Shutdown::Both),
             Fault::TooMany(seconds) => {
                 answer = Answered::status(429).header("Retry-After", &seconds.to_string());
@@ -178,6 +180,14 @@ fn serve(
         }
         head += "\r\n";
         let mut whole = head.into_bytes();
+        if let Fault::Drip(pause) = fault {
+            stream.write_all(&whole)?;
+            for byte in &answer.body {
+                stream.write_all(&[*byte])?;
+                thread::sleep(pause);
+            }
+            continue;
+        }
         if asked.method != "HEAD" {
             whole.extend_from_slice(&answer.body);
         }

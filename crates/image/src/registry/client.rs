@@ -38,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) use_http: bool,
     pub(crate) skip_tls_verify: bool,
     pub(crate) retries: Retries,
+    pub(crate) retry_statuses: Vec<u16>,
     pub(crate) progress: Arc<dyn Progress>,
 }
 
@@ -177,10 +178,11 @@ impl Registry {
                     continue;
                 }
             }
-            if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
+            let asked_for = self.settings.retry_statuses.contains(&status.as_u16()) && tries < retries;
+            if !asked_for && (status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN) {
                 return Err(self.refused(source, answer).await);
             }
-            if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
+            if asked_for || status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
                 let asked = answer.header(RETRY_AFTER).and_then(retry_after);
                 let error = said(answer).await;
                 if tries < retries {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
 use super::challenge::Actions;
 use super::client::{Call, Registry, said};
@@ -165,9 +165,36 @@ pub(crate) enum Way {
     Sent,
 }
 
+/// Returns where the registry wants to have what follows.
 fn next_place(answer: &Answer) -> Result<String, Error> {
     let place = answer.header(LOCATION).and_then(|location| join(answer.uri(), location));
-    place
-        .map(|uri| uri.to_string())
-        .ok_or_else(|| Error::new(ErrorKind::Network, "the registry does not say where to send it"))
+    let wrong = || Error::new(ErrorKind::Network, "the registry does not say where to send it");
+    place.map(|place| secure(answer.uri(), &place)).ok_or_else(wrong)
+}
+
+/// Stays with TLS: registries behind a proxy do not always know that they are reached with it.
+fn secure(asked: &Uri, place: &Uri) -> String {
+    let text = place.to_string();
+    let at_home = asked.scheme_str() == Some("https") && asked.authority() == place.authority();
+    match text.strip_prefix("http://") {
+        Some(rest) if at_home => format!("https://{rest}"),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_stays_with_tls() {
+        let asked: Uri = "https://reg.test:5000/v2/a/blobs/uploads/".parse().unwrap();
+        for (place, expected) in [
+            ("http://reg.test:5000/v2/a/blobs/uploads/1?x=y", "https://reg.test:5000/v2/a/blobs/uploads/1?x=y"),
+            ("https://reg.test:5000/u", "https://reg.test:5000/u"),
+            ("http://other.test/u", "http://other.test/u"),
+        ] {
+            assert_eq!(secure(&asked, &place.parse().unwrap()), expected);
+        }
+    }
 }

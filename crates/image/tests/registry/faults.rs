@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use image::{Digest, ErrorKind, Location, Manifest, Retries, Store, Timeouts, media_type};
+use image::{Digest, ErrorKind, Location, Manifest, Retries, Store, media_type};
 use testkit::{FakeRegistry, Fault};
 
 use crate::kit::{Kit, image, noise, tar};
@@ -66,7 +66,8 @@ fn a_failure_that_passes_is_not_seen() {
             serve(&registry, source.store(), "a", "v1", &digest);
             let kit = Kit::new(|options| {
                 options.use_http = true;
-                options.timeouts = Timeouts { connect: Duration::from_millis(100), idle: Duration::from_millis(300) };
+                options.timeouts.connect = Duration::from_millis(100);
+                options.timeouts.idle = Duration::from_millis(300);
             });
             let outcome = kit.pull(&format!("{}/a:v1", registry.host()));
             assert!(outcome.is_ok(), "{fault:?} {which}: {}", outcome.unwrap_err());
@@ -107,6 +108,35 @@ fn other_failures_are_not_tried_again() {
     kit.pull(&format!("{}/a:v1", registry.host())).unwrap_err();
     let asked = registry.log().iter().filter(|asked| asked.path.contains("manifests")).count();
     assert_eq!(asked, 1);
+}
+
+#[test]
+fn an_answer_that_crawls_is_given_up() {
+    let source = Kit::new(|_| {});
+    let digest = image(source.store(), &[&tar("one", b"first")]);
+    let registry = failing(Fault::Drip(Duration::from_millis(20)), |_| true);
+    serve(&registry, source.store(), "a", "v1", &digest);
+    let kit = Kit::new(|options| {
+        options.use_http = true;
+        options.timeouts.crawl = Duration::from_millis(500);
+    });
+    let start = Instant::now();
+    let error = kit.pull(&format!("{}/a:v1", registry.host())).unwrap_err();
+    assert!(error.to_string().ends_with("the answer comes too slowly"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn further_statuses_are_tried_again_if_that_is_asked_for() {
+    let source = Kit::new(|_| {});
+    let digest = image(source.store(), &[&tar("one", b"first")]);
+    let outcome = |variables: &[(&str, &str)]| {
+        let registry = failing(Fault::Status(403), |number| number < 2);
+        serve(&registry, source.store(), "a", "v1", &digest);
+        Kit::with(variables, |options| options.use_http = true).pull(&format!("{}/a:v1", registry.host()))
+    };
+    assert_eq!(outcome(&[]).unwrap_err().kind(), ErrorKind::Unauthorized);
+    assert_eq!(outcome(&[("OPM_RETRY_STATUS", "403, 408")]).unwrap().digest, digest);
 }
 
 #[test]

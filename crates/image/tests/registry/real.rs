@@ -159,6 +159,8 @@ fn certificates_count() {
         let kit = Kit::in_dir(dir, &[("HOME", "{}/home")], |_| {});
         assert_eq!(kit.pull(&name).unwrap().digest, digest, "{folder}");
     }
+    let bare = Kit::with(&[("SSL_CERT_FILE", "{}/nothing")], |_| {}).pull(&name).unwrap_err();
+    assert!(bare.help().unwrap().starts_with("this system has no root certificates"), "{bare:?}");
     // The name counts, too.
     let (_, port) = host.split_once(':').unwrap();
     assert_eq!(trusting.pull(&format!("localhost:{port}/a:v1")).unwrap().digest, digest);
