@@ -32,3 +32,38 @@ fn what_cannot_be_unpacked_leaves_nothing_behind() {
     failing(&["Not A Reference"], "error pulling image from remote registry. Error:");
     assert_eq!(env.names("mine"), ["file"]);
 }
+
+#[test]
+fn a_database_becomes_a_file_for_each_package() {
+    let env = TestEnv::new();
+    for version in ["1.0.0", "1.1.0"] {
+        let csv = format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {{name: foo.v{version}}}\n\
+             spec: {{version: {version}}}\n"
+        );
+        let annotations = "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  \
+            operators.operatorframework.io.bundle.channels.v1: stable\n";
+        env.file(&format!("{version}/manifests/csv.yaml"), csv);
+        env.file(&format!("{version}/metadata/annotations.yaml"), annotations);
+        env.stdout(&["registry", "add", "-d", "index.db", "-b", &format!("./{version}"), "--mode", "semver"]);
+    }
+    let store = image::Store::open(&env.path("index")).unwrap();
+    let mut layer = image::Layer::new();
+    layer.file("/database/index.db", &env.path("index.db"), 0o644).unwrap();
+    let layer = layer.write(&store, 0, &|_| {}).unwrap();
+    let label = "operators.operatorframework.io.index.database.v1";
+    let plan = image::ImagePlan {
+        labels: [(label.to_owned(), "/database/index.db".to_owned())].into(),
+        ..image::ImagePlan::default()
+    };
+    let built = image::build(&store, &plan, &[layer], None).unwrap();
+    env.file("index/index.json", serde_json::json!({"schemaVersion": 2, "manifests": [built]}).to_string());
+
+    env.stdout(&["unpack", "oci:index", "--unpack-dir", "catalog"]);
+    assert_eq!(env.names("catalog"), [".indexignore", "foo"]);
+    assert_eq!(env.names("catalog/foo"), ["foo.json", "objects"]);
+    let file = "catalog/foo/objects/foo.v1.1.0/foo.v1.1.0_operators.coreos.com_v1alpha1_clusterserviceversion.yaml";
+    assert!(env.read(file).contains("version: 1.1.0\n"));
+    env.stdout(&["validate", "catalog"]);
+    assert_eq!(env.stdout(&["list", "bundles", "catalog"]), env.stdout(&["list", "bundles", "index.db"]));
+}

@@ -53,7 +53,7 @@ fn array(items: impl Iterator<Item = String>) -> String {
 }
 
 /// Makes the `olm.package` of a new package, as the CSV of its first bundle describes it.
-pub(super) fn package(name: &str, default_channel: &str, csv: &str) -> Result<String, String> {
+pub(crate) fn package(name: &str, default_channel: &str, csv: &str) -> Result<String, String> {
     let csv: Value = serde_json::from_str(csv).map_err(|error| error.to_string())?;
     let text = |pointer: &str| csv.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let mut package =
@@ -67,7 +67,7 @@ pub(super) fn package(name: &str, default_channel: &str, csv: &str) -> Result<St
 }
 
 /// Makes the entry of a bundle in a channel.
-pub(super) fn entry(contents: &Contents) -> String {
+pub(crate) fn entry(contents: &Contents) -> String {
     let mut entry = Object::new().text("name", &contents.name).text_if("replaces", &contents.replaces);
     if !contents.skips.is_empty() {
         entry = entry.raw("skips", &array(contents.skips.iter().map(|skip| quoted(skip))));
@@ -76,7 +76,7 @@ pub(super) fn entry(contents: &Contents) -> String {
 }
 
 /// Makes a channel with one entry.
-pub(super) fn channel(package: &str, name: &str, entry: &str) -> String {
+pub(crate) fn channel(package: &str, name: &str, entry: &str) -> String {
     Object::new()
         .text("schema", fbc::blob::CHANNEL)
         .text("name", name)

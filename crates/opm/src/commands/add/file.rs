@@ -9,7 +9,7 @@ use fbc::{Limits, blob, yaml};
 
 /// A file in the making.
 #[derive(Debug, Default)]
-pub(super) struct CatalogFile {
+pub(crate) struct CatalogFile {
     format: Format,
     documents: Vec<Document>,
     limits: Limits,
@@ -35,7 +35,7 @@ struct Document {
 
 impl CatalogFile {
     /// Reads the file at `path`; one that does not exist is an empty one.
-    pub(super) fn open(path: &Path, limits: &Limits) -> io::Result<CatalogFile> {
+    pub(crate) fn open(path: &Path, limits: &Limits) -> io::Result<CatalogFile> {
         let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -70,14 +70,14 @@ impl CatalogFile {
     }
 
     /// Adds a blob.
-    pub(super) fn add(&mut self, json: &str) -> io::Result<()> {
+    pub(crate) fn add(&mut self, json: &str) -> io::Result<()> {
         Raw::parse(json, self.limits.depth).map_err(|error| io::Error::other(error.to_string()))?;
         self.documents.push(Document::of(json.to_owned(), None));
         Ok(())
     }
 
     /// Adds an entry to a channel that is in this file.
-    pub(super) fn extend_channel(&mut self, package: &str, channel: &str, entry: &str) -> Result<(), String> {
+    pub(crate) fn extend_channel(&mut self, package: &str, channel: &str, entry: &str) -> Result<(), String> {
         let document = self
             .documents
             .iter_mut()
@@ -107,7 +107,7 @@ impl CatalogFile {
     }
 
     /// Writes the whole file: for each package its blob, its channels and its bundles by name, then others.
-    pub(super) fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         let mut packages: Vec<&str> = Vec::new();
         for document in &self.documents {
             if !packages.contains(&document.package.as_str()) {
