@@ -205,6 +205,11 @@ impl Inner {
                 self.store_document(&fetched)?;
             }
             document = self.read_document(&manifest_digest)?;
+            if document.content.len() as u64 != chosen.size {
+                let (is, size) = (document.content.len(), chosen.size);
+                let text = format!("manifest {manifest_digest} has {is} bytes, not {size} as its index says");
+                return Err(Error::new(ErrorKind::Digest, text));
+            }
         }
         if document.is_index() {
             return Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {NESTING}")));

@@ -28,7 +28,14 @@ impl Registry {
         let mut found = Vec::new();
         let mut path = format!("referrers/{digest}");
         for page in 0..PAGES {
-            let mut answer = self.request(source, &Call::get(&path)).await?;
+            let mut answer = match self.request(source, &Call::get(&path)).await {
+                Ok(answer) => answer,
+                // Some let nobody in where they have nothing.
+                Err(error) if page == 0 && error.kind() == ErrorKind::Unauthorized => {
+                    return self.fallback(source, digest).await;
+                }
+                Err(error) => return Err(error),
+            };
             match answer.status() {
                 StatusCode::OK => {}
                 // Registries that do not have the API say so in several ways.

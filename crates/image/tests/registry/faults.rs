@@ -111,6 +111,25 @@ fn other_failures_are_not_tried_again() {
 }
 
 #[test]
+fn an_index_that_lies_about_a_size_is_refused() {
+    let source = Kit::new(|_| {});
+    let digest = image(source.store(), &[&tar("one", b"first")]);
+    let registry = failing(Fault::None, |_| false);
+    serve(&registry, source.store(), "a", "single", &digest);
+    let size = fs::metadata(source.store().path_of(&digest)).unwrap().len();
+    for (tag, size, good) in [("right", size, true), ("wrong", size + 1, false)] {
+        let index = format!(
+            r#"{{"schemaVersion":2,"manifests":[{{"mediaType":"{}","digest":"{digest}","size":{size},"platform":{{"os":"linux","architecture":"amd64"}}}}]}}"#,
+            media_type::OCI_MANIFEST
+        );
+        registry.put(&format!("/v2/a/manifests/{tag}"), media_type::OCI_INDEX, index.as_bytes());
+        let outcome = Kit::plain().pull(&format!("{}/a:{tag}", registry.host()));
+        assert_eq!(outcome.is_ok(), good, "{tag}");
+        assert!(good || outcome.unwrap_err().kind() == ErrorKind::Digest);
+    }
+}
+
+#[test]
 fn an_answer_that_crawls_is_given_up() {
     let source = Kit::new(|_| {});
     let digest = image(source.store(), &[&tar("one", b"first")]);
