@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use image::{ErrorKind, Location};
-use testkit::{Answered, FakeRegistry, Fault};
+use testkit::{Answered, FakeRegistry, Fault, RegistryPlan};
 
 use crate::kit::{Kit, write};
 
@@ -120,7 +120,7 @@ fn a_policy_is_obeyed_and_not_needed() {
 #[test]
 fn proxies_are_used_unless_they_are_not_wanted() {
     let home = registry(&["x"]);
-    let (proxy, seen) = proxy(home.host().to_owned());
+    let (proxy, seen) = proxy(home.host().to_owned(), false);
     let address = format!("http://me:word@{proxy}");
     let plain = Kit::with(&[("HTTP_PROXY", &address), ("HTTPS_PROXY", &address)], |options| options.use_http = true);
     plain.pull("reg.test:5000/x:v1").unwrap();
@@ -135,8 +135,25 @@ fn proxies_are_used_unless_they_are_not_wanted() {
     without.client.pull(&Location::parse(&format!("{}/x:v1", home.host())).unwrap()).unwrap();
 }
 
-/// A proxy that refuses tunnels and hands everything else to one server.
-fn proxy(target: String) -> (String, Arc<Mutex<Vec<String>>>) {
+#[test]
+fn a_registry_with_tls_is_reached_through_a_proxy() {
+    let Some(registry) = crate::real::registry(RegistryPlan { tls: true, ..RegistryPlan::default() }) else { return };
+    let (proxy, seen) = proxy(registry.host().to_owned(), true);
+    let address = format!("http://{proxy}");
+    // Only the proxy knows the name, for which there is no certificate.
+    let kit = Kit::with(&[("HTTPS_PROXY", &address)], |options| options.skip_tls_verify = true);
+    let digest = crate::kit::image(kit.store(), &[b"layer"]);
+    kit.client.push(&digest, &Location::parse("reg.test/x:v1").unwrap()).unwrap();
+    assert_eq!(kit.client.head(&"reg.test/x:v1".parse().unwrap()).unwrap(), digest);
+    let seen = seen.lock().unwrap().clone();
+    assert!(!seen.is_empty() && seen.iter().all(|head| head.starts_with("CONNECT reg.test:443 ")), "{seen:?}");
+    let strict = Kit::with(&[("HTTPS_PROXY", &address)], |options| options.ca_files.push(registry.authority()));
+    let error = strict.pull("reg.test/x:v1").unwrap_err();
+    assert!(error.to_string().ends_with("x509: certificate is not valid for reg.test"), "{error}");
+}
+
+/// A proxy that hands everything to one server, and makes tunnels to it if it is to.
+fn proxy(target: String, tunnels: bool) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -147,6 +164,14 @@ fn proxy(target: String) -> (String, Arc<Mutex<Vec<String>>>) {
             thread::spawn(move || {
                 while let Some(head) = read_head(&mut stream) {
                     noted.lock().unwrap().push(head.clone());
+                    if head.starts_with("CONNECT") && tunnels {
+                        let onward = TcpStream::connect(&target).unwrap();
+                        stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
+                        let (mut from, mut to) = (stream.try_clone().unwrap(), onward.try_clone().unwrap());
+                        thread::spawn(move || std::io::copy(&mut from, &mut to));
+                        let _ = std::io::copy(&mut &onward, &mut stream);
+                        return;
+                    }
                     if head.starts_with("CONNECT") {
                         let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
                         return;
