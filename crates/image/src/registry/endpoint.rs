@@ -74,7 +74,7 @@ impl Registry {
     }
 
     async fn call_once(&self, host: &str, schemes: &[(&str, Trust)]) -> Result<Endpoint, (Failure, Uri)> {
-        let mut last = None;
+        let mut last: Option<(Failure, Uri)> = None;
         for (scheme, trust) in schemes {
             let base = format!("{scheme}://{}", address(host));
             let Ok(uri) = format!("{base}/v2/").parse::<Uri>() else { continue };
@@ -91,6 +91,10 @@ impl Registry {
                     let challenge = Challenge::of(answer.headers()).filter(|_| status == 401);
                     // Read to its end, so that the connection can be used again.
                     answer.beginning(64 << 10).await;
+                    // This is how servers with TLS answer to plain HTTP: what they said before counts.
+                    if status == 400 && last.is_some() {
+                        break;
+                    }
                     return Ok(Endpoint { base, trust: *trust, challenge, status });
                 }
                 Err(failure) => last = Some((failure, uri)),

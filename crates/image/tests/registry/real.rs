@@ -175,6 +175,8 @@ fn a_client_shows_its_certificate() {
     let host = registry.host();
     let without = Kit::new(|options| options.ca_files.push(registry.authority()));
     assert!(without.pull(&format!("{host}/a:v1")).unwrap_err().kind() != ErrorKind::NotFound);
+    let careless = Kit::new(|options| options.skip_tls_verify = true).pull(&format!("{host}/a:v1")).unwrap_err();
+    assert!(careless.to_string().contains("Get \"https://"), "{careless}");
     let dir = tempfile::tempdir().unwrap();
     let folder = format!("etc/containers/certs.d/{host}");
     let (certificate, key) = registry.client_certificate();
