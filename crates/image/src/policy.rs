@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::client::INSECURE_POLICY;
 use crate::{Environment, Error, ErrorKind, Location, Reference};
 
 /// What the file says.
@@ -74,9 +75,8 @@ impl Policy {
                 other => {
                     let text =
                         format!("policy wants {} to be {other}, and signatures are not checked here", shown(location));
-                    return Err(
-                        Error::new(ErrorKind::Forbidden, text).hint(format!("the policy is {}", self.file.display()))
-                    );
+                    let hint = format!("the policy is {}; {INSECURE_POLICY}=true goes without", self.file.display());
+                    return Err(Error::new(ErrorKind::Forbidden, text).hint(hint));
                 }
             }
         }
