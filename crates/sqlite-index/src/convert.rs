@@ -38,8 +38,7 @@ impl Database {
         let connection = &self.connection;
         by_bundle(connection)?;
         let content = Content::read(connection)?;
-        let mut warnings = Vec::new();
-        content.check(connection, limits)?;
+        let mut warnings = content.check(connection, limits)?;
         for package in content.packages.keys() {
             content.blobs(connection, package, manifests, &mut warnings, &mut |text| {
                 fbc.add_made(text, limits)
@@ -136,8 +135,10 @@ impl Content {
         Ok(Content { packages })
     }
 
-    /// Checks that the content makes a valid catalog.
-    fn check(&self, connection: &Connection, limits: &Limits) -> Result<(), Error> {
+    /// Checks that the content makes a valid catalog; returns what is wrong inside of bundles.
+    ///
+    /// That does not stop anybody: databases were never as strict, and what is in them is to be kept.
+    fn check(&self, connection: &Connection, limits: &Limits) -> Result<Vec<String>, Error> {
         let inspect = catalog::inspect(Warnings::Off);
         let mut fbc = Fbc::default();
         let mut problems = Vec::new();
@@ -149,9 +150,9 @@ impl Content {
                 Ok(())
             })?;
         }
-        let checked = catalog::check(&fbc, fbc::Loaded { problems, incomplete: false }, Warnings::Off);
+        let checked = catalog::check(&fbc, fbc::Loaded::default(), Warnings::Off);
         match checked.catalog {
-            Some(_) => Ok(()),
+            Some(_) => Ok(problems.into_iter().map(|problem| problem.message).collect()),
             None => Err(Error::Message(catalog::tree::message(checked.errors()))),
         }
     }

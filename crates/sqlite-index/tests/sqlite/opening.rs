@@ -86,3 +86,18 @@ fn a_locked_database_is_waited_for_and_then_told() {
     assert!(matches!(error, Error::Locked(_)), "{error}");
     assert!(error.to_string().contains("database is locked"), "{error}");
 }
+
+#[test]
+fn what_is_wrong_inside_of_a_bundle_is_told_and_kept() {
+    let place = Place::new();
+    let database = place.path("index.db");
+    let spec = "  relatedImages: [{name: x, image: 'oci://registry.test/x:1'}]\n";
+    let made = Made { package: "foo", version: "1.0.0", channels: "stable", spec, ..Made::default() };
+    add(&database, &[place.bundle(&made)], Mode::Replaces).unwrap();
+    let mut fbc = Fbc::default();
+    let open = Database::read(&database).unwrap();
+    let warnings = open.convert(&mut fbc, Manifests::Objects, &fbc::Limits::default()).unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("invalid image pull spec \"oci://registry.test/x:1\""), "{warnings:?}");
+    assert_eq!(fbc.blobs().len(), 3);
+}
