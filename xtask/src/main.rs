@@ -12,6 +12,7 @@ use workspace::Workspace;
 mod bench;
 mod ci;
 mod codegen;
+mod dist;
 mod docs;
 mod licence;
 mod tidy;
@@ -40,6 +41,12 @@ const TASKS: &[Task] = &[
         options: "[--check]",
         about: "makes the code of the gRPC API from its description, or checks that it is up to date",
         run: codegen::run,
+    },
+    Task {
+        name: "dist",
+        options: "[--profile NAME] [--target TRIPLE]",
+        about: "builds the program as one static file, target/dist/opm",
+        run: dist::run,
     },
     Task {
         name: "bench",
