@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::blob::{BUNDLE, Blob, CHANNEL, Content, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
 use crate::decode::text;
-use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical_nested, write_str};
+use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical, write_canonical_nested, write_str};
 use crate::object;
 use crate::property;
 use crate::yaml;
@@ -20,6 +20,17 @@ pub enum Format {
     Json,
     /// YAML documents.
     Yaml,
+}
+
+/// How much of what is written stays as it is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrangement {
+    /// All of it, but that objects and metadata stand behind the other properties of a bundle.
+    Listed,
+    /// Properties of bundles come by type and value, none of them twice, and packages have none.
+    ///
+    /// That is what older tools print of catalogs that they have taken apart and put together again.
+    Sorted,
 }
 
 /// So much source text is printed at once by one thread.
@@ -71,6 +82,20 @@ impl Fbc {
     /// # Errors
     /// Fails when `out` does, or when a file is not what it was when it was loaded.
     pub fn write(&self, blobs: &[&Blob], format: Format, out: &mut (dyn Write + Send)) -> io::Result<()> {
+        self.write_arranged(blobs, format, Arrangement::Listed, out)
+    }
+
+    /// Prints `blobs` as [`Fbc::write`] does, their lists arranged as asked for.
+    ///
+    /// # Errors
+    /// Fails as [`Fbc::write`] does.
+    pub fn write_arranged(
+        &self,
+        blobs: &[&Blob],
+        format: Format,
+        arrangement: Arrangement,
+        out: &mut (dyn Write + Send),
+    ) -> io::Result<()> {
         let mut batches: Vec<&[&Blob]> = Vec::new();
         let mut rest = blobs;
         while !rest.is_empty() {
@@ -104,7 +129,7 @@ impl Fbc {
                 let texts: io::Result<Vec<Vec<u8>>> = group
                     .par_iter()
                     .zip(buffers)
-                    .map(|(batch, mut text)| self.print_batch(batch, format, &mut text).map(|()| text))
+                    .map(|(batch, mut text)| self.print_batch(batch, format, arrangement, &mut text).map(|()| text))
                     .collect();
                 match texts {
                     // The writer is gone when `out` failed; its error is the one to tell.
@@ -125,19 +150,25 @@ impl Fbc {
         })
     }
 
-    fn print_batch(&self, batch: &[&Blob], format: Format, out: &mut Vec<u8>) -> io::Result<()> {
+    fn print_batch(
+        &self,
+        batch: &[&Blob],
+        format: Format,
+        arrangement: Arrangement,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
         // Fresh memory costs more than printing into it, so each thread keeps what it has.
         let (mut buffer, mut compact) = SPARE.take();
         for blob in batch {
             let raw = self.text(blob, &mut buffer)?;
             match format {
                 Format::Json => {
-                    self.print(blob, raw, Layout::Indented(4), out)?;
+                    self.print(blob, raw, Layout::Indented(4), arrangement, out)?;
                     out.push(b'\n');
                 }
                 Format::Yaml => {
                     compact.clear();
-                    self.print(blob, raw, Layout::Compact, &mut compact)?;
+                    self.print(blob, raw, Layout::Compact, arrangement, &mut compact)?;
                     let json = std::str::from_utf8(&compact).map_err(io::Error::other)?;
                     out.extend_from_slice(b"---\n");
                     yaml::write_document(Raw::from_checked(json), out);
@@ -149,7 +180,14 @@ impl Fbc {
     }
 
     /// Prints one blob: known schemas with their known fields in a fixed order, others as they are.
-    fn print(&self, blob: &Blob, raw: Raw<'_>, layout: Layout, out: &mut Vec<u8>) -> io::Result<()> {
+    fn print(
+        &self,
+        blob: &Blob,
+        raw: Raw<'_>,
+        layout: Layout,
+        arrangement: Arrangement,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let as_written = matches!(blob.text, TextAt::Made { .. });
         let mut object = ObjectWriter { layout, level: 0, as_written, first: true, out };
         match &blob.content {
@@ -168,7 +206,9 @@ impl Fbc {
                     }
                     _ => object.string_if_any("description", &text(raw, "description")),
                 }
-                object.properties(raw.get("properties"));
+                if arrangement == Arrangement::Listed {
+                    object.properties(raw.get("properties"));
+                }
                 object.close();
             }
             Content::Channel { .. } => {
@@ -181,13 +221,18 @@ impl Fbc {
                 object.close();
             }
             Content::Bundle(bundle) => {
-                let consumed = bundle.old_form.as_ref().is_some_and(|old| old.consumed);
                 object.open();
                 object.string("schema", BUNDLE);
                 object.string_if_any("name", &blob.name);
                 object.string_if_any("package", &blob.package);
                 object.string("image", &bundle.image);
-                let properties = self.bundle_properties(blob, raw, consumed)?;
+                let mut properties = self.bundle_properties(blob, raw)?;
+                match arrangement {
+                    Arrangement::Listed => properties.sort_by_key(|property| {
+                        matches!(&*property.kind, property::BUNDLE_OBJECT | property::CSV_METADATA)
+                    }),
+                    Arrangement::Sorted => properties = sorted(properties, as_written),
+                }
                 object.bundle_properties(&properties);
                 object.related_images(raw.get("relatedImages"));
                 object.close();
@@ -204,10 +249,13 @@ impl Fbc {
         Ok(())
     }
 
-    /// Collects the properties of a bundle in printing order: objects and metadata last, objects
-    /// given by reference with their data.
-    fn bundle_properties<'a>(&self, blob: &Blob, raw: Raw<'a>, consumed: bool) -> io::Result<Vec<PrintedProperty<'a>>> {
-        let last = |kind: &str| matches!(kind, property::BUNDLE_OBJECT | property::CSV_METADATA);
+    /// Collects the properties of a bundle that are printed, as listed: objects given by reference
+    /// with their data, without those that became channels.
+    pub(crate) fn bundle_properties<'a>(&self, blob: &Blob, raw: Raw<'a>) -> io::Result<Vec<PrintedProperty<'a>>> {
+        let consumed = match &blob.content {
+            Content::Bundle(bundle) => bundle.old_form.as_ref().is_some_and(|old| old.consumed),
+            _ => false,
+        };
         let mut properties = Vec::new();
         for (kind, value) in property::of(raw) {
             if consumed && matches!(&*kind, property::CHANNEL | property::SKIPS | property::SKIP_RANGE) {
@@ -221,9 +269,29 @@ impl Fbc {
             };
             properties.push(PrintedProperty { kind, value, inlined });
         }
-        properties.sort_by_key(|property| last(&property.kind));
         Ok(properties)
     }
+}
+
+/// Puts properties in order of type and value, and leaves out what is there already.
+fn sorted(mut properties: Vec<PrintedProperty<'_>>, as_written: bool) -> Vec<PrintedProperty<'_>> {
+    properties.sort_by(|a, b| a.kind.cmp(&b.kind));
+    let mut result = Vec::with_capacity(properties.len());
+    while !properties.is_empty() {
+        let same = properties.iter().take_while(|property| property.kind == properties[0].kind).count();
+        let rest = properties.split_off(same);
+        if same == 1 {
+            result.append(&mut properties);
+        } else {
+            let mut keyed: Vec<_> =
+                properties.into_iter().map(|property| (property.text(as_written), property)).collect();
+            keyed.sort_by(|a, b| a.0.cmp(&b.0));
+            keyed.dedup_by(|b, a| a.0 == b.0);
+            result.extend(keyed.into_iter().map(|(_, property)| property));
+        }
+        properties = rest;
+    }
+    result
 }
 
 const CHANNELS: u8 = 1;
@@ -241,11 +309,35 @@ fn rank(blob: &Blob) -> u8 {
     }
 }
 
-struct PrintedProperty<'a> {
-    kind: std::borrow::Cow<'a, str>,
+/// A property of a bundle, as it is printed.
+pub(crate) struct PrintedProperty<'a> {
+    pub(crate) kind: std::borrow::Cow<'a, str>,
     value: Option<Raw<'a>>,
     /// Base64 to be printed in place of a reference.
     inlined: Option<Vec<u8>>,
+}
+
+impl PrintedProperty<'_> {
+    /// Returns the value on one line, its spelling kept or made canonical.
+    pub(crate) fn text(&self, as_written: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        match (&self.inlined, self.value) {
+            (Some(data), _) => {
+                out.extend_from_slice(b"{\"data\":\"");
+                out.extend_from_slice(data);
+                out.extend_from_slice(b"\"}");
+            }
+            (None, None) => out.extend_from_slice(b"null"),
+            (None, Some(value)) if as_written => write_as_written(value, Layout::Compact, 0, &mut out),
+            (None, Some(value)) => write_canonical(value, Layout::Compact, &mut out),
+        }
+        out
+    }
+
+    /// Tells whether the value is a reference to a file.
+    pub(crate) fn is_reference(&self) -> bool {
+        self.inlined.is_some()
+    }
 }
 
 impl TextAt {

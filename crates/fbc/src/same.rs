@@ -1,0 +1,127 @@
+//! Whether bundles of two catalogs are the same, and in what they differ.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use crate::blob::{Blob, Content, Fbc, TextBuffer};
+use crate::decode::{list, text};
+use crate::json::Raw;
+use crate::property;
+
+/// A property in canonical form, to be compared with others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Property {
+    /// The type.
+    pub kind: String,
+    /// The value, as JSON on one line with sorted keys.
+    pub value: String,
+}
+
+/// An image that a bundle uses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelatedImage {
+    /// What the bundle calls it, maybe nothing.
+    pub name: String,
+    /// The pull spec.
+    pub image: String,
+}
+
+impl Fbc {
+    /// Tells whether a bundle is the same as one of another catalog: the same image, properties
+    /// and related images, and the same objects in the same order.
+    ///
+    /// The order of properties and images means nothing, nor does the way they are written. What
+    /// is no bundle is the same as nothing.
+    ///
+    /// # Errors
+    /// Fails as [`Fbc::text`] does.
+    pub fn same_bundle(&self, blob: &Blob, other: &Fbc, counterpart: &Blob) -> io::Result<bool> {
+        let (Content::Bundle(a), Content::Bundle(b)) = (&blob.content, &counterpart.content) else { return Ok(false) };
+        if a.image != b.image {
+            return Ok(false);
+        }
+        let (mut a_buffer, mut b_buffer) = (TextBuffer::default(), TextBuffer::default());
+        let (a_raw, b_raw) = (self.text(blob, &mut a_buffer)?, other.text(counterpart, &mut b_buffer)?);
+        let (a, b) = (self.bundle_properties(blob, a_raw)?, other.bundle_properties(counterpart, b_raw)?);
+        // Most bundles never change, so most texts are equal; but equal references may lead to different files.
+        let leads_away = |property: &crate::write::PrintedProperty<'_>| property.is_reference();
+        if a.len() == b.len() && a_raw.text() == b_raw.text() && !a.iter().chain(&b).any(leads_away) {
+            return Ok(true);
+        }
+        if related_images(a_raw) != related_images(b_raw) {
+            return Ok(false);
+        }
+        let texts = |properties: Vec<crate::write::PrintedProperty<'_>>| {
+            let texts = properties.into_iter().map(|property| (property.kind.to_string(), property.text(false)));
+            texts.collect::<Vec<_>>()
+        };
+        let (a, b) = (texts(a), texts(b));
+        let objects = |texts: &[(String, Vec<u8>)]| {
+            texts.iter().filter(|(kind, _)| kind == property::BUNDLE_OBJECT).cloned().collect::<Vec<_>>()
+        };
+        Ok(objects(&a) == objects(&b) && BTreeSet::from_iter(&a) == BTreeSet::from_iter(&b))
+    }
+
+    /// Returns the properties of a bundle but for its objects and metadata, in order and none twice.
+    ///
+    /// `text` is what [`Fbc::text`] gave for `blob`.
+    ///
+    /// # Errors
+    /// Fails when an object cannot be read.
+    pub fn plain_properties(&self, blob: &Blob, text: Raw<'_>) -> io::Result<BTreeSet<Property>> {
+        let properties = self.bundle_properties(blob, text)?.into_iter();
+        let plain = properties
+            .filter(|property| !matches!(&*property.kind, property::BUNDLE_OBJECT | property::CSV_METADATA))
+            .map(|property| Property {
+                value: String::from_utf8_lossy(&property.text(false)).into_owned(),
+                kind: property.kind.into_owned(),
+            });
+        Ok(plain.collect())
+    }
+}
+
+/// Returns the images that a bundle uses, in order and none twice.
+pub fn related_images(bundle: Raw<'_>) -> BTreeSet<RelatedImage> {
+    let images = list(bundle, "relatedImages");
+    images.map(|image| RelatedImage { name: text(image, "name").into(), image: text(image, "image").into() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+
+    fn same(a: &str, b: &str) -> bool {
+        let (a_fbc, b_fbc) = (Fbc::default(), Fbc::default());
+        let blob = |fbc: &Fbc, text: &str| {
+            fbc.take_in(&format!(r#"{{"schema":"olm.bundle","name":"b",{text}}}"#), &Limits::default()).unwrap()
+        };
+        let (a, b) = (blob(&a_fbc, a), blob(&b_fbc, b));
+        a_fbc.same_bundle(&a, &b_fbc, &b).unwrap()
+    }
+
+    #[test]
+    fn the_way_it_is_written_means_nothing() {
+        assert!(same(r#""image":"i""#, r#""image": "i""#));
+        assert!(same(
+            r#""properties":[{"type":"a","value":{"x":1,"y":2}},{"type":"b","value":1}]"#,
+            r#""properties":[{"value":1,"type":"b"},{"type":"a","value":{"y":2,"x":1}},{"type":"b","value":1}]"#
+        ));
+        assert!(same(
+            r#""relatedImages":[{"name":"n","image":"i"},{"image":"j"}]"#,
+            r#""relatedImages":[{"name":"","image":"j"},{"name":"n","image":"i"}]"#
+        ));
+    }
+
+    #[test]
+    fn image_properties_related_images_and_objects_mean_something() {
+        assert!(!same(r#""image":"i""#, r#""image":"j""#));
+        assert!(!same(r#""properties":[{"type":"a","value":1}]"#, r#""properties":[{"type":"a","value":2}]"#));
+        assert!(!same(r#""properties":[{"type":"a","value":1}]"#, r#""properties":[]"#));
+        assert!(!same(r#""relatedImages":[{"name":"n","image":"i"}]"#, r#""relatedImages":[{"image":"i"}]"#));
+        let object = |data: &str| format!(r#"{{"type":"olm.bundle.object","value":{{"data":"{data}"}}}}"#);
+        let (one, two) = (object("e30="), object("eyB9"));
+        assert!(!same(&format!(r#""properties":[{one},{two}]"#), &format!(r#""properties":[{two},{one}]"#)));
+        assert!(same(&format!(r#""properties":[{one},{two}]"#), &format!(r#""properties": [{one},{two}]"#)));
+    }
+}
