@@ -174,7 +174,7 @@ fn made(fbc: &Fbc, reference: &str, json: &str, limits: &Limits) -> Result<Blob,
 }
 
 /// Writes a channel blob.
-fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Option<Raw<'_>>) -> String {
+pub(crate) fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Option<Raw<'_>>) -> String {
     let mut out = Vec::new();
     write_field(&mut out, "{\"schema\":", fbc::blob::CHANNEL);
     write_field(&mut out, ",\"name\":", name);

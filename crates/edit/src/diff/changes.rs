@@ -1,0 +1,255 @@
+//! What differs between two catalogs, for people to read.
+
+mod bundles;
+mod report;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use catalog::{Channel, Entry, Package};
+use fbc::blob::{BUNDLE, CHANNEL, PACKAGE, TextBuffer};
+use fbc::json::{Layout, Raw, write_canonical};
+use fbc::{Blob, Content, Fbc, Limits};
+use rayon::prelude::*;
+
+use super::Side;
+pub use super::facts::Scope;
+pub use report::{
+    BundleChange, Change, Changes, ChannelChange, CrdChange, DeprecationChange, Difference, EntryChange, OtherChange,
+    PackageChange, PermissionChange, Property, RelatedImage, What,
+};
+
+/// How much is told.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Tell of each new version what it changes against the one before it.
+    pub changelog: bool,
+    /// Bounds for manifests.
+    pub limits: Limits,
+}
+
+/// Finds everything that differs between two catalogs.
+///
+/// All lists come by name, so that equal catalogs give equal results however they are written.
+///
+/// # Errors
+/// Fails when files have changed since they were read.
+pub fn changes(old: Side<'_, '_>, new: Side<'_, '_>, options: &Options) -> io::Result<Changes> {
+    let (old_blobs, new_blobs) = (Blobs::of(old.fbc), Blobs::of(new.fbc));
+    let mut packages: BTreeMap<&str, (Option<&Package>, Option<&Package>)> = BTreeMap::new();
+    for package in old.catalog.packages() {
+        packages.entry(package.name()).or_default().0 = Some(package);
+    }
+    for package in new.catalog.packages() {
+        packages.entry(package.name()).or_default().1 = Some(package);
+    }
+    let packages: Vec<_> = packages.into_iter().collect();
+    let packages: Vec<Option<PackageChange>> = packages
+        .into_par_iter()
+        .with_max_len(1)
+        .map(|(name, (before, after))| {
+            let old = Half { fbc: old.fbc, blobs: &old_blobs, package: before };
+            let new = Half { fbc: new.fbc, blobs: &new_blobs, package: after };
+            package_change(name, old, new, options)
+        })
+        .collect::<io::Result<_>>()?;
+    let packages = packages.into_iter().flatten().collect();
+    Ok(Changes { packages, others: others(old.fbc, new.fbc)? })
+}
+
+/// Where packages and channels are declared.
+struct Blobs<'a>(BTreeMap<(&'a str, Option<&'a str>), &'a Blob>);
+
+impl<'a> Blobs<'a> {
+    fn of(fbc: &'a Fbc) -> Blobs<'a> {
+        let mut blobs = BTreeMap::new();
+        for blob in fbc.blobs() {
+            match &*blob.schema {
+                PACKAGE => blobs.entry((&*blob.package, None)).or_insert(blob),
+                CHANNEL => blobs.entry((&*blob.package, Some(&*blob.name))).or_insert(blob),
+                _ => continue,
+            };
+        }
+        Blobs(blobs)
+    }
+}
+
+/// A package of one of two catalogs, if it is there.
+#[derive(Clone, Copy)]
+struct Half<'a> {
+    fbc: &'a Fbc,
+    blobs: &'a Blobs<'a>,
+    package: Option<&'a Package>,
+}
+
+impl<'a> Half<'a> {
+    fn channel(&self, name: &str) -> Option<&'a Channel> {
+        self.package?.channels().iter().find(|channel| channel.name() == name)
+    }
+
+    fn bundle(&self, name: &str) -> Option<&'a Blob> {
+        self.fbc.blobs().get(self.package?.bundle(name)?.blob)
+    }
+
+    fn version(&self, name: &str) -> Option<String> {
+        let bundle = self.package?.bundle(name)?;
+        Some(match &bundle.release {
+            Some(release) => format!("{}-{release}", bundle.version),
+            None => bundle.version.to_string(),
+        })
+    }
+
+    /// Hands the text of a package or a channel to `look`; `null` when it is not there.
+    fn look<T>(&self, channel: Option<&str>, look: impl Fn(Raw<'_>) -> T) -> io::Result<T> {
+        let blob = self.package.and_then(|package| self.blobs.0.get(&(package.name(), channel)));
+        let mut buffer = TextBuffer::default();
+        match blob {
+            Some(blob) => Ok(look(self.fbc.text(blob, &mut buffer)?)),
+            None => Ok(look(Raw::from_checked("null"))),
+        }
+    }
+}
+
+fn package_change(name: &str, old: Half<'_>, new: Half<'_>, options: &Options) -> io::Result<Option<PackageChange>> {
+    let default = |half: &Half<'_>| half.package.map(|package| package.default_channel().name().to_owned());
+    let mut details = Vec::new();
+    let description = |text: Raw<'_>| text.get("description").and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let icon = |text: Raw<'_>| {
+        let field = |name| text.get("icon").and_then(|icon| icon.get(name)?.as_str()).unwrap_or_default().into_owned();
+        (field("base64data").replace(['\n', '\r'], ""), field("mediatype"))
+    };
+    if old.package.is_some() && new.package.is_some() {
+        if old.look(None, description)? != new.look(None, description)? {
+            details.push("description");
+        }
+        if old.look(None, icon)? != new.look(None, icon)? {
+            details.push("icon");
+        }
+    }
+    let mut channels = Vec::new();
+    for channel in union(old.package, new.package, |package| package.channels().iter().map(Channel::name).collect()) {
+        channels.extend(channel_change(channel, old, new)?);
+    }
+    let change = PackageChange {
+        name: name.to_owned(),
+        what: What::of(old.package.is_some(), new.package.is_some()),
+        default_channel: Change::of(default(&old), default(&new)),
+        details,
+        properties: Difference::of(&old.look(None, properties)?, &new.look(None, properties)?),
+        channels,
+        bundles: bundles::changes(old, new, options)?,
+        deprecations: deprecations(old.package, new.package),
+    };
+    Ok((!change.is_empty()).then_some(change))
+}
+
+/// Returns the names that either package has, in order.
+fn union<'a>(
+    old: Option<&'a Package>,
+    new: Option<&'a Package>,
+    names: impl Fn(&'a Package) -> Vec<&'a str>,
+) -> BTreeSet<&'a str> {
+    old.into_iter().chain(new).flat_map(names).collect()
+}
+
+fn properties(text: Raw<'_>) -> BTreeSet<Property> {
+    let properties = text.get("properties").into_iter().flat_map(Raw::items);
+    let property = |property: Raw<'_>| Property {
+        kind: property.get("type").and_then(Raw::as_str).unwrap_or_default().into_owned(),
+        value: property.get("value").map_or_else(|| "null".to_owned(), canonical),
+    };
+    properties.map(property).collect()
+}
+
+fn canonical(value: Raw<'_>) -> String {
+    let mut out = Vec::new();
+    write_canonical(value, Layout::Compact, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn channel_change(name: &str, old: Half<'_>, new: Half<'_>) -> io::Result<Option<ChannelChange>> {
+    let (before, after) = (old.channel(name), new.channel(name));
+    let head = |channel: Option<&Channel>| channel.map(|channel| channel.head().name.clone());
+    let mut entries: BTreeMap<&str, (Option<&Entry>, Option<&Entry>)> = BTreeMap::new();
+    for entry in before.into_iter().flat_map(Channel::entries) {
+        entries.entry(&entry.name).or_default().0 = Some(entry);
+    }
+    for entry in after.into_iter().flat_map(Channel::entries) {
+        entries.entry(&entry.name).or_default().1 = Some(entry);
+    }
+    let entries = entries.into_iter().filter_map(|(name, (old, new))| entry_change(name, old, new));
+    let change = ChannelChange {
+        name: name.to_owned(),
+        what: What::of(before.is_some(), after.is_some()),
+        head: Change::of(head(before), head(after)),
+        entries: entries.collect(),
+        properties: Difference::of(&old.look(Some(name), properties)?, &new.look(Some(name), properties)?),
+    };
+    Ok((!change.is_empty()).then_some(change))
+}
+
+fn entry_change(name: &str, old: Option<&Entry>, new: Option<&Entry>) -> Option<EntryChange> {
+    let text =
+        |entry: Option<&Entry>, field: fn(&Entry) -> &String| entry.map(field).filter(|text| !text.is_empty()).cloned();
+    let skips = |entry: Option<&Entry>| entry.map(|entry| entry.skips.iter().cloned().collect()).unwrap_or_default();
+    let change = EntryChange {
+        bundle: name.to_owned(),
+        what: What::of(old.is_some(), new.is_some()),
+        replaces: Change::of(text(old, |entry| &entry.replaces), text(new, |entry| &entry.replaces)),
+        skips: Difference::of(&skips(old), &skips(new)),
+        skip_range: Change::of(text(old, |entry| &entry.skip_range), text(new, |entry| &entry.skip_range)),
+    };
+    (!change.is_empty()).then_some(change)
+}
+
+/// Compares why packages, channels and bundles should not be used any more.
+fn deprecations(old: Option<&Package>, new: Option<&Package>) -> Vec<DeprecationChange> {
+    let messages = |package: Option<&Package>| {
+        let mut messages: BTreeMap<(&'static str, String), String> = BTreeMap::new();
+        let Some(package) = package else { return messages };
+        let mut add = |schema, name: &str, message: Option<&str>| {
+            if let Some(message) = message {
+                messages.insert((schema, name.to_owned()), message.to_owned());
+            }
+        };
+        add(PACKAGE, "", package.deprecation());
+        package.channels().iter().for_each(|channel| add(CHANNEL, channel.name(), channel.deprecation()));
+        package.bundles().for_each(|(name, bundle)| add(BUNDLE, name, bundle.deprecation.as_deref()));
+        messages
+    };
+    let (old, new) = (messages(old), messages(new));
+    let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    let change = |key: &(&'static str, String)| {
+        let message = Change::of(old.get(key).cloned(), new.get(key).cloned())?;
+        Some(DeprecationChange { schema: key.0, name: key.1.clone(), message })
+    };
+    keys.into_iter().filter_map(change).collect()
+}
+
+/// Compares blobs of schemas that only their makers know.
+fn others(old: &Fbc, new: &Fbc) -> io::Result<Vec<OtherChange>> {
+    type Texts<'a> = BTreeMap<(&'a str, &'a str, &'a str), Vec<String>>;
+    fn texts(fbc: &Fbc) -> io::Result<Texts<'_>> {
+        let mut texts = Texts::new();
+        let mut buffer = TextBuffer::default();
+        for blob in fbc.blobs().iter().filter(|blob| matches!(blob.content, Content::Other)) {
+            let text = canonical(fbc.text(blob, &mut buffer)?);
+            texts.entry((&blob.package, &blob.schema, &blob.name)).or_default().push(text);
+        }
+        texts.values_mut().for_each(|texts| texts.sort());
+        Ok(texts)
+    }
+    let (old, new) = (texts(old)?, texts(new)?);
+    let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    let changed = keys.into_iter().filter(|key| old.get(*key) != new.get(*key));
+    let change = |key: &(&str, &str, &str)| OtherChange {
+        package: key.0.to_owned(),
+        schema: key.1.to_owned(),
+        name: key.2.to_owned(),
+        what: What::of(old.contains_key(key), new.contains_key(key)),
+    };
+    Ok(changed.map(change).collect())
+}
+
+#[cfg(test)]
+mod tests;

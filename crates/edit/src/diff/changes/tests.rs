@@ -1,0 +1,420 @@
+use std::collections::BTreeMap;
+
+use fbc::base64;
+use fbc::blob::TextBuffer;
+use insta::assert_snapshot;
+use proptest::prelude::*;
+
+use super::*;
+use crate::diff::sample::Sample;
+use crate::diff::{self, diff};
+
+fn found(old: &str, new: &str, changelog: bool) -> Changes {
+    let (old, new) = (Sample::new(old), Sample::new(new));
+    changes(old.side(), new.side(), &Options { changelog, ..Options::default() }).unwrap()
+}
+
+fn json(changes: &Changes) -> String {
+    serde_json::to_string_pretty(changes).unwrap()
+}
+
+/// A property that holds a manifest.
+fn object(json: &str) -> String {
+    let mut data = Vec::new();
+    base64::encode(json.as_bytes(), &mut data);
+    format!("olm.bundle.object={{\"data\":\"{}\"}}", String::from_utf8(data).unwrap())
+}
+
+fn csv(rules: &str) -> String {
+    object(&format!(
+        r#"{{"kind":"ClusterServiceVersion","spec":{{"install":{{"spec":{{"clusterPermissions":[{{"serviceAccountName":"sa","rules":[{rules}]}}]}}}}}}}}"#
+    ))
+}
+
+fn crd(versions: &str) -> String {
+    object(&format!(
+        r#"{{"kind":"CustomResourceDefinition","metadata":{{"name":"foos.g"}},"spec":{{"versions":[{versions}]}}}}"#
+    ))
+}
+
+#[test]
+fn equal_catalogs_have_no_differences() {
+    let text = "foo stable: 1 2<1-9\nfoo.v1 a={\"x\":1,\"y\":2}\nbar b: 1";
+    assert!(found(text, text, true).is_empty());
+    let other_order = "bar b: 1\nfoo stable: 2<1-9 1\nfoo.v1 a={\"y\":2,\"x\":1}";
+    assert!(found(text, other_order, true).is_empty());
+}
+
+#[test]
+fn channels_heads_edges_and_default_channels_are_told() {
+    assert_snapshot!(json(&found("foo a: 1 2<1", "foo b: 1\nfoo a: 1 2-1 3<2", false)), @r#"
+    {
+      "packages": [
+        {
+          "name": "foo",
+          "what": "changed",
+          "defaultChannel": {
+            "old": "a",
+            "new": "b"
+          },
+          "channels": [
+            {
+              "name": "a",
+              "what": "changed",
+              "head": {
+                "old": "foo.v2",
+                "new": "foo.v3"
+              },
+              "entries": [
+                {
+                  "bundle": "foo.v2",
+                  "what": "changed",
+                  "replaces": {
+                    "old": "foo.v1",
+                    "new": null
+                  },
+                  "skips": {
+                    "added": [
+                      "foo.v1"
+                    ],
+                    "removed": []
+                  }
+                },
+                {
+                  "bundle": "foo.v3",
+                  "what": "added",
+                  "replaces": {
+                    "old": null,
+                    "new": "foo.v2"
+                  }
+                }
+              ]
+            },
+            {
+              "name": "b",
+              "what": "added",
+              "head": {
+                "old": null,
+                "new": "foo.v1"
+              },
+              "entries": [
+                {
+                  "bundle": "foo.v1",
+                  "what": "added"
+                }
+              ]
+            }
+          ],
+          "bundles": [
+            {
+              "name": "foo.v3",
+              "what": "added",
+              "version": "3.0.0",
+              "image": {
+                "old": null,
+                "new": "registry.example/foo.v3"
+              },
+              "properties": {
+                "added": [
+                  {
+                    "type": "olm.package",
+                    "value": {
+                      "packageName": "foo",
+                      "version": "3.0.0"
+                    }
+                  }
+                ],
+                "removed": []
+              }
+            }
+          ]
+        }
+      ],
+      "others": []
+    }
+    "#);
+}
+
+#[test]
+fn permissions_and_crd_versions_of_a_changed_bundle_are_told() {
+    let old_rules = r#"{"apiGroups":["apps",""],"resources":["deployments"],"verbs":["get","list"]}"#;
+    let new_rules = r#"{"apiGroups":["apps"],"resources":["deployments"],"verbs":["get","delete"]},{"nonResourceURLs":["/metrics"],"verbs":["get"]},{"apiGroups":[""],"resources":["secrets"],"resourceNames":["s"],"verbs":["*"]}"#;
+    let old =
+        format!("foo a: 1\nfoo.v1 {}\nfoo.v1 {}", csv(old_rules), crd(r#"{"name":"v1"},{"name":"v2","served":false}"#));
+    let new = format!(
+        "foo a: 1\nfoo.v1 {}\nfoo.v1 {}\nfoo.v1 image=new",
+        csv(new_rules),
+        crd(r#"{"name":"v1","served":true},{"name":"v2"}"#)
+    );
+    let changes = found(&old, &new, false);
+    let bundle = &changes.packages[0].bundles[0];
+    let permissions: Vec<String> = bundle
+        .permissions
+        .iter()
+        .map(|it| {
+            format!(
+                "{:?} {} {} +{} -{}",
+                it.scope,
+                it.service_account,
+                it.resource,
+                it.verbs.added.join(","),
+                it.verbs.removed.join(",")
+            )
+        })
+        .collect();
+    assert_snapshot!(permissions.join("\n"), @r"
+    Cluster sa /metrics +get -
+    Cluster sa deployments + -get,list
+    Cluster sa deployments.apps +delete -list
+    Cluster sa secrets [s] +* -
+    ");
+    assert_eq!(
+        bundle.crds,
+        [CrdChange {
+            name: "foos.g".into(),
+            versions: Change { old: vec!["v1".into()], new: vec!["v1".into(), "v2".into()] }
+        }]
+    );
+    assert_eq!(bundle.image, Some(Change { old: Some("registry.example/foo.v1".into()), new: Some("new".into()) }));
+    assert!(bundle.manifests && bundle.properties.is_empty());
+}
+
+#[test]
+fn csv_metadata_tells_crd_versions_too() {
+    let metadata = |version: &str| {
+        format!(
+            r#"foo.v1 olm.csv.metadata={{"crdDescriptions":{{"owned":[{{"name":"foos.g","version":"{version}","kind":"Foo"}}]}}}}"#
+        )
+    };
+    let changes = found(&format!("foo a: 1\n{}", metadata("v1")), &format!("foo a: 1\n{}", metadata("v2")), false);
+    let crds = &changes.packages[0].bundles[0].crds;
+    assert_eq!(crds[0].versions, Change { old: vec!["v1".into()], new: vec!["v2".into()] });
+}
+
+#[test]
+fn a_changelog_compares_new_versions_with_what_they_follow() {
+    let gvk = |version: &str| format!(r#"olm.gvk={{"group":"g","version":"{version}","kind":"K"}}"#);
+    let old = format!("foo a: 1\nfoo.v1 {}", gvk("v1"));
+    let new = format!("foo a: 2<1 1 3<2\nfoo.v1 {}\nfoo.v2 {}\nfoo.v3 {}", gvk("v1"), gvk("v2"), gvk("v2"));
+    let changes = found(&old, &new, true);
+    let told: Vec<String> = changes.packages[0]
+        .bundles
+        .iter()
+        .map(|it| {
+            format!(
+                "{} against {:?}: +{} -{}",
+                it.name,
+                it.compared_with,
+                it.properties.added.len(),
+                it.properties.removed.len()
+            )
+        })
+        .collect();
+    assert_eq!(told, ["foo.v2 against Some(\"foo.v1\"): +1 -1", "foo.v3 against Some(\"foo.v2\"): +0 -0"]);
+    // What is replaced may be gone, and then it is the old catalog that knows it.
+    let changes = found("foo a: 1", "foo a: 2<1", true);
+    assert_eq!(changes.packages[0].bundles[1].compared_with.as_deref(), Some("foo.v1"));
+    // Nothing is replaced: the next lower version it is.
+    let changes = found("foo a: 1 2-1", "foo a: 1 2-1\nfoo b: 5", true);
+    assert_eq!(changes.packages[0].bundles[0].compared_with.as_deref(), Some("foo.v2"));
+    assert_eq!(found("", "foo a: 1", true).packages[0].bundles[0].compared_with, None);
+}
+
+#[test]
+fn a_rule_over_very_many_resources_is_not_taken_apart() {
+    let many = |name: &str| (0..5000).map(|number| format!("\"{name}{number}\"")).collect::<Vec<_>>().join(",");
+    let rules = format!(r#"{{"apiGroups":[{}],"resources":[{}],"verbs":["get"]}}"#, many("g"), many("r"));
+    let changes = found(&format!("foo a: 1\nfoo.v1 {}", csv("")), &format!("foo a: 1\nfoo.v1 {}", csv(&rules)), false);
+    assert_eq!(changes.packages[0].bundles[0].permissions.len(), 1);
+}
+
+#[test]
+fn the_result_is_the_same_on_every_run() {
+    let catalog = |last: usize, variants: usize| -> String {
+        let package = |package: usize| {
+            let mut text = format!("p{package} c: 1");
+            (2..=last).for_each(|version| text += &format!(" {version}<{}", version - 1));
+            (1..=last).for_each(|version| text += &format!("\np{package}.v{version} a={}", version % variants));
+            text + "\n"
+        };
+        (0..20).map(package).collect()
+    };
+    let (old, new) = (Sample::new(&catalog(15, 2)), Sample::new(&catalog(20, 3)));
+    let options = Options { changelog: true, ..Options::default() };
+    let first = json(&changes(old.side(), new.side(), &options).unwrap());
+    for _ in 0..50 {
+        assert_eq!(json(&changes(old.side(), new.side(), &options).unwrap()), first);
+    }
+}
+
+/// What a catalog says, as far as differences tell it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Model(BTreeMap<String, ModelPackage>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct ModelPackage {
+    default_channel: Option<String>,
+    channels: BTreeMap<String, BTreeMap<String, ModelEntry>>,
+    bundles: BTreeMap<String, ModelBundle>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct ModelEntry {
+    replaces: Option<String>,
+    skips: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct ModelBundle {
+    image: Option<String>,
+    properties: BTreeSet<Property>,
+}
+
+impl Model {
+    fn of(sample: &Sample) -> Model {
+        let mut model = Model::default();
+        for package in sample.catalog.packages() {
+            let made = model.0.entry(package.name().to_owned()).or_default();
+            made.default_channel = Some(package.default_channel().name().to_owned());
+            for channel in package.channels() {
+                let entries = made.channels.entry(channel.name().to_owned()).or_default();
+                for entry in channel.entries() {
+                    let replaces = Some(entry.replaces.clone()).filter(|it| !it.is_empty());
+                    entries.insert(
+                        entry.name.clone(),
+                        ModelEntry { replaces, skips: entry.skips.iter().cloned().collect() },
+                    );
+                }
+            }
+            for (name, bundle) in package.bundles() {
+                let blob = &sample.fbc.blobs()[bundle.blob];
+                let mut buffer = TextBuffer::default();
+                let text = sample.fbc.text(blob, &mut buffer).unwrap();
+                made.bundles.insert(
+                    name.to_owned(),
+                    ModelBundle { image: Some(bundle.image.clone()), properties: properties(text) },
+                );
+            }
+        }
+        model
+    }
+
+    fn apply(&mut self, changes: &Changes) {
+        for change in &changes.packages {
+            if change.what == What::Removed {
+                self.0.remove(&change.name);
+                continue;
+            }
+            let package = self.0.entry(change.name.clone()).or_default();
+            if let Some(default) = &change.default_channel {
+                package.default_channel.clone_from(&default.new);
+            }
+            for channel in &change.channels {
+                if channel.what == What::Removed {
+                    package.channels.remove(&channel.name);
+                    continue;
+                }
+                let entries = package.channels.entry(channel.name.clone()).or_default();
+                for entry in &channel.entries {
+                    if entry.what == What::Removed {
+                        entries.remove(&entry.bundle);
+                        continue;
+                    }
+                    let made = entries.entry(entry.bundle.clone()).or_default();
+                    if let Some(replaces) = &entry.replaces {
+                        made.replaces.clone_from(&replaces.new);
+                    }
+                    turn(&mut made.skips, &entry.skips);
+                }
+            }
+            for bundle in &change.bundles {
+                if bundle.what == What::Removed {
+                    package.bundles.remove(&bundle.name);
+                    continue;
+                }
+                let made = package.bundles.entry(bundle.name.clone()).or_default();
+                if let Some(image) = &bundle.image {
+                    made.image.clone_from(&image.new);
+                }
+                turn(&mut made.properties, &bundle.properties);
+            }
+        }
+    }
+}
+
+fn turn<T: Ord + Clone>(set: &mut BTreeSet<T>, difference: &Difference<T>) {
+    difference.removed.iter().for_each(|item| assert!(set.remove(item), "only what is there can go"));
+    difference.added.iter().for_each(|item| assert!(set.insert(item.clone()), "only what is new can come"));
+}
+
+/// Catalogs of up to two packages with up to two channels of up to six versions; bundles have one of three images and
+/// one of three properties.
+fn catalogs() -> impl Strategy<Value = String> {
+    let channels = proptest::collection::vec((0..2usize, 0..2usize, 1..64u32, 0..64u32), 0..5);
+    let variants = proptest::collection::vec((0..3u8, 0..3u8), 12);
+    (channels, variants).prop_map(|(channels, variants)| {
+        let mut text = String::new();
+        let mut seen = BTreeSet::new();
+        let mut bundles = BTreeSet::new();
+        for (package, channel, members, skips) in channels {
+            if !seen.insert((package, channel)) {
+                continue;
+            }
+            text += &format!("p{package} c{channel}:");
+            let mut before = None;
+            for version in (1..=6).filter(|version| members >> (version - 1) & 1 == 1) {
+                text += &format!(" {version}");
+                text += &before.map(|before| format!("<{before}")).unwrap_or_default();
+                text += if skips >> (version - 1) & 1 == 1 { "-99" } else { "" };
+                before = Some(version);
+                bundles.insert((package, version));
+            }
+            text += "\n";
+        }
+        for (package, version) in bundles {
+            let (image, property) = variants[package * 6 + version as usize - 1];
+            text += &format!("p{package}.v{version} image=i{image}\n");
+            text += &format!("p{package}.v{version} some={property}\n");
+        }
+        text
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn changes_applied_to_the_old_give_the_new(old in catalogs(), new in catalogs()) {
+        let (old, new) = (Sample::new(&old), Sample::new(&new));
+        let found = changes(old.side(), new.side(), &Options::default()).unwrap();
+        let mut model = Model::of(&old);
+        model.apply(&found);
+        prop_assert_eq!(model, Model::of(&new));
+        prop_assert!(changes(new.side(), new.side(), &Options::default()).unwrap().is_empty());
+    }
+
+    /// Edges and what is gone are no part of that diff, so memberships and bundles are compared.
+    #[test]
+    fn what_is_new_put_over_the_old_gives_the_new(old in catalogs(), new in catalogs()) {
+        let (old, new) = (Sample::new(&old), Sample::new(&new));
+        let selection = diff(Some(old.side()), new.side(), &diff::Options::default()).unwrap();
+        let (before, after) = (Model::of(&old), Model::of(&new));
+        let mut made = before.clone();
+        for (package, channel, bundle) in selection.names() {
+            let known = before.0.get(package).and_then(|it| it.channels.get(channel)?.get(bundle));
+            let same = before.0.get(package).and_then(|it| it.bundles.get(bundle)) == after.0[package].bundles.get(bundle);
+            prop_assert!(known.is_none() || !same, "{} of {} is not new", bundle, channel);
+            let made = made.0.entry(package.to_owned()).or_default();
+            made.channels.entry(channel.to_owned()).or_default().insert(bundle.to_owned(), ModelEntry::default());
+            made.bundles.insert(bundle.to_owned(), after.0[package].bundles[bundle].clone());
+        }
+        for (name, package) in &after.0 {
+            for (channel, entries) in &package.channels {
+                for bundle in entries.keys() {
+                    prop_assert!(made.0[name].channels[channel].contains_key(bundle));
+                    prop_assert_eq!(&made.0[name].bundles[bundle], &package.bundles[bundle]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What a user wants to have in the output, whatever is new.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use catalog::{Channel, Package};
+use fbc::Limits;
+use fbc::json::{Path, Raw};
+use fbc::quote::quote;
+use fbc::range::VersionRange;
+use fbc::shape::Shape;
+use fbc::stream::{self, StreamError};
+use fbc::version::Version;
+
+use super::{Selection, path};
+
+const STRINGS: Shape = Shape::List(&Shape::Str);
+const CHANNEL: Shape =
+    Shape::Object(&[("name", Shape::Str), ("range", Shape::Str), ("versions", STRINGS), ("bundles", STRINGS)]);
+const PACKAGE: Shape = Shape::Object(&[
+    ("name", Shape::Str),
+    ("range", Shape::Str),
+    ("versions", STRINGS),
+    ("bundles", STRINGS),
+    ("channels", Shape::List(&CHANNEL)),
+]);
+const SHAPE: Shape = Shape::Object(&[("packages", Shape::List(&PACKAGE))]);
+
+/// What is to be included, as an include file says.
+#[derive(Debug, Default)]
+pub struct Include {
+    /// The packages, as listed.
+    pub packages: Vec<IncludedPackage>,
+    /// What is probably not meant as it is written.
+    pub warnings: Vec<String>,
+}
+
+/// A package that is to be included, or a part of it.
+#[derive(Debug)]
+pub struct IncludedPackage {
+    /// Its name.
+    pub name: String,
+    /// What is wanted of every channel.
+    pub wanted: Wanted,
+    /// What is wanted of single channels.
+    pub channels: Vec<IncludedChannel>,
+}
+
+/// A channel that is to be included, or a part of it.
+#[derive(Debug)]
+pub struct IncludedChannel {
+    /// Its name.
+    pub name: String,
+    /// What is wanted of it.
+    pub wanted: Wanted,
+}
+
+/// Which bundles are wanted.
+#[derive(Debug)]
+pub enum Wanted {
+    /// Nothing is said.
+    Unsaid,
+    /// Those in a range of versions.
+    Range(VersionRange),
+    /// Those with one of these versions or names, and all on the way from them to the head.
+    From {
+        /// The versions.
+        versions: Vec<Version>,
+        /// The names.
+        bundles: Vec<String>,
+    },
+}
+
+/// Why a text is no include file.
+#[derive(Debug, thiserror::Error)]
+pub enum IncludeError {
+    /// It is neither JSON nor YAML.
+    #[error("{0}")]
+    Stream(#[from] StreamError),
+    /// It says something that makes no sense.
+    #[error("{0}")]
+    Content(String),
+}
+
+impl Include {
+    /// Reads an include file, in JSON or YAML.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read, names no package, or asks for versions in two ways at once.
+    pub fn parse(text: &[u8], limits: &Limits) -> Result<Include, IncludeError> {
+        let json = stream::first(text, limits)?.map_or_else(|| "{}".to_owned(), |(_, json)| json);
+        let document = Raw::from_checked(&json);
+        let content = IncludeError::Content;
+        SHAPE.check(document, &Path::default()).map_err(|mismatch| content(mismatch.to_string()))?;
+        let mut include = Include::default();
+        unknown(document, SHAPE, "", &mut include.warnings);
+        for (index, item) in items(document, "packages").enumerate() {
+            let name = text_of(item, "name");
+            if name.is_empty() {
+                return Err(content(format!("package at index {index} requires a name")));
+            }
+            let about = format!("package {}", quote(&name));
+            let wanted = Wanted::read(item, &about).map_err(content)?;
+            let mut channels = Vec::new();
+            for (index, item) in items(item, "channels").enumerate() {
+                let name = text_of(item, "name");
+                if name.is_empty() {
+                    return Err(content(format!("{about}: channel at index {index} requires a name")));
+                }
+                let about = format!("{about}, channel {}", quote(&name));
+                let own = Wanted::read(item, &about).map_err(content)?;
+                if let (Wanted::Range(_), Wanted::Range(_)) = (&wanted, &own) {
+                    return Err(content(format!("{about}: give a range for the package or for the channel, not both")));
+                }
+                if own.is_by_name() {
+                    include
+                        .warnings
+                        .push(format!("{about}: \"bundles\" without \"versions\" stand for the whole channel"));
+                }
+                channels.push(IncludedChannel { name, wanted: own });
+            }
+            include.packages.push(IncludedPackage { name, wanted, channels });
+        }
+        if include.packages.is_empty() {
+            return Err(content("must specify at least one package in include config".into()));
+        }
+        Ok(include)
+    }
+
+    /// Adds what is wanted to `selection`; what is not there is told, all of it.
+    pub(super) fn apply(&self, heads_only: bool, selection: &mut Selection<'_>) -> Result<(), Vec<String>> {
+        let mut missing = Vec::new();
+        for wanted in &self.packages {
+            let found = selection.catalog().packages().binary_search_by(|package| package.name().cmp(&wanted.name));
+            match found {
+                Ok(p) => wanted.apply(p, heads_only, selection, &mut missing),
+                Err(_) => {
+                    missing.push(format!("[package={}] package does not exist in new model", quote(&wanted.name)))
+                }
+            }
+        }
+        if missing.is_empty() { Ok(()) } else { Err(missing) }
+    }
+}
+
+impl IncludedPackage {
+    fn apply(&self, p: usize, heads_only: bool, selection: &mut Selection<'_>, missing: &mut Vec<String>) {
+        let package = &selection.catalog().packages()[p];
+        // A package of which nothing is found counts as included all the same.
+        selection.touch(p);
+        let all = |channel: &Channel| {
+            if heads_only { vec![path::head(channel)] } else { (0..channel.entries().len()).collect() }
+        };
+        for wanted in &self.channels {
+            let about = format!("[package={} channel={}]", quote(&self.name), quote(&wanted.name));
+            let Some(c) = package.channels().iter().position(|channel| channel.name() == wanted.name) else {
+                missing.push(format!("{about} channel does not exist in new model"));
+                continue;
+            };
+            let channel = &package.channels()[c];
+            let entries = match (&wanted.wanted, &self.wanted) {
+                (Wanted::Unsaid, Wanted::Range(range)) | (Wanted::Range(range), _) => in_range(package, channel, range),
+                (Wanted::Unsaid, _) => all(channel),
+                (Wanted::From { versions, bundles }, _) => {
+                    let (entries, absent) = from(package, channel, versions, bundles);
+                    missing.extend(absent.map(|absent| format!("{about} bundles do not exist in channel: {absent}")));
+                    // Older tools look at names only beside versions, and scripts count on it.
+                    if wanted.wanted.is_by_name() { [entries, all(channel)].concat() } else { entries }
+                }
+            };
+            selection.add_all(p, c, entries);
+        }
+        for (c, channel) in package.channels().iter().enumerate() {
+            let entries = match &self.wanted {
+                Wanted::Unsaid if self.channels.is_empty() => all(channel),
+                Wanted::Range(range) if self.channels.is_empty() => in_range(package, channel, range),
+                Wanted::From { versions, bundles } => from(package, channel, versions, bundles).0,
+                _ => continue,
+            };
+            if !entries.is_empty() {
+                selection.add_all(p, c, entries);
+            }
+        }
+    }
+}
+
+impl Wanted {
+    /// Tells whether bundles are wanted by their names alone.
+    fn is_by_name(&self) -> bool {
+        matches!(self, Wanted::From { versions, .. } if versions.is_empty())
+    }
+
+    fn read(item: Raw<'_>, about: &str) -> Result<Wanted, String> {
+        let range = text_of(item, "range");
+        let strings = |name| items(item, name).map(|item| item.as_str().unwrap_or_default().into_owned());
+        let (versions, bundles): (Vec<String>, Vec<String>) =
+            (strings("versions").collect(), strings("bundles").collect());
+        let listed = !versions.is_empty() || !bundles.is_empty();
+        match (range.is_empty(), listed) {
+            (true, false) => Ok(Wanted::Unsaid),
+            (false, true) => Err(format!("{about}: give a range, or versions and bundles, not both")),
+            (false, false) => match VersionRange::parse(&range) {
+                Ok(range) => Ok(Wanted::Range(range)),
+                Err(error) => Err(format!("{about}: invalid range {}: {error}", quote(&range))),
+            },
+            (true, true) => {
+                let parsed = versions.iter().map(|version| {
+                    Version::parse_strict(version)
+                        .map_err(|error| format!("{about}: invalid version {}: {error}", quote(version)))
+                });
+                Ok(Wanted::From { versions: parsed.collect::<Result<_, _>>()?, bundles })
+            }
+        }
+    }
+}
+
+fn in_range(package: &Package, channel: &Channel, range: &VersionRange) -> Vec<usize> {
+    let inside = |name: &str| package.bundle(name).is_some_and(|bundle| range.contains(&bundle.version));
+    (0..channel.entries().len()).filter(|&entry| inside(&channel.entries()[entry].name)).collect()
+}
+
+/// Returns the entries of a channel that are wanted and those on the way to its head, and what is not there.
+fn from(
+    package: &Package,
+    channel: &Channel,
+    versions: &[Version],
+    bundles: &[String],
+) -> (Vec<usize>, Option<String>) {
+    let version_of = |entry: &catalog::Entry| package.bundle(&entry.name).map(|bundle| &bundle.version);
+    let with = |version: &Version| {
+        let entries = channel.entries().iter().enumerate();
+        let found = entries.filter(|(_, entry)| version_of(entry) == Some(version)).map(|(number, _)| number);
+        found.collect::<Vec<_>>()
+    };
+    let called = |name: &String| path::position(channel, name).into_iter().collect::<Vec<_>>();
+    let mut starts = BTreeSet::new();
+    let (mut absent_versions, mut absent_bundles) = (Vec::new(), Vec::new());
+    for version in versions {
+        let found = with(version);
+        if found.is_empty() {
+            absent_versions.push(quote(&version.to_string()).to_string());
+        }
+        starts.extend(found);
+    }
+    for name in bundles {
+        let found = called(name);
+        if found.is_empty() {
+            absent_bundles.push(quote(name).to_string());
+        }
+        starts.extend(found);
+    }
+    let mut entries = BTreeSet::new();
+    for start in starts {
+        // What has no way to the head comes alone.
+        entries.extend(path::to_head(channel, start).unwrap_or_else(|| BTreeSet::from([start])));
+    }
+    let mut absent = String::new();
+    for (what, names) in [("versions", absent_versions), ("names", absent_bundles)] {
+        if !names.is_empty() {
+            let space = if absent.is_empty() { "" } else { " " };
+            let _ = write!(absent, "{space}{what}=[{}]", names.join(" "));
+        }
+    }
+    (entries.into_iter().collect(), (!absent.is_empty()).then_some(absent))
+}
+
+/// Warns of fields that `shape` does not know.
+fn unknown(value: Raw<'_>, shape: Shape, path: &str, found: &mut Vec<String>) {
+    match shape {
+        Shape::Object(fields) => {
+            for (key, value) in value.members() {
+                let path = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+                match fields.iter().find(|(name, _)| key.eq_ignore_ascii_case(name)) {
+                    Some((_, shape)) => unknown(value, *shape, &path, found),
+                    None => found.push(format!("unknown field {path}")),
+                }
+            }
+        }
+        Shape::List(shape) => {
+            value
+                .items()
+                .enumerate()
+                .for_each(|(index, item)| unknown(item, *shape, &format!("{path}[{index}]"), found));
+        }
+        _ => {}
+    }
+}
+
+fn items<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'a>> {
+    value.get(name).into_iter().flat_map(Raw::items)
+}
+
+fn text_of(value: Raw<'_>, name: &str) -> String {
+    value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
+}

@@ -1,0 +1,64 @@
+//! Ways along the upgrade edges of a channel.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use catalog::{Channel, Package};
+
+/// Returns the number of the entry called `name`.
+pub(super) fn position(channel: &Channel, name: &str) -> Option<usize> {
+    channel.entries().binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()
+}
+
+/// Returns the number of the head of a channel.
+pub(super) fn head(channel: &Channel) -> usize {
+    position(channel, &channel.head().name).unwrap_or_default()
+}
+
+/// Tells whether a channel of a package has a bundle.
+pub(super) fn member(package: &Package, channel: &str, bundle: &str) -> bool {
+    let channel = package.channels().iter().find(|found| found.name() == channel);
+    channel.is_some_and(|channel| position(channel, bundle).is_some())
+}
+
+/// Returns the entries on the way from one of them to the head, both included; nothing if there is no way.
+///
+/// Only what replaces counts. The way starts where the chains of replacements of both meet, so that what branches
+/// off above that comes along.
+pub(super) fn to_head(channel: &Channel, from: usize) -> Option<BTreeSet<usize>> {
+    let own = chain(channel, from);
+    let head = head(channel);
+    let meeting = chain(channel, head).into_iter().find(|name| own.contains(name))?;
+    let before: HashSet<&str> = own.iter().copied().take_while(|name| *name != meeting).collect();
+
+    let mut newer: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (number, entry) in channel.entries().iter().enumerate().filter(|(_, entry)| !entry.replaces.is_empty()) {
+        newer.entry(&entry.replaces).or_default().push(number);
+    }
+    let mut above = BTreeSet::new();
+    let mut open = vec![meeting];
+    while let Some(name) = open.pop() {
+        for &number in newer.get(name).into_iter().flatten() {
+            if above.insert(number) {
+                open.push(&channel.entries()[number].name);
+            }
+        }
+    }
+    above.retain(|&number| !before.contains(channel.entries()[number].name.as_str()));
+    above.extend([from, head]);
+    Some(above)
+}
+
+/// Returns a bundle and what it replaces, what that replaces, and so on, as far as the channel knows.
+fn chain(channel: &Channel, from: usize) -> Vec<&str> {
+    let mut names = vec![channel.entries()[from].name.as_str()];
+    let mut seen = HashSet::from([names[0]]);
+    let mut at = Some(from);
+    while let Some(entry) = at.map(|at| &channel.entries()[at]) {
+        if entry.replaces.is_empty() || !seen.insert(&entry.replaces) {
+            break;
+        }
+        names.push(&entry.replaces);
+        at = position(channel, &entry.replaces);
+    }
+    names
+}
