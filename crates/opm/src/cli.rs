@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    add, build, bundle, completion, convert_template, copy, generate, graph, index, init, list, migrate, registry,
-    render, render_template, serve, unpack, validate, version,
+    add, build, bundle, completion, convert_template, copy, diff, generate, graph, index, init, list, migrate,
+    registry, render, render_template, serve, unpack, validate, version,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -46,6 +46,7 @@ enum OpmCommand {
     Serve(Box<serve::ServeArgs>),
     Init(init::InitArgs),
     List(list::ListArgs),
+    Diff(diff::DiffArgs),
     Generate(generate::GenerateArgs),
     Migrate(migrate::MigrateArgs),
     Build(build::BuildArgs),
@@ -73,6 +74,7 @@ enum AlphaCommand {
     RenderGraph(graph::GraphArgs),
     RenderTemplate(render_template::TemplateArgs),
     ConvertTemplate(convert_template::ConvertArgs),
+    Diff(diff::AlphaDiffArgs),
     Generate(generate::AlphaGenerateArgs),
     Bundle(bundle::AlphaBundleArgs),
     Add(add::AddArgs),
@@ -99,6 +101,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Serve(args) => serve::run(args, &opm.tls, printer),
         OpmCommand::Init(args) => init::run(args, printer),
         OpmCommand::List(args) => list::run(args, &opm.tls, printer),
+        OpmCommand::Diff(args) => diff::run(args, &opm.tls, printer),
         OpmCommand::Generate(args) => generate::run(args, printer),
         OpmCommand::Migrate(args) => migrate::run(args, &opm.tls, printer),
         OpmCommand::Build(args) => build::run(args, &opm.tls, printer),
@@ -114,6 +117,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
             AlphaCommand::RenderGraph(args) => graph::run(args, &opm.tls, printer),
             AlphaCommand::RenderTemplate(args) => render_template::run(args, &opm.tls, printer),
             AlphaCommand::ConvertTemplate(args) => convert_template::run(args, printer),
+            AlphaCommand::Diff(args) => diff::run_alpha(args, &opm.tls, printer),
             AlphaCommand::Generate(args) => generate::run_alpha(args, printer),
             AlphaCommand::Bundle(args) => bundle::run_alpha(args, &opm.tls, printer),
             AlphaCommand::Add(args) => add::run(args, &opm.tls, printer),

@@ -7,6 +7,8 @@ pub(crate) struct Printer {
     out: BufWriter<Stdout>,
     /// Whether messages may be coloured.
     pub(crate) colour: bool,
+    /// Whether data that people read may be coloured.
+    pub(crate) colour_data: bool,
 }
 
 /// How a part of a message looks on a terminal.
@@ -20,10 +22,13 @@ pub(crate) enum Style {
 
 impl Printer {
     pub(crate) fn new() -> Printer {
-        let colour = io::stderr().is_terminal()
-            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        Printer { out: BufWriter::with_capacity(1 << 16, io::stdout()), colour }
+        Printer {
+            out: BufWriter::with_capacity(1 << 16, io::stdout()),
+            colour: wanted && io::stderr().is_terminal(),
+            colour_data: wanted && io::stdout().is_terminal(),
+        }
     }
 
     /// Returns stdout.

@@ -6,6 +6,7 @@ pub(crate) mod bundle;
 pub(crate) mod completion;
 pub(crate) mod convert_template;
 pub(crate) mod copy;
+pub(crate) mod diff;
 pub(crate) mod generate;
 pub(crate) mod graph;
 pub(crate) mod health_probe;

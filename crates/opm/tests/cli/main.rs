@@ -9,6 +9,7 @@ mod bundle;
 mod completion;
 mod convert_template;
 mod copy;
+mod diff;
 mod doctor;
 mod generate;
 mod graph;

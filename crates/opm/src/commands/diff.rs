@@ -1,0 +1,209 @@
+//! `opm diff`: what differs between two catalogs, for people. `opm alpha diff`: what is new, as a catalog.
+
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use catalog::{Catalog, Warnings};
+use edit::diff::{self, Include, IncludeError, Side, changes};
+use fbc::{Arrangement, Fbc, Format, Limits, Loaded};
+
+use super::{blob_format, line_of, read_input};
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::printer::Printer;
+use crate::{limits, report, source};
+
+/// Tell what differs between two catalogs
+#[derive(clap::Args)]
+#[command(
+    long_about = "Tell what differs between two catalogs: packages, default channels, channels and their heads, new and \
+        removed versions, upgrade edges, images, properties, permissions, versions of CRDs, deprecations.\n\n\
+        Both must be valid. A source is a catalog directory, an image or a database. The result is sorted and is the same on \
+        every run, however the catalogs are written.\n\n\
+        The exit code is 0 if both could be compared, whatever differs; with --exit-code it is 1 if something does.",
+    after_help = "Examples:\n  \
+        opm diff released my-catalog\n  \
+        opm diff quay.io/example/catalog:v1 my-catalog --changelog -o markdown > CHANGES.md\n  \
+        opm diff released my-catalog --exit-code -o json"
+)]
+pub(crate) struct DiffArgs {
+    /// The catalog as it was
+    #[arg(value_name = "OLD")]
+    old: String,
+    /// The catalog as it is
+    #[arg(value_name = "NEW")]
+    new: String,
+    /// Tell of each new version what it changes against the version before it
+    #[arg(long)]
+    changelog: bool,
+    /// Output format (text|markdown|json)
+    #[arg(short, long, value_name = "text|markdown|json", default_value = "text", value_parser = output)]
+    output: Output,
+    /// Exit with 1 if something differs
+    #[arg(long)]
+    exit_code: bool,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Text,
+    Markdown,
+    Json,
+}
+
+fn output(text: &str) -> Result<Output, String> {
+    match text {
+        "text" => Ok(Output::Text),
+        "markdown" => Ok(Output::Markdown),
+        "json" => Ok(Output::Json),
+        _ => Err("expected text, markdown or json".into()),
+    }
+}
+
+/// Print what is new in a catalog, as a catalog
+#[derive(clap::Args)]
+#[command(
+    long_about = "Print what is new in a catalog, as a catalog: the bundles of channels of NEW that OLD does not have or has \
+        with other contents, and what they depend on. Without OLD all of NEW is new.\n\n\
+        OLD and NEW are catalog directories, images or databases; several are joined by commas and count as one. \
+        Changes of upgrade edges alone are not seen: use 'opm diff' for those. The result is a part of NEW, with the same \
+        default channels, and need not be valid by itself.\n\n\
+        An include file is YAML or JSON:\n  \
+        packages:\n  \
+        - name: foo             # all of it, or with --headsOnly the heads of its channels\n  \
+        - name: bar\n    \
+        channels:\n    \
+        - name: stable        # all of it, or its head\n    \
+        - name: beta\n      \
+        versions: [1.2.0]   # these, and all from them to the head\n      \
+        bundles: [bar.v1.1] # the same, by name; alone it means the whole channel\n  \
+        - name: baz\n    \
+        range: '>=2.0.0'      # these, in every channel; 'versions' and 'bundles' can be given here, too",
+    after_help = "Examples:\n  \
+        opm alpha diff old-catalog new-catalog > new.yaml\n  \
+        opm alpha diff quay.io/example/catalog:v2 --headsOnly -o json\n  \
+        opm alpha diff new-catalog --include-file wanted.yaml"
+)]
+pub(crate) struct AlphaDiffArgs {
+    /// What is there already, and what is new; only the latter if there is one argument
+    #[arg(value_name = "[OLD] NEW", required = true, num_args = 1..=2)]
+    references: Vec<String>,
+    /// Output format (yaml|json)
+    #[arg(short, long, value_name = "yaml|json", default_value = "yaml", value_parser = blob_format)]
+    output: Format,
+    /// Take only the heads of channels
+    #[arg(long = "headsOnly", alias = "heads-only")]
+    heads_only: bool,
+    /// File that says what to take
+    #[arg(short, long, value_name = "FILE")]
+    include_file: Option<PathBuf>,
+    /// Take what the include file says beside all else, and not instead of it
+    #[arg(long)]
+    include_additive: bool,
+    /// Leave out what the bundles depend on
+    #[arg(long)]
+    skip_deps: bool,
+    /// Tell on stderr what is taken as a dependency
+    #[arg(long)]
+    debug: bool,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let limits = limits::from_env()?;
+    let images = Images::new(tls, &args.pull);
+    let (old_fbc, old) = load(&args.old, &images, &limits, printer)?;
+    let (new_fbc, new) = load(&args.new, &images, &limits, printer)?;
+    let options = changes::Options { changelog: args.changelog, limits };
+    let old = Side { fbc: &old_fbc, catalog: &old };
+    let found = changes::changes(old, Side { fbc: &new_fbc, catalog: &new }, &options)?;
+    let text = match args.output {
+        Output::Text => show::text(&found, printer.colour_data),
+        Output::Markdown => show::markdown(&found),
+        Output::Json => {
+            let json = serde_json::to_string_pretty(&found).map_err(|error| Failure::message(error.to_string()))?;
+            format!("{json}\n")
+        }
+    };
+    printer.data().write_all(text.as_bytes())?;
+    if args.exit_code && !found.is_empty() {
+        printer.flush()?;
+        return Err(Failure::Told);
+    }
+    Ok(())
+}
+
+pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let limits = limits::from_env()?;
+    if args.include_additive && args.include_file.is_none() {
+        return Err(Failure::message("must set --include-file if --include-additive is set"));
+    }
+    let include = args.include_file.as_deref().map(|file| include(file, &limits, printer)).transpose()?;
+    let images = Images::new(tls, &args.pull);
+    let (old, new) = match args.references.as_slice() {
+        [old, new] => (Some(load(old, &images, &limits, printer)?), new.as_str()),
+        [new] => (None, new.as_str()),
+        _ => return Err(Failure::message("expected one or two references")),
+    };
+    let (mut fbc, catalog) = load(new, &images, &limits, printer)?;
+    let options = diff::Options {
+        heads_only: args.heads_only,
+        include,
+        include_additive: args.include_additive,
+        skip_dependencies: args.skip_deps,
+    };
+    let old = old.as_ref().map(|(fbc, catalog)| Side { fbc, catalog });
+    let selection = diff::diff(old, Side { fbc: &fbc, catalog: &catalog }, &options)
+        .map_err(|error| Failure::message(format!("generate diff: {error}")))?;
+    if args.debug {
+        selection.notes.iter().for_each(|note| printer.tell(&format!("debug: {note}")));
+    }
+    let blobs = selection.into_blobs(&mut fbc, &limits)?;
+    let blobs: Vec<_> = blobs.iter().map(|&number| &fbc.blobs()[number]).collect();
+    fbc.write_arranged(&blobs, args.output, Arrangement::Sorted, printer.data())?;
+    Ok(())
+}
+
+/// Loads and checks the catalogs of one side, joined by commas.
+fn load(references: &str, images: &Images, limits: &Limits, printer: &Printer) -> Result<(Fbc, Catalog), Failure> {
+    let inspect = catalog::inspect(Warnings::Off);
+    let options = source::Options {
+        limits: limits.clone(),
+        images,
+        catalogs_only: true,
+        keep_text: true,
+        migrate: false,
+        image_template: None,
+        inspect: Some(&inspect),
+    };
+    let names: Vec<String> = references.split(',').map(str::to_owned).collect();
+    let fbc = source::load(&names, &options, printer)?;
+    let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
+    match checked.catalog {
+        Some(catalog) => Ok((fbc, catalog)),
+        None => {
+            printer.error(&format!("\"{references}\" is no valid catalog:"));
+            report::tell(printer, &report::find(&fbc, checked.errors()));
+            Err(Failure::Told)
+        }
+    }
+}
+
+/// Reads an include file.
+fn include(file: &Path, limits: &Limits, printer: &Printer) -> Result<Include, Failure> {
+    let name = file.display();
+    let failed = |error: String| Failure::message(format!("include file {name}: {error}"));
+    let text = read_input(&file.to_string_lossy(), limits).map_err(|error| failed(error.to_string()))?;
+    let include = Include::parse(&text, limits).map_err(|error| match &error {
+        IncludeError::Stream(at) => {
+            Failure::message(format!("include file {name}:{}: {error}", line_of(&text, at.offset)))
+        }
+        IncludeError::Content(_) => failed(error.to_string()),
+    })?;
+    include.warnings.iter().for_each(|warning| printer.warning(&format!("include file {name}: {warning}")));
+    Ok(include)
+}
