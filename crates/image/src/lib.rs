@@ -12,6 +12,7 @@ mod client;
 mod contained;
 mod copy;
 mod digest;
+mod download;
 mod environment;
 mod error;
 mod explain;
