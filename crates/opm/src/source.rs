@@ -208,44 +208,88 @@ fn load_bundles<'a>(
         .collect()
 }
 
-/// Renders the bundle that a template names.
+/// Renders the bundles that a template names, all of them at once.
 ///
 /// Older tools take nothing but images, so a directory must look like one.
-pub(crate) fn template_bundle(
-    reference: &str,
+pub(crate) fn template_bundles(
+    references: &[&str],
     migrate: bool,
     limits: &Limits,
     images: &Images,
     printer: &Printer,
-) -> Result<RenderedBundle, String> {
-    let path = Path::new(reference);
-    let (path, image) = if ["./", "../", "/"].iter().any(|start| reference.starts_with(start)) {
-        template_directory(path)?;
-        (path.to_path_buf(), "")
-    } else {
-        match path.metadata() {
-            Ok(metadata) if metadata.is_dir() => {
-                return Err(format!(
-                    "a directory is not allowed in a template; to name a bundle directory, write \"./{reference}\""
-                ));
-            }
-            Ok(_) => return Err("a file is not allowed in a template, only an image or a bundle directory".into()),
-            Err(_) => {}
-        }
-        match unpack(&images.fetch_one(reference)?, images)? {
-            Source::Bundle(path, _) => (path, reference),
-            Source::Catalog(_) | Source::Database(_) => {
-                return Err("a catalog is not allowed in a template, only a bundle".into());
-            }
-        }
-    };
-    let options = bundle::Options { image, image_template: None, migrate, limits: limits.clone() };
-    let rendered = bundle::render(&path, &options).map_err(|error| error.to_string())?;
-    rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{reference}: {warning}")));
-    Ok(RenderedBundle { json: rendered.json, csv: rendered.csv })
+) -> Vec<Result<RenderedBundle, String>> {
+    let directories: Vec<Result<Option<PathBuf>, String>> =
+        references.iter().map(|reference| template_directory(reference)).collect();
+    let pulled = references.iter().zip(&directories).filter(|(_, found)| matches!(found, Ok(None)));
+    let pulled: Vec<&str> = pulled.map(|(reference, _)| *reference).collect();
+    let mut fetched = if pulled.is_empty() { Vec::new() } else { images.fetch(&pulled) }.into_iter();
+    let found: Vec<(&str, Result<Found, String>)> = references
+        .iter()
+        .zip(directories)
+        .map(|(reference, directory)| {
+            let found = match directory {
+                Ok(Some(path)) => Ok(Found::Directory(path)),
+                Ok(None) => match fetched.next() {
+                    Some(fetched) => fetched.map(|fetched| Found::Image(Box::new(fetched))),
+                    None => Err("no image came".to_owned()),
+                },
+                Err(message) => Err(message),
+            };
+            (*reference, found)
+        })
+        .collect();
+    let progress = Progress::start("rendering", Unit::Bundles);
+    let rendered: Vec<_> = found
+        .into_par_iter()
+        .with_max_len(1)
+        .map(|(reference, found)| {
+            let (path, image) = match found? {
+                Found::Directory(path) => (path, ""),
+                Found::Image(fetched) => match unpack(&fetched, images)? {
+                    Source::Bundle(path, _) => (path, reference),
+                    Source::Catalog(_) | Source::Database(_) => {
+                        return Err("a catalog is not allowed in a template, only a bundle".to_owned());
+                    }
+                },
+            };
+            let options = bundle::Options { image, image_template: None, migrate, limits: limits.clone() };
+            let rendered = bundle::render(&path, &options).map_err(|error| error.to_string());
+            progress.add(1);
+            rendered
+        })
+        .collect();
+    drop(progress);
+    let bundles = references.iter().zip(rendered).map(|(reference, rendered)| {
+        let rendered = rendered?;
+        rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{reference}: {warning}")));
+        Ok(RenderedBundle { json: rendered.json, csv: rendered.csv })
+    });
+    bundles.collect()
 }
 
-fn template_directory(path: &Path) -> Result<(), String> {
+/// Where the bundle of a template is.
+enum Found {
+    Directory(PathBuf),
+    Image(Box<Fetched>),
+}
+
+/// Returns the directory of the bundle that a template names; nothing means that it is an image.
+fn template_directory(reference: &str) -> Result<Option<PathBuf>, String> {
+    let path = Path::new(reference);
+    if ["./", "../", "/"].iter().any(|start| reference.starts_with(start)) {
+        check_template_directory(path)?;
+        return Ok(Some(path.to_path_buf()));
+    }
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Err(format!(
+            "a directory is not allowed in a template; to name a bundle directory, write \"./{reference}\""
+        )),
+        Ok(_) => Err("a file is not allowed in a template, only an image or a bundle directory".into()),
+        Err(_) => Ok(None),
+    }
+}
+
+fn check_template_directory(path: &Path) -> Result<(), String> {
     let metadata = path.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_dir() {
         return Err("a file is not allowed in a template, only an image or a bundle directory".into());

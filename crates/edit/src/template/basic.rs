@@ -1,5 +1,7 @@
 //! The basic template: a catalog whose bundles are given by their images.
 
+use std::collections::HashMap;
+
 use fbc::blob::BUNDLE;
 use fbc::json::Raw;
 use fbc::shape::Shape;
@@ -7,34 +9,70 @@ use fbc::{Blob, Content, Fbc, Limits};
 
 use super::{Bundles, Error};
 
+/// So many bundles are asked for at once, and are in memory together.
+const AT_ONCE: usize = 64;
+
 const SHAPE: Shape = Shape::Object(&[("entries", Shape::List(&Shape::Any))]);
 
 /// Puts the bundles that the entries name in their places; all other entries stay as they are.
 pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     super::check(SHAPE, document)?;
-    let mut fbc = Fbc::default();
+    let fbc = Fbc::default();
     let entries = super::entries(document, &fbc, limits)?;
+    render_entries(fbc, entries, "entries", limits, bundles)
+}
+
+/// Does the same for the first form of the template, whose entries are documents of their own.
+pub(super) fn render_plain(documents: &[String], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
+    let fbc = Fbc::default();
+    let documents = documents.iter().map(|document| Raw::from_checked(document));
+    let entries = super::blobs(documents, "documents", &fbc, limits)?;
+    render_entries(fbc, entries, "documents", limits, bundles)
+}
+
+fn render_entries(
+    mut fbc: Fbc,
+    entries: Vec<(Raw<'_>, Blob)>,
+    list: &str,
+    limits: &Limits,
+    bundles: &mut Bundles<'_>,
+) -> Result<Fbc, Error> {
     // Fetching bundles takes time: what is wrong with the template itself is told before.
     let faults = entries.iter().enumerate().filter_map(|(index, (entry, blob))| {
         let excess = excess(*entry, blob)?;
-        Some(format!("entries[{index}]: unexpected fields present in basic template bundle: {excess}"))
+        Some(format!("{list}[{index}]: unexpected fields present in basic template bundle: {excess}"))
     });
     let faults: Vec<String> = faults.collect();
     if !faults.is_empty() {
         return Err(Error::Entries(faults));
     }
-    for (_, blob) in entries {
-        match image(&blob) {
-            None => fbc.push(blob),
-            Some(reference) => {
-                for bundle in super::fetch(bundles, reference)? {
-                    let bundle = super::made(&fbc, reference, &bundle.json, limits)?;
-                    fbc.push(bundle);
-                }
-            }
+    fill_in(entries.into_iter().map(|(_, blob)| blob).collect(), &mut fbc, limits, bundles)?;
+    Ok(fbc)
+}
+
+/// Adds blobs to `fbc`, and in place of those that only name the image of a bundle, the bundle.
+fn fill_in(blobs: Vec<Blob>, fbc: &mut Fbc, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<(), Error> {
+    let images: Vec<String> = blobs.iter().filter_map(image).map(str::to_owned).collect();
+    let mut ahead = images.chunks(AT_ONCE);
+    let mut fetched = HashMap::new();
+    let mut left = 0;
+    for blob in blobs {
+        let Some(reference) = image(&blob) else {
+            fbc.push(blob);
+            continue;
+        };
+        if left == 0 {
+            let next = ahead.next().unwrap_or_default();
+            fetched = super::fetch_all(bundles, next.iter().map(String::as_str))?;
+            left = next.len();
+        }
+        left -= 1;
+        for bundle in fetched.get(reference).into_iter().flatten() {
+            let bundle = super::made(fbc, reference, &bundle.json, limits)?;
+            fbc.push(bundle);
         }
     }
-    Ok(fbc)
+    Ok(())
 }
 
 /// Returns the image of an entry, if it is a bundle.
@@ -64,7 +102,9 @@ fn excess(entry: Raw<'_>, blob: &Blob) -> Option<String> {
 mod tests {
     use insta::assert_snapshot;
 
-    use crate::template::sample::rendered;
+    use super::*;
+    use crate::template::Template;
+    use crate::template::sample::{bundles, rendered, shown};
 
     #[test]
     fn bundles_take_the_places_of_their_images() {
@@ -123,6 +163,61 @@ entries:
         entries[0]: object '{"name":"x"}' is missing root schema field
         entries[1]: object '{}' is missing root schema field
         entries[2]: parse channel: json: cannot unmarshal number into field "entries" of type list
+        "#);
+    }
+
+    #[test]
+    fn the_first_form_has_documents_for_entries() {
+        let render = |text: &str| {
+            let limits = Limits::default();
+            let documents = fbc::stream::documents(text.as_bytes(), &limits).unwrap();
+            let rendered = render_plain(&documents, &limits, &mut |all| all.iter().map(|one| bundles(one)).collect());
+            rendered.map_or_else(|error| error.to_string(), |fbc| shown(&fbc))
+        };
+        let text = "\
+schema: olm.package
+name: foo
+defaultChannel: stable
+---
+schema: olm.bundle
+image: foo:1.0.0
+---
+{schema: olm.channel, package: foo, name: stable, entries: [{name: foo.v1.0.0}]}
+";
+        assert_snapshot!(render(text), @r#"
+        {"schema": "olm.package","name": "foo","defaultChannel": "stable"}
+        channel stable
+          foo.v1.0.0
+        bundle foo.v1.0.0
+        "#);
+        assert_snapshot!(render("schema: olm.bundle\nimage: foo:1.0.0\npackage: foo\n---\nname: x\n"), @r#"documents[1]: object '{"name":"x"}' is missing root schema field"#);
+        assert_snapshot!(render("schema: olm.bundle\nimage: foo:1.0.0\npackage: foo\n"), @r#"documents[0]: unexpected fields present in basic template bundle: "package" comes from the bundle"#);
+    }
+
+    #[test]
+    fn many_bundles_are_asked_for_in_a_few_goes_and_stay_in_order() {
+        let entries: String =
+            (0..150).map(|number| format!("- {{schema: olm.bundle, image: 'foo:1.0.{}'}}\n", number % 100)).collect();
+        let text = format!("schema: olm.template.basic\nentries:\n{entries}");
+        let limits = Limits::default();
+        let template = Template::parse(text.as_bytes(), &limits).unwrap();
+        let mut goes = Vec::new();
+        let fbc = render(template.raw(), &limits, &mut |all| {
+            goes.push(all.len());
+            all.iter().map(|one| bundles(one)).collect()
+        });
+        assert_eq!(goes, [64, 64, 22]);
+        let names: Vec<_> = fbc.unwrap().blobs().iter().map(|blob| blob.name.to_string()).collect();
+        let expected: Vec<_> = (0..150).map(|number| format!("foo.v1.0.{}", number % 100)).collect();
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn all_bundles_that_cannot_be_had_are_told() {
+        let text = "schema: olm.template.basic\nentries: [{schema: olm.bundle, image: missing}, {schema: olm.bundle, image: x}]\n";
+        assert_snapshot!(rendered(text), @r#"
+        render reference "missing": it is gone
+        render reference "x": no version
         "#);
     }
 

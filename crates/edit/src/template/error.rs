@@ -36,6 +36,9 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// Several reasons at once.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Several(Vec<Error>),
     /// A fault of a semver template.
     #[error("render: {0}")]
     Semver(Box<SemverError>),

@@ -2,10 +2,11 @@
 //!
 //! There are three kinds. `basic` is a catalog whose bundles are only named; `semver` lists
 //! bundles, and makes the channels and upgrades by their versions; `substitutes` is a catalog in
-//! which some bundles give way to repackaged ones. Bundles live in images, so whoever renders a
+//! which some bundles give way to repackaged ones. [`composite`] puts several of them together. Bundles live in images, so whoever renders a
 //! template supplies them, see [`Bundles`].
 
 mod basic;
+pub mod composite;
 mod error;
 #[cfg(test)]
 mod sample;
@@ -15,6 +16,8 @@ mod substitutes;
 pub use error::Error;
 pub use semver::SemverError;
 pub use substitutes::{Reason, SubstitutesError};
+
+use std::collections::{HashMap, HashSet};
 
 use fbc::blob::Entry;
 use fbc::json::{Path, Raw, write_str};
@@ -97,7 +100,11 @@ impl<'a> Template<'a> {
         Kind::ALL.into_iter().find(|kind| kind.schema() == schema).ok_or(Error::UnknownSchema(schema))
     }
 
-    fn schema(&self) -> Result<String, Error> {
+    /// Returns the schema that the template states, maybe none.
+    ///
+    /// # Errors
+    /// Fails when it is no text.
+    pub fn schema(&self) -> Result<String, Error> {
         check(Shape::Object(&[("schema", Shape::Str)]), self.raw())?;
         Ok(self.raw().get("schema").and_then(Raw::as_str).unwrap_or_default().into_owned())
     }
@@ -123,8 +130,10 @@ pub struct RenderedBundle {
     pub csv: Option<String>,
 }
 
-/// Supplies the bundles that a reference in a template stands for, or says why it cannot.
-pub type Bundles<'a> = dyn FnMut(&str) -> Result<Vec<RenderedBundle>, String> + 'a;
+/// Supplies the bundles that references in a template stand for: an answer for each, or why there is none.
+///
+/// References come together and none twice, so that whatever they name can be fetched at once.
+pub type Bundles<'a> = dyn FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, String>> + 'a;
 
 /// Renders a template as one of a kind: returns the catalog that it describes.
 ///
@@ -144,6 +153,25 @@ pub fn render(template: &Template<'_>, kind: Kind, limits: &Limits, bundles: &mu
     }
 }
 
+/// Renders the first form of the basic template: the documents of a catalog, in which bundles are given by their images.
+///
+/// # Errors
+/// Fails when a document is no blob or a bundle is more than its image, and when `bundles` fails.
+pub fn render_plain(documents: &[String], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
+    basic::render_plain(documents, limits, bundles)
+}
+
+/// Makes a catalog of documents that are all blobs.
+///
+/// # Errors
+/// Fails when one is none; all that are none are told.
+pub fn take_in(documents: &[String], limits: &Limits) -> Result<Fbc, Error> {
+    let mut fbc = Fbc::default();
+    let made = blobs(documents.iter().map(|document| Raw::from_checked(document)), "documents", &fbc, limits)?;
+    made.into_iter().for_each(|(_, blob)| fbc.push(blob));
+    Ok(fbc)
+}
+
 /// Checks the types of a template's fields.
 fn check(shape: Shape, document: Raw<'_>) -> Result<(), Error> {
     shape.check(document, &Path::default()).map_err(|mismatch| Error::Fields(mismatch.to_string()))
@@ -151,20 +179,69 @@ fn check(shape: Shape, document: Raw<'_>) -> Result<(), Error> {
 
 /// Makes blobs of the entries of a template. All that are none are told.
 fn entries<'a>(document: Raw<'a>, fbc: &Fbc, limits: &Limits) -> Result<Vec<(Raw<'a>, Blob)>, Error> {
+    blobs(document.get("entries").into_iter().flat_map(Raw::items), "entries", fbc, limits)
+}
+
+/// Makes blobs of the items of a list. All that are none are told.
+fn blobs<'a>(
+    items: impl Iterator<Item = Raw<'a>>,
+    list: &str,
+    fbc: &Fbc,
+    limits: &Limits,
+) -> Result<Vec<(Raw<'a>, Blob)>, Error> {
     let mut blobs = Vec::new();
     let mut faults = Vec::new();
-    for (index, entry) in document.get("entries").into_iter().flat_map(Raw::items).enumerate() {
-        match fbc.take_in(entry.text(), limits) {
-            Ok(blob) => blobs.push((entry, blob)),
-            Err(error) => faults.push(format!("entries[{index}]: {error}")),
+    for (index, item) in items.enumerate() {
+        match fbc.take_in(item.text(), limits) {
+            Ok(blob) => blobs.push((item, blob)),
+            Err(error) => faults.push(format!("{list}[{index}]: {error}")),
         }
     }
     if faults.is_empty() { Ok(blobs) } else { Err(Error::Entries(faults)) }
 }
 
-/// Asks for the bundles of a reference.
-fn fetch(bundles: &mut Bundles<'_>, reference: &str) -> Result<Vec<RenderedBundle>, Error> {
-    bundles(reference).map_err(|message| Error::Bundle { reference: reference.to_owned(), message })
+/// Bundles by the references that stand for them.
+type Supply = HashMap<String, Result<Vec<RenderedBundle>, Error>>;
+
+/// Asks for the bundles of references.
+fn fetch<'r>(bundles: &mut Bundles<'_>, references: impl IntoIterator<Item = &'r str>) -> Supply {
+    let mut seen = HashSet::new();
+    let references: Vec<&str> = references.into_iter().filter(|reference| seen.insert(*reference)).collect();
+    if references.is_empty() {
+        return Supply::new();
+    }
+    let mut answers = bundles(&references).into_iter();
+    let supply = references.into_iter().map(|reference| {
+        let answer = answers.next().unwrap_or_else(|| Err("nothing was supplied".to_owned()));
+        let failed = |message| Error::Bundle { reference: reference.to_owned(), message };
+        (reference.to_owned(), answer.map_err(failed))
+    });
+    supply.collect()
+}
+
+/// Asks for the bundles of references, all of which must be there. What is not is told, all of it.
+fn fetch_all<'r>(
+    bundles: &mut Bundles<'_>,
+    references: impl IntoIterator<Item = &'r str> + Clone,
+) -> Result<HashMap<String, Vec<RenderedBundle>>, Error> {
+    let mut supply = fetch(bundles, references.clone());
+    let mut found = HashMap::new();
+    let mut missing = Vec::new();
+    for reference in references {
+        match supply.remove(reference) {
+            Some(Ok(rendered)) => {
+                found.insert(reference.to_owned(), rendered);
+            }
+            Some(Err(error)) => missing.push(error),
+            // The same reference again.
+            None => {}
+        }
+    }
+    match missing.len() {
+        0 => Ok(found),
+        1 => Err(missing.remove(0)),
+        _ => Err(Error::Several(missing)),
+    }
 }
 
 /// Makes a blob of a rendered bundle.
@@ -235,7 +312,7 @@ mod tests {
     #[test]
     fn the_kind_that_is_asked_for_must_be_the_one_that_is_stated() {
         let template = Template::parse(b"schema: olm.semver\n", &Limits::default()).unwrap();
-        let error = render(&template, Kind::Basic, &Limits::default(), &mut |_| Ok(Vec::new())).err().unwrap();
+        let error = render(&template, Kind::Basic, &Limits::default(), &mut |_| Vec::new()).err().unwrap();
         assert_eq!(error.to_string(), "template has unknown schema (\"olm.semver\"), should be \"olm.template.basic\"");
     }
 }

@@ -43,7 +43,9 @@ pub(super) fn bundles(reference: &str) -> Result<Vec<RenderedBundle>, String> {
 pub(super) fn rendered(template: &str) -> String {
     let limits = Limits::default();
     let template = Template::parse(template.as_bytes(), &limits).expect("a document");
-    let outcome = template.kind().and_then(|kind| render(&template, kind, &limits, &mut bundles));
+    let outcome = template.kind().and_then(|kind| {
+        render(&template, kind, &limits, &mut |references| references.iter().map(|one| bundles(one)).collect())
+    });
     outcome.map_or_else(|error| error.to_string(), |fbc| shown(&fbc))
 }
 

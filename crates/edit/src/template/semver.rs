@@ -265,12 +265,10 @@ fn fetch<'a>(
     limits: &Limits,
     bundles: &mut Bundles<'_>,
 ) -> Result<HashMap<&'a str, Fetched>, SemverError> {
+    let mut supply = super::fetch_all(bundles, spec.archetypes.iter().flatten().map(String::as_str))?;
     let mut fetched = HashMap::new();
     for image in spec.archetypes.iter().flatten() {
-        if fetched.contains_key(&**image) {
-            continue;
-        }
-        let mut rendered = super::fetch(bundles, image)?;
+        let Some(mut rendered) = supply.remove(image) else { continue };
         let (Some(bundle), true) = (rendered.pop(), rendered.is_empty()) else {
             let count = if rendered.is_empty() { 0 } else { rendered.len() + 1 };
             return Err(SemverError::NotOneBundle { reference: image.clone(), count });
@@ -432,9 +430,9 @@ fast: {bundles: [{image: foo:0.2.0}]}
         let render_with = |csv: &str| {
             let template =
                 Template::parse(b"{schema: olm.semver, fast: {bundles: [{image: foo:1.0.0}]}}", &Limits::default());
-            let mut supply = |reference: &str| {
-                let json = bundles(reference)?.remove(0).json;
-                Ok(vec![RenderedBundle { json, csv: Some(csv.to_owned()) }])
+            let mut supply = |references: &[&str]| {
+                let json = bundles(references[0]).unwrap().remove(0).json;
+                vec![Ok(vec![RenderedBundle { json, csv: Some(csv.to_owned()) }])]
             };
             let fbc = super::super::render(&template.unwrap(), Kind::Semver, &Limits::default(), &mut supply);
             fbc.map(|fbc| super::super::sample::shown(&fbc)).unwrap_or_else(|error| error.to_string())
@@ -445,16 +443,16 @@ fast: {bundles: [{image: foo:0.2.0}]}
     }
 
     #[test]
-    fn each_image_is_fetched_once() {
+    fn all_images_are_fetched_at_once_and_none_twice() {
         let text = b"{schema: olm.semver, fast: {bundles: [{image: foo:1.0.0}, {image: foo:1.1.0}]}, stable: {bundles: [{image: foo:1.0.0}]}}";
         let fetched = RefCell::new(Vec::new());
-        let mut supply = |reference: &str| {
-            fetched.borrow_mut().push(reference.to_owned());
-            bundles(reference)
+        let mut supply = |references: &[&str]| {
+            fetched.borrow_mut().push(references.join(" "));
+            references.iter().map(|one| bundles(one)).collect()
         };
         let template = Template::parse(text, &Limits::default()).unwrap();
         super::super::render(&template, Kind::Semver, &Limits::default(), &mut supply).unwrap();
-        assert_eq!(fetched.into_inner(), ["foo:1.0.0", "foo:1.1.0"]);
+        assert_eq!(fetched.into_inner(), ["foo:1.0.0 foo:1.1.0"]);
     }
 
     #[test]

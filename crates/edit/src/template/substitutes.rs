@@ -16,7 +16,7 @@ use fbc::shape::Shape;
 use fbc::version::Version;
 use fbc::{Blob, Content, Fbc, Limits, Loaded, Problem, property};
 
-use super::{Bundles, Error};
+use super::{Bundles, Error, RenderedBundle};
 
 const SHAPE: Shape = Shape::Object(&[
     ("entries", Shape::List(&Shape::Any)),
@@ -138,8 +138,11 @@ pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'
     if let Some(message) = invalid(&fbc, problems) {
         return Err(SubstitutesError::Entries(message));
     }
-    for Substitution { name, base } in substitutions(document)? {
-        substitute(&mut fbc, &name, &base, limits, bundles).map_err(|reason| SubstitutesError::Substitution {
+    let substitutions = substitutions(document)?;
+    let mut supply = super::fetch(bundles, substitutions.iter().map(|substitution| substitution.name.as_str()));
+    for Substitution { name, base } in substitutions {
+        let bundle = supply.remove(&name).unwrap_or(Ok(Vec::new()));
+        substitute(&mut fbc, &name, &base, limits, bundle).map_err(|reason| SubstitutesError::Substitution {
             base,
             name,
             reason,
@@ -177,10 +180,16 @@ fn substitutions(document: Raw<'_>) -> Result<Vec<Substitution>, SubstitutesErro
 }
 
 /// Puts the bundle of the image `name` in the place of the bundle `base`.
-fn substitute(fbc: &mut Fbc, name: &str, base: &str, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<(), Reason> {
+fn substitute(
+    fbc: &mut Fbc,
+    name: &str,
+    base: &str,
+    limits: &Limits,
+    bundles: Result<Vec<RenderedBundle>, Error>,
+) -> Result<(), Reason> {
     let is_base = |blob: &&Blob| &*blob.schema == fbc::blob::BUNDLE && &*blob.name == base;
     let base_blob = fbc.blobs().iter().find(is_base).ok_or_else(|| Reason::UnknownBase(base.to_owned()))?;
-    let bundle = super::fetch(bundles, name)?.into_iter().next().ok_or(Reason::NoBundle)?;
+    let bundle = bundles?.into_iter().next().ok_or(Reason::NoBundle)?;
     let blob = super::made(fbc, name, &bundle.json, limits)?;
     let (base_version, base_release) = version_and_release(fbc, base_blob, limits)?;
     let (version, release) = version_and_release(fbc, &blob, limits)?;

@@ -4,6 +4,7 @@ pub(crate) mod add;
 pub(crate) mod build;
 pub(crate) mod bundle;
 pub(crate) mod completion;
+mod composite;
 pub(crate) mod convert_template;
 pub(crate) mod copy;
 pub(crate) mod diff;

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use catalog::{GraphOptions, mermaid};
 use edit::template::{self, Kind, Template};
-use fbc::Format;
+use fbc::stream::{self, StreamError};
+use fbc::{Fbc, Format, Limits};
 
-use super::{MigrateLevel, line_of, migrate_level, read_input};
+use super::{MigrateLevel, composite, line_of, migrate_level, read_input};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -15,24 +16,29 @@ use crate::{limits, source};
 /// Render a template as a file-based catalog
 #[derive(clap::Args)]
 #[command(
-    alias = "render-veneer",
     long_about = "Render a template as a file-based catalog.\n\n\
         TYPE is one of\n  \
         basic        a catalog whose bundles are given by their images (schema olm.template.basic)\n  \
         semver       lists of bundles; channels and upgrades follow from versions (schema olm.semver)\n  \
         substitutes  a catalog in which bundles give way to newer builds (schema olm.template.substitutes)\n\
-        and is told by the schema when it is left out. Without FILE, or with '-', the template is read from \
+        composite    catalogs that are put together from templates, catalog files and programs (see below)\n\
+        and is told by the schema when it is left out, but for composite. Without FILE, or with '-', the template is read from \
         standard input.\n\n\
         Bundles are named by their images, which are pulled. A bundle directory can be named in place of an image if the \
         name starts with './', '../' or '/'. It is found from the working directory, and the image of \
-        such a bundle is empty, as 'opm render' leaves it.",
+        such a bundle is empty, as 'opm render' leaves it.\n\n\
+        A composite template is two files, and becomes files: --catalog-config names catalogs, the directories they \
+        are made in and the builders they allow; --composite-config names their components. A component of the builder \
+        olm.builder.custom runs a program, in the directory of the catalog, and takes what it prints. Files appear only when \
+        everything is made and the catalogs are valid.",
     after_help = "Examples:\n  \
         opm alpha render-template semver.yaml -o yaml > catalog/catalog.yaml\n  \
         opm alpha render-template basic template.yaml\n  \
-        opm alpha convert-template basic catalog.yaml | opm alpha render-template -o mermaid"
+        opm alpha convert-template basic catalog.yaml | opm alpha render-template -o mermaid\n  \
+        opm alpha render-template composite -c composite.yaml -f catalogs.yaml -o yaml"
 )]
 pub(crate) struct TemplateArgs {
-    /// Type of the template (basic|semver|substitutes)
+    /// Type of the template (basic|semver|substitutes|composite)
     #[arg(value_name = "TYPE")]
     first: Option<String>,
     /// File with the template, or '-' for standard input
@@ -44,9 +50,34 @@ pub(crate) struct TemplateArgs {
     /// How far to bring bundles up to date (none|bundle-object-to-csv-metadata)
     #[arg(long, value_name = "LEVEL", value_parser = migrate_level)]
     migrate_level: Option<MigrateLevel>,
+    /// File with the components of a composite template; composite.yaml unless it is given
+    #[arg(short, long, value_name = "FILE")]
+    composite_config: Option<String>,
+    /// File or address with the catalogs of a composite template; catalogs.yaml unless it is given
+    #[arg(short = 'f', long, value_name = "FILE|URL")]
+    catalog_config: Option<String>,
+    /// Whether the catalogs of a composite template must be valid; true unless it is given
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = crate::cli::parse_bool)]
+    validate: Option<bool>,
     #[command(flatten)]
     pull: PullFlags,
 }
+
+/// Render a template as a file-based catalog
+#[derive(clap::Args)]
+#[command(
+    hide = true,
+    long_about = "Render a template as a file-based catalog, as 'opm alpha render-template' does.\n\n\
+        By this name, a basic template may also be a plain catalog file in which bundles are given by their images.",
+    after_help = "Examples:\n  opm alpha render-veneer basic catalog-of-images.yaml"
+)]
+pub(crate) struct VeneerArgs {
+    #[command(flatten)]
+    template: TemplateArgs,
+}
+
+const COMPOSITE: &str = "composite";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
@@ -63,25 +94,66 @@ fn output(text: &str) -> Result<Output, String> {
     }
 }
 
+/// What supplies the bundles that a template names.
+pub(super) type Bundles<'a> = template::Bundles<'a>;
+
 pub(crate) fn run(args: &TemplateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let (kind, file) = kind_and_file(args.first.as_deref(), args.second.as_deref())?;
+    render(args, Form::Template, tls, printer)
+}
+
+/// Runs the command by its first name, which also takes the first form of the basic template.
+pub(crate) fn run_veneer(args: &VeneerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    render(&args.template, Form::Veneer, tls, printer)
+}
+
+/// What templates may look like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// They state what they are.
+    Template,
+    /// A basic one may be a plain catalog.
+    Veneer,
+}
+
+fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let limits = limits::from_env()?;
+    let images = Images::new(tls, &args.pull);
+    let migrate = args.migrate_level == Some(MigrateLevel::CsvMetadata);
+    let told: &Printer = printer;
+    let mut bundles = |references: &[&str]| {
+        let bundles = source::template_bundles(references, migrate, &limits, &images, told).into_iter();
+        bundles.map(|bundle| bundle.map(|bundle| vec![bundle])).collect()
+    };
+    if let Some(composite) = args.composite()? {
+        let Output::Blobs(format) = args.output else {
+            return Err(Failure::message("composite templates are written as json or yaml, not drawn"));
+        };
+        let plan = composite::Plan {
+            composite,
+            catalogs: args.catalog_config.as_deref().unwrap_or("catalogs.yaml"),
+            format,
+            validate: args.validate.unwrap_or(true),
+            images: &images,
+            limits: &limits,
+        };
+        return composite::run(&plan, &mut bundles, told);
+    }
+    let (kind, file) = kind_and_file(args.first.as_deref(), args.second.as_deref())?;
     let text =
         read_input(file, &limits).map_err(|error| Failure::message(format!("unable to open {file:?}: {error}")))?;
     let doing = if kind.is_some() { "rendering template" } else { "auto-detecting template type" };
     let template = Template::parse(&text, &limits)
         .map_err(|error| Failure::message(format!("{doing}: {file}:{}: {error}", line_of(&text, error.offset))))?;
-    let kind = match kind {
-        Some(kind) => kind,
-        None => template.kind().map_err(|error| Failure::message(format!("{doing}: {error}")))?,
-    };
-    let images = Images::new(tls, &args.pull);
-    let migrate = args.migrate_level == Some(MigrateLevel::CsvMetadata);
     let failed = |error: String| Failure::message(format!("rendering template: {error}"));
-    let fbc = template::render(&template, kind, &limits, &mut |reference| {
-        source::template_bundle(reference, migrate, &limits, &images, printer).map(|bundle| vec![bundle])
-    })
-    .map_err(|error| failed(error.to_string()))?;
+    let fbc = if form == Form::Veneer && kind.is_none_or(|kind| kind == Kind::Basic) && is_plain(&template) {
+        basic_or_plain(&text, &limits, &mut bundles).map_err(failed)?
+    } else {
+        let kind = match kind {
+            Some(kind) => kind,
+            None => template.kind().map_err(|error| Failure::message(format!("{doing}: {error}")))?,
+        };
+        template::render(&template, kind, &limits, &mut bundles).map_err(|error| failed(error.to_string()))?
+    };
     match args.output {
         Output::Blobs(format) => {
             source::warn_of_homeless(&fbc, printer)?;
@@ -97,13 +169,53 @@ pub(crate) fn run(args: &TemplateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     Ok(())
 }
 
+/// Tells whether a template is the first form of a basic one: a catalog that states the schemas of its blobs.
+fn is_plain(template: &Template<'_>) -> bool {
+    let schema = template.schema().unwrap_or_default();
+    !schema.is_empty() && Kind::ALL.into_iter().all(|kind| kind.schema() != schema)
+}
+
+/// Renders a basic template in either of its forms.
+pub(super) fn basic_or_plain(text: &[u8], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, String> {
+    let broken = |error: StreamError| format!("line {}: {error}", line_of(text, error.offset));
+    let template = Template::parse(text, limits).map_err(broken)?;
+    let rendered = if is_plain(&template) {
+        template::render_plain(&stream::documents(text, limits).map_err(broken)?, limits, bundles)
+    } else {
+        template::render(&template, Kind::Basic, limits, bundles)
+    };
+    rendered.map_err(|error| error.to_string())
+}
+
+impl TemplateArgs {
+    /// Returns the file with the components of a composite template, if that is asked for.
+    fn composite(&self) -> Result<Option<&str>, Failure> {
+        if self.first.as_deref() == Some(COMPOSITE) && (self.second.is_some() || !Path::new(COMPOSITE).exists()) {
+            if let Some(file) = &self.second {
+                return Err(Failure::message(format!(
+                    "composite templates take no argument {file:?}: name their files with -c and -f"
+                )));
+            }
+            return Ok(Some(self.composite_config.as_deref().unwrap_or("composite.yaml")));
+        }
+        let flags = [
+            ("--composite-config", self.composite_config.is_some()),
+            ("--catalog-config", self.catalog_config.is_some()),
+            ("--validate", self.validate.is_some()),
+        ];
+        match flags.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => Err(Failure::message(format!("{flag} is for templates of type composite"))),
+            None => Ok(None),
+        }
+    }
+}
+
 /// Tells the type from the file: one argument may be either.
 fn kind_and_file<'a>(first: Option<&'a str>, second: Option<&'a str>) -> Result<(Option<Kind>, &'a str), Failure> {
     const STDIN: &str = "-";
     let (name, file) = match (first, second) {
         (None, _) => return Ok((None, STDIN)),
         (Some(name), Some(file)) => (name, file),
-        (Some("composite"), None) if !Path::new("composite").exists() => ("composite", STDIN),
         (Some(either), None) => {
             return Ok(Kind::named(either).map_or((None, either), |kind| (Some(kind), STDIN)));
         }
@@ -112,8 +224,7 @@ fn kind_and_file<'a>(first: Option<&'a str>, second: Option<&'a str>) -> Result<
         Some(kind) => Ok((Some(kind), file)),
         None => {
             let kinds = Kind::ALL.map(Kind::name).join(" ");
-            let gone = if name == "composite" { "; composite templates are not supported" } else { "" };
-            Err(Failure::message(format!("invalid template type {name:?}, must be one of: [{kinds}]{gone}")))
+            Err(Failure::message(format!("invalid template type {name:?}, must be one of: [{kinds}]")))
         }
     }
 }

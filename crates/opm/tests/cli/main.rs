@@ -7,6 +7,7 @@ mod bad_input;
 mod build;
 mod bundle;
 mod completion;
+mod composite;
 mod convert_template;
 mod copy;
 mod diff;

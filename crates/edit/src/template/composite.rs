@@ -1,0 +1,308 @@
+//! The composite template: catalogs that are put together from parts of several kinds.
+//!
+//! One file names the catalogs, where they are made, and what may take part in making them. Another names the
+//! components, each of which becomes one file of a catalog. Whoever renders them does what is in the plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Component as Step, Path, PathBuf};
+
+use fbc::json::{Path as JsonPath, Raw};
+use fbc::quote::quote;
+use fbc::shape::Shape;
+
+use super::Template;
+
+/// The schema of the file that names catalogs.
+pub const CATALOGS_SCHEMA: &str = "olm.composite.catalogs";
+/// The schema of the file that names components.
+pub const COMPOSITE_SCHEMA: &str = "olm.composite";
+
+const CATALOGS: Shape = Shape::Object(&[
+    ("schema", Shape::Str),
+    (
+        "catalogs",
+        Shape::List(&Shape::Object(&[
+            ("name", Shape::Str),
+            ("destination", Shape::Object(&[("workingDir", Shape::Str)])),
+            ("builders", Shape::List(&Shape::Str)),
+        ])),
+    ),
+]);
+const CONFIG: Shape = Shape::Object(&[
+    ("input", Shape::Str),
+    ("output", Shape::Str),
+    ("command", Shape::Str),
+    ("args", Shape::List(&Shape::Str)),
+]);
+const COMPOSITE: Shape = Shape::Object(&[
+    ("schema", Shape::Str),
+    (
+        "components",
+        Shape::List(&Shape::Object(&[
+            ("name", Shape::Str),
+            ("destination", Shape::Object(&[("path", Shape::Str)])),
+            (
+                "strategy",
+                Shape::Object(&[
+                    ("name", Shape::Str),
+                    ("template", Shape::Object(&[("schema", Shape::Str), ("config", CONFIG)])),
+                ]),
+            ),
+        ])),
+    ),
+]);
+
+/// A file that is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Component {
+    /// The catalog that it is a part of.
+    pub catalog: String,
+    /// The directory that the catalog is made in.
+    pub working_dir: PathBuf,
+    /// The directory of the file, below that one.
+    pub path: PathBuf,
+    /// The file, below that directory.
+    pub output: PathBuf,
+    /// How it is made.
+    pub builder: Builder,
+}
+
+impl Component {
+    /// Returns the directory whose catalog the file is a part of.
+    pub fn directory(&self) -> PathBuf {
+        self.working_dir.join(&self.path)
+    }
+}
+
+/// How a file is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Builder {
+    /// From a basic template.
+    Basic(String),
+    /// From a semver template.
+    Semver(String),
+    /// From a catalog file.
+    Raw(String),
+    /// By a program that prints a catalog.
+    Custom {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+    },
+}
+
+/// Why there is nothing to be made: everything that is wrong with the two files.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct CompositeError(pub Vec<String>);
+
+/// What is known of a catalog.
+struct Target {
+    working_dir: PathBuf,
+    builders: Vec<String>,
+}
+
+/// Makes a plan of what the two files say.
+///
+/// # Errors
+/// Fails when something is wrong with them, and tells all of it.
+pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Component>, CompositeError> {
+    let mut faults = Vec::new();
+    check("catalogs file", catalogs, CATALOGS_SCHEMA, CATALOGS, &mut faults);
+    check("composite file", composite, COMPOSITE_SCHEMA, COMPOSITE, &mut faults);
+    if !faults.is_empty() {
+        return Err(CompositeError(faults));
+    }
+    let targets = targets(catalogs.raw(), &mut faults);
+    let mut components = Vec::new();
+    let mut files = BTreeSet::new();
+    for (index, item) in items(composite.raw(), "components").enumerate() {
+        match component(item, &targets) {
+            Ok(component) => {
+                let file = normal(&component.directory().join(&component.output));
+                if !files.insert(file.clone()) {
+                    faults.push(format!("components[{index}]: {} is made twice", file.display()));
+                }
+                components.push(component);
+            }
+            Err(fault) => faults.push(format!("components[{index}]: {fault}")),
+        }
+    }
+    if components.is_empty() && faults.is_empty() {
+        faults.push("composite file: there are no components".to_owned());
+    }
+    if faults.is_empty() { Ok(components) } else { Err(CompositeError(faults)) }
+}
+
+fn check(file: &str, template: &Template<'_>, schema: &str, shape: Shape, faults: &mut Vec<String>) {
+    if let Err(mismatch) = shape.check(template.raw(), &JsonPath::default()) {
+        return faults.push(format!("{file}: {mismatch}"));
+    }
+    let found = text(template.raw(), "schema");
+    if found != schema {
+        faults.push(format!("{file}: schema is {}, should be {}", quote(&found), quote(schema)));
+    }
+}
+
+fn targets(catalogs: Raw<'_>, faults: &mut Vec<String>) -> BTreeMap<String, Target> {
+    let mut targets = BTreeMap::new();
+    for (index, item) in items(catalogs, "catalogs").enumerate() {
+        let name = text(item, "name");
+        let working_dir = item.get("destination").map(|it| text(it, "workingDir")).unwrap_or_default();
+        let builders = items(item, "builders").filter_map(Raw::as_str).map(|it| it.into_owned()).collect();
+        if name.is_empty() {
+            faults.push(format!("catalogs[{index}]: there is no \"name\""));
+        } else if working_dir.is_empty() {
+            faults.push(format!("catalogs[{index}]: there is no \"destination.workingDir\""));
+        } else if targets.insert(name.clone(), Target { working_dir: working_dir.into(), builders }).is_some() {
+            faults.push(format!("catalogs[{index}]: catalog {} is named twice", quote(&name)));
+        }
+    }
+    targets
+}
+
+fn component(item: Raw<'_>, targets: &BTreeMap<String, Target>) -> Result<Component, String> {
+    let catalog = text(item, "name");
+    let target = targets.get(&catalog).ok_or_else(|| format!("there is no catalog {}", quote(&catalog)))?;
+    let template = item.get("strategy").and_then(|strategy| strategy.get("template"));
+    let schema = template.map(|template| text(template, "schema")).unwrap_or_default();
+    let config = template.and_then(|template| template.get("config"));
+    let field = |name: &str| match config.map(|config| text(config, name)).unwrap_or_default() {
+        value if value.is_empty() => Err(format!("{}: config has no {}", quote(&schema), quote(name))),
+        value => Ok(value),
+    };
+    let builder = match &*schema {
+        "olm.builder.basic" => Builder::Basic(field("input")?),
+        "olm.builder.semver" => Builder::Semver(field("input")?),
+        "olm.builder.raw" => Builder::Raw(field("input")?),
+        "olm.builder.custom" => {
+            let args = config.into_iter().flat_map(|config| items(config, "args"));
+            Builder::Custom {
+                command: field("command")?,
+                args: args.filter_map(Raw::as_str).map(|it| it.into_owned()).collect(),
+            }
+        }
+        "" => return Err("there is no \"strategy.template.schema\"".to_owned()),
+        other => return Err(format!("there is no builder {}", quote(other))),
+    };
+    if !target.builders.contains(&schema) {
+        return Err(format!("catalog {} does not allow the builder {}", quote(&catalog), quote(&schema)));
+    }
+    let path = item.get("destination").map(|it| text(it, "path")).unwrap_or_default();
+    let (path, output) = (below("destination.path", &path)?, below("output", &field("output")?)?);
+    if output.file_name().is_none() {
+        return Err("\"output\" names no file".to_owned());
+    }
+    Ok(Component { catalog, working_dir: target.working_dir.clone(), path, output, builder })
+}
+
+/// Returns a path that stays below the directory it starts from.
+fn below(name: &str, path: &str) -> Result<PathBuf, String> {
+    let leads_out = |step: Step<'_>| !matches!(step, Step::Normal(_) | Step::CurDir);
+    if Path::new(path).components().any(leads_out) || path.contains('\0') {
+        return Err(format!("{} {} must be a path below the directory of the catalog", quote(name), quote(path)));
+    }
+    Ok(normal(Path::new(path)))
+}
+
+/// Returns a path without steps that lead nowhere.
+fn normal(path: &Path) -> PathBuf {
+    path.components().filter(|step| *step != Step::CurDir).collect()
+}
+
+fn text(value: Raw<'_>, name: &str) -> String {
+    value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
+}
+
+fn items<'a>(value: Raw<'a>, name: &str) -> impl Iterator<Item = Raw<'a>> {
+    value.get(name).into_iter().flat_map(Raw::items)
+}
+
+#[cfg(test)]
+mod tests {
+    use fbc::Limits;
+    use insta::assert_snapshot;
+
+    use super::*;
+
+    const CATALOGS: &str = "\
+schema: olm.composite.catalogs
+catalogs:
+- {name: first, destination: {workingDir: one}, builders: [olm.builder.basic, olm.builder.custom]}
+- {name: second, destination: {workingDir: /two}, builders: [olm.builder.raw, olm.builder.semver]}
+";
+
+    fn planned(catalogs: &str, components: &str) -> String {
+        let limits = Limits::default();
+        let catalogs = Template::parse(catalogs.as_bytes(), &limits).unwrap();
+        let composite = format!("schema: olm.composite\ncomponents:\n{components}");
+        let composite = Template::parse(composite.as_bytes(), &limits).unwrap();
+        match plan(&catalogs, &composite) {
+            Ok(components) => {
+                let shown = components.iter().map(|component| {
+                    let file = component.directory().join(&component.output);
+                    format!("{}: {} from {:?}", component.catalog, file.display(), component.builder)
+                });
+                shown.collect::<Vec<_>>().join("\n")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn component(name: &str, path: &str, schema: &str, config: &str) -> String {
+        format!(
+            "- {{name: {name}, destination: {{path: {path}}}, strategy: {{template: {{schema: {schema}, config: {{{config}}}}}}}}}\n"
+        )
+    }
+
+    #[test]
+    fn every_component_becomes_a_file_of_its_catalog() {
+        let components = [
+            component("first", "foo", "olm.builder.basic", "input: in.yaml, output: out.yaml"),
+            component("first", "./bar/", "olm.builder.custom", "command: make, args: [it, now], output: out.yaml"),
+            component("second", "foo", "olm.builder.semver", "input: in.yaml, output: out.yaml"),
+            component("second", "foo", "olm.builder.raw", "input: in.yaml, output: sub/out.json"),
+        ];
+        assert_snapshot!(planned(CATALOGS, &components.concat()), @r#"
+        first: one/foo/out.yaml from Basic("in.yaml")
+        first: one/bar/out.yaml from Custom { command: "make", args: ["it", "now"] }
+        second: /two/foo/out.yaml from Semver("in.yaml")
+        second: /two/foo/sub/out.json from Raw("in.yaml")
+        "#);
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_told() {
+        let basic = "input: in.yaml, output: out.yaml";
+        let components = [
+            component("third", "foo", "olm.builder.basic", basic),
+            component("first", "foo", "olm.builder.raw", basic),
+            component("first", "foo", "olm.builder.other", basic),
+            component("first", "foo", "olm.builder.basic", "output: out.yaml"),
+            component("first", "../foo", "olm.builder.basic", basic),
+            component("first", "foo", "olm.builder.basic", "input: in.yaml, output: /etc/passwd"),
+            component("first", "foo", "olm.builder.custom", "output: out.yaml"),
+            component("first", "foo", "olm.builder.basic", basic),
+            component("first", "./foo", "olm.builder.basic", basic),
+        ];
+        assert_snapshot!(planned(CATALOGS, &components.concat()), @r#"
+        components[0]: there is no catalog "third"
+        components[1]: catalog "first" does not allow the builder "olm.builder.raw"
+        components[2]: there is no builder "olm.builder.other"
+        components[3]: "olm.builder.basic": config has no "input"
+        components[4]: "destination.path" "../foo" must be a path below the directory of the catalog
+        components[5]: "output" "/etc/passwd" must be a path below the directory of the catalog
+        components[6]: "olm.builder.custom": config has no "command"
+        components[8]: one/foo/out.yaml is made twice
+        "#);
+        assert_snapshot!(planned("schema: x\n", ""), @r#"catalogs file: schema is "x", should be "olm.composite.catalogs""#);
+        assert_snapshot!(planned("schema: olm.composite.catalogs\ncatalogs: [{}, {name: a}]\n", "- {name: a}\n"), @r#"
+        catalogs[0]: there is no "name"
+        catalogs[1]: there is no "destination.workingDir"
+        components[0]: there is no catalog "a"
+        "#);
+        assert_snapshot!(planned(CATALOGS, ""), @"composite file: there are no components");
+        assert_snapshot!(planned(CATALOGS, "- {name: 1}\n"), @r#"composite file: json: cannot unmarshal number into field "components[0].name" of type string"#);
+    }
+}
