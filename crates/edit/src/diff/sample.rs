@@ -79,10 +79,10 @@ impl Sample {
 }
 
 fn entry_json(package: &str, entry: &str) -> String {
-    let mut parts = entry.split_inclusive(['<', '-']).peekable();
+    let parts = entry.split_inclusive(['<', '-']);
     let mut json = String::new();
     let (mut skips, mut sign) = (Vec::new(), ' ');
-    while let Some(part) = parts.next() {
+    for part in parts {
         let name = format!("{package}.v{}", part.trim_end_matches(['<', '-']));
         match sign {
             '<' => {
