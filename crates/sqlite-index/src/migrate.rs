@@ -7,7 +7,7 @@ use fbc::json::{Raw, write_str};
 use rusqlite::{Connection, Transaction, params};
 
 use crate::error::Error;
-use crate::schema::{self, VERSION};
+use crate::schema::{self, Cleanup, VERSION};
 use crate::value::{self, Text};
 
 type Step = fn(&Transaction<'_>) -> Result<(), Error>;
@@ -302,7 +302,7 @@ fn replaces_and_skips(transaction: &Transaction<'_>) -> Result<(), Error> {
         let replaces = names.remove(0);
         update.execute(params![name, replaces, names.join(",")])?;
     }
-    schema::triggers(transaction)
+    schema::triggers(transaction, Cleanup::AsOthersDo)
 }
 
 /// Makes the JSON of a kind of resource.

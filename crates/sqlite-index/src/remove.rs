@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::error::Error;
 use crate::open::Database;
+use crate::schema::keeping_apis;
 use crate::value;
 
 /// How strict a change is about what it cannot do.
@@ -24,7 +25,7 @@ impl Database {
     /// Fails when there is no such package, unless that is to be forgiven.
     pub fn remove_packages(&self, packages: &[String], strictness: Strictness) -> Result<Vec<String>, Error> {
         let mut forgiven = Vec::new();
-        self.change(|connection| {
+        let mut remove = |connection: &Connection| {
             for package in packages {
                 let removed = with_savepoint(connection, || {
                     remove_package(connection, package)?;
@@ -41,7 +42,8 @@ impl Database {
                 }
             }
             Ok(())
-        })?;
+        };
+        self.change(|connection| keeping_apis(connection, || remove(connection)))?;
         self.vacuum()?;
         Ok(forgiven)
     }
@@ -51,7 +53,7 @@ impl Database {
     /// # Errors
     /// Fails when the database cannot be changed.
     pub fn prune(&self, keep: &[String]) -> Result<(), Error> {
-        self.change(|connection| {
+        let prune = |connection: &Connection| {
             for package in value::strings(connection, "SELECT name FROM package ORDER BY name", [])? {
                 if keep.contains(&package) {
                     continue;
@@ -63,7 +65,8 @@ impl Database {
                 }
             }
             remove_stranded(connection)
-        })?;
+        };
+        self.change(|connection| keeping_apis(connection, || prune(connection)))?;
         self.vacuum()
     }
 
@@ -72,7 +75,7 @@ impl Database {
     /// # Errors
     /// Fails when the database cannot be changed.
     pub fn prune_stranded(&self) -> Result<(), Error> {
-        self.change(remove_stranded)?;
+        self.change(|connection| keeping_apis(connection, || remove_stranded(connection)))?;
         self.vacuum()
     }
 

@@ -99,7 +99,7 @@ pub(crate) fn index(connection: &Connection) -> Result<(), Error> {
 pub(crate) fn index_for_writing(connection: &Connection) -> Result<(), Error> {
     index(connection)?;
     connection.execute_batch(INDEXES_FOR_WRITING)?;
-    triggers(connection)
+    triggers(connection, Cleanup::AsOthersDo)
 }
 
 /// The table of bundles with all columns but the manifests at hand.
@@ -107,29 +107,56 @@ pub(crate) fn index_for_writing(connection: &Connection) -> Result<(), Error> {
 /// Manifests are most of a row, and what stands behind them can only be read through them.
 pub(crate) const LIGHT: &str = "operatorbundle INDEXED BY opm_bundle_light";
 
-/// Makes the triggers that remove an API with the last bundles that name it.
-///
-/// They do what those of other tools do, without looking at all pairs of rows to find out: an API
-/// stays as long as some bundle provides it and any bundle requires anything, or the other way round.
-pub(crate) fn triggers(connection: &Connection) -> Result<(), Error> {
-    const OURS: &str = "/* without pairs */";
+/// When an API is removed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cleanup {
+    /// As other tools do it: it stays as long as some bundle provides it and any bundle requires anything, or the
+    /// other way round. They look at all pairs of rows to find out, which is not needed.
+    AsOthersDo,
+    /// With the last bundle that provides or requires it.
+    WithTheLast,
+}
+
+/// Makes the triggers that remove an API with the bundles that name it.
+pub(crate) fn triggers(connection: &Connection, cleanup: Cleanup) -> Result<(), Error> {
     for table in ["api_provider", "api_requirer"] {
         let name = format!("{table}_cleanup");
+        let same = "group_name = OLD.group_name AND version = OLD.version AND kind = OLD.kind";
+        let (mark, condition) = match cleanup {
+            Cleanup::AsOthersDo => (
+                "/* without pairs */",
+                format!(
+                    "NOT (EXISTS (SELECT 1 FROM api_provider WHERE {same}) AND EXISTS (SELECT 1 FROM api_requirer)
+                     OR EXISTS (SELECT 1 FROM api_requirer WHERE {same}) AND EXISTS (SELECT 1 FROM api_provider))"
+                ),
+            ),
+            Cleanup::WithTheLast => (
+                "/* with the last */",
+                format!(
+                    "NOT EXISTS (SELECT 1 FROM api_provider WHERE {same})
+                     AND NOT EXISTS (SELECT 1 FROM api_requirer WHERE {same})"
+                ),
+            ),
+        };
         let sql = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name = ?1 AND instr(sql, ?2) > 0";
-        if connection.query_row(sql, [name.as_str(), OURS], |row| row.get::<_, i64>(0))? > 0 {
+        if connection.query_row(sql, [name.as_str(), mark], |row| row.get::<_, i64>(0))? > 0 {
             continue;
         }
-        let same = "group_name = OLD.group_name AND version = OLD.version AND kind = OLD.kind";
         connection.execute_batch(&format!(
             "DROP TRIGGER IF EXISTS {name};
-             CREATE TRIGGER {name} AFTER DELETE ON {table}
-             WHEN {OURS} NOT (
-                 EXISTS (SELECT 1 FROM api_provider WHERE {same}) AND EXISTS (SELECT 1 FROM api_requirer)
-                 OR EXISTS (SELECT 1 FROM api_requirer WHERE {same}) AND EXISTS (SELECT 1 FROM api_provider))
+             CREATE TRIGGER {name} AFTER DELETE ON {table} WHEN {mark} {condition}
              BEGIN
                  DELETE FROM api WHERE {same};
              END;"
         ))?;
     }
     Ok(())
+}
+
+/// Makes a change during which no bundle loses its APIs because another one goes.
+pub(crate) fn keeping_apis<T>(connection: &Connection, change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    triggers(connection, Cleanup::WithTheLast)?;
+    let outcome = change()?;
+    triggers(connection, Cleanup::AsOthersDo)?;
+    Ok(outcome)
 }

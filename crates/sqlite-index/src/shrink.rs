@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::graph::{Channel, Link, heads, set_default};
 use crate::open::Database;
 use crate::remove::{Strictness, bundle_of_image, channels_of, remove_bundle, remove_row};
-use crate::schema::LIGHT;
+use crate::schema::{LIGHT, keeping_apis};
 use crate::value;
 
 /// Gets the files of a bundle image, and returns where they are.
@@ -45,7 +45,8 @@ impl Database {
     /// # Errors
     /// Fails when something replaces it, or it is not clear which channel would be the default.
     pub fn delete_latest(&self, package: &str, shrink: &mut Shrink<'_>) -> Result<Vec<String>, Error> {
-        let forgiven = self.change(|connection| delete_latest(connection, package, shrink))?;
+        let forgiven =
+            self.change(|connection| keeping_apis(connection, || delete_latest(connection, package, shrink)))?;
         self.vacuum()?;
         Ok(forgiven)
     }
@@ -58,7 +59,8 @@ impl Database {
         if mode == Mode::Replaces {
             return Err(Error::message("rmb supports only the modes semver and semver-skippatch"));
         }
-        let forgiven = self.change(|connection| remove_image(connection, image, mode, shrink))?;
+        let forgiven =
+            self.change(|connection| keeping_apis(connection, || remove_image(connection, image, mode, shrink)))?;
         self.vacuum()?;
         Ok(forgiven)
     }

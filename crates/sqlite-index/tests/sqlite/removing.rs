@@ -36,6 +36,9 @@ fn removing_a_bundle_stitches_the_others_together() {
     shrink(&database, |database, how| database.remove_image(image, Mode::Semver, how), &place).unwrap();
     assert_eq!(entries(&database, "alpha"), ["etcd.v0.9.2|etcd.v0.6.1|0", "etcd.v0.6.1||1"]);
     assert_eq!(entries(&database, "stable"), ["etcd.v0.9.2||0"]);
+    let providers =
+        "SELECT operatorbundle_name FROM api_provider JOIN api USING (group_name, version, kind) ORDER BY 1";
+    assert_eq!(rows(&database, providers), ["etcd.v0.6.1", "etcd.v0.9.2"], "the others keep their APIs");
     let error = shrink(&database, |database, how| database.remove_image("x", Mode::Semver, how), &place).unwrap_err();
     assert_eq!(error.to_string(), "bundle image x not in index");
 }
