@@ -1,6 +1,6 @@
 //! What bundles depend on, and what that depends on.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 
 use catalog::{Bundle, Catalog};
@@ -49,20 +49,21 @@ pub(super) fn add<'a>(old: &ByName<'_>, new: Side<'_, 'a>, selection: &mut Selec
     let mut current: Vec<Member> = selection.members().collect();
     loop {
         let mut apis: BTreeSet<&Api> = BTreeSet::new();
-        let mut packages: HashMap<&str, Vec<Option<&VersionRange>>> = HashMap::new();
+        let mut packages: HashMap<&str, BTreeMap<&str, Option<&VersionRange>>> = HashMap::new();
         for &(p, c, e) in &current {
             let entry = &catalog.packages()[p].channels()[c].entries()[e];
             let Some(needs) = needs.get(&(p, entry.name.as_str())) else { continue };
             apis.extend(&needs.apis);
             for (package, range) in &needs.packages {
-                packages.entry(package).or_default().push(range.as_ref());
+                let text = range.as_ref().map_or("", VersionRange::as_str);
+                packages.entry(package).or_default().insert(text, range.as_ref());
             }
         }
         let mut found: BTreeSet<Member> = BTreeSet::new();
         // The first package that provides an API is the one that is taken, and they come by name.
         found.extend(apis.into_iter().filter_map(|api| providers.get(api)));
         for (p, package) in catalog.packages().iter().enumerate() {
-            for range in packages.remove(package.name()).unwrap_or_default() {
+            for range in packages.remove(package.name()).unwrap_or_default().into_values() {
                 let fits = |bundle: &Bundle| range.is_none_or(|range| range.contains(&bundle.version));
                 found.extend(best(catalog, p, fits));
             }

@@ -12,6 +12,7 @@ use fbc::{Blob, Content, Fbc, property};
 use super::report::{BundleChange, Change, CrdChange, Difference, PermissionChange, Property, RelatedImage, What};
 use super::{Half, Options, union};
 use crate::diff::facts::{Crds, Facts, Grant};
+use crate::diff::path;
 
 /// Compares the bundles of a package; they come by version.
 pub(super) fn changes(old: Half<'_>, new: Half<'_>, options: &Options) -> io::Result<Vec<BundleChange>> {
@@ -144,7 +145,7 @@ fn predecessor<'a>(name: &str, old: Half<'a>, new: Half<'a>) -> Option<(&'a Fbc,
         there(new).or_else(|| there(old))
     };
     let channels = [package.default_channel()].into_iter().chain(package.channels());
-    let mut replaced = channels.filter_map(|channel| channel.entries().iter().find(|entry| entry.name == name));
+    let mut replaced = channels.filter_map(|channel| channel.entries().get(path::position(channel, name)?));
     if let Some(found) = replaced.find_map(|entry| found(&entry.replaces)) {
         return Some(found);
     }
