@@ -44,8 +44,8 @@ pub(super) fn run(plan: &Plan<'_>, bundles: &mut Bundles<'_>, printer: &Printer)
     for (number, component) in components.iter().enumerate() {
         let about = |error: String| {
             Failure::message(format!(
-                "rendering template: component {} of catalog {:?}: {error}",
-                number, component.catalog
+                "rendering template: components[{number}] of catalog {:?}: {error}",
+                component.catalog
             ))
         };
         let fbc = build(component, plan, bundles).map_err(about)?;
