@@ -1,7 +1,31 @@
 //! Catalogs in, catalogs out: what makes new file-based catalogs.
 //!
-//! [`template`] turns short descriptions into catalogs; [`diff`] tells what is new in one. Nothing
-//! here touches disk, network or terminal; what has to be fetched is asked for.
+//! [`template`] turns short descriptions into catalogs; [`diff`] tells what is new in one. The other modules change
+//! catalogs that are there: an [`outline`] is what a catalog says; a verb ([`add_bundle`], [`set_default`],
+//! [`set_edge`], [`promote`], [`deprecate`], [`remove`], [`filter`], [`merge`]) changes the outline; [`changes`]
+//! compares it with what it was, and [`rewrite`] puts the difference into the text of the files, where all else stays
+//! byte for byte; [`unified`] shows it.
+//! Nothing here touches disk, network or terminal; what has to be fetched is asked for.
 
+pub mod add_bundle;
+pub mod changes;
+pub mod deprecate;
 pub mod diff;
+pub mod facts;
+pub mod filter;
+pub mod merge;
+pub mod outline;
+pub mod promote;
+mod refusal;
+pub mod remove;
+pub mod rewrite;
+#[cfg(test)]
+mod sample;
+pub mod set_default;
+pub mod set_edge;
 pub mod template;
+pub mod text;
+pub mod unified;
+
+pub use outline::{Made, Outline};
+pub use refusal::Refusal;

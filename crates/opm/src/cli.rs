@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    add, build, bundle, completion, convert_template, copy, diff, generate, graph, index, init, list, migrate,
+    add, build, bundle, completion, convert_template, copy, diff, edit, generate, graph, index, init, list, migrate,
     registry, render, render_template, serve, unpack, validate, version,
 };
 use crate::exit::{Failure, Outcome};
@@ -55,6 +55,7 @@ enum OpmCommand {
     Index(index::IndexArgs),
     Registry(registry::RegistryArgs),
     Copy(copy::CopyArgs),
+    Edit(edit::EditArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -111,6 +112,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Index(args) => index::run(args, &opm.tls, printer),
         OpmCommand::Registry(args) => registry::run(args, &opm.tls, printer),
         OpmCommand::Copy(args) => copy::run(args, &opm.tls, printer),
+        OpmCommand::Edit(args) => edit::run(args, &opm.tls, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {

@@ -59,6 +59,12 @@ impl Unfinished {
         &self.path
     }
 
+    /// Does work that no signal may cut short: one that comes meanwhile takes effect afterwards.
+    pub(crate) fn uninterrupted<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _held = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+        work()
+    }
+
     /// Moves the directory to its place, where it stays.
     pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)

@@ -65,7 +65,8 @@ pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     Ok(())
 }
 
-fn check_empty(directory: &Path) -> Outcome {
+/// Checks that a directory to be written is empty or absent.
+pub(crate) fn check_empty(directory: &Path) -> Outcome {
     match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(in_path(directory, &error)),

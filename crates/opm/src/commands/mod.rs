@@ -8,6 +8,7 @@ mod composite;
 pub(crate) mod convert_template;
 pub(crate) mod copy;
 pub(crate) mod diff;
+pub(crate) mod edit;
 pub(crate) mod generate;
 pub(crate) mod graph;
 pub(crate) mod health_probe;

@@ -12,6 +12,7 @@ mod convert_template;
 mod copy;
 mod diff;
 mod doctor;
+mod edit;
 mod generate;
 mod graph;
 mod init;

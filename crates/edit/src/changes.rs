@@ -1,0 +1,270 @@
+//! From two outlines of a catalog to what becomes of its files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fbc::blob::{CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
+use fbc::json::{Raw, write_str};
+use fbc::{Fbc, FileId, base64};
+
+use crate::outline::{Made, Outline, Package};
+use crate::refusal::Refusal;
+use crate::rewrite::{Change, FileChange};
+
+/// What becomes of the files of a catalog.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The files that change.
+    pub files: BTreeMap<FileId, FileChange>,
+    /// The blobs of packages that are new, by name; under no name those that belong to no package.
+    pub new_packages: BTreeMap<String, Vec<Made>>,
+}
+
+impl Changes {
+    /// Compares what a catalog says with what it is to say.
+    ///
+    /// # Errors
+    /// Refuses when something has to change that is not written as it would be changed.
+    pub fn between(fbc: &Fbc, old: &Outline, new: &Outline) -> Result<Changes, Refusal> {
+        let mut changes = Changes::default();
+        for (name, package) in &old.packages {
+            match new.packages.get(name) {
+                Some(wanted) => changes.package(fbc, name, package, wanted)?,
+                None => {
+                    for index in blobs(package) {
+                        changes.set(fbc, name, index, Change::Remove)?;
+                    }
+                }
+            }
+        }
+        for (name, package) in new.packages.iter().filter(|(name, _)| !old.packages.contains_key(*name)) {
+            changes.new_packages.insert(name.clone(), all_new(name, package));
+        }
+        let last = old.globals.iter().copied().filter(|index| fbc.blobs()[*index].origin.is_some()).max();
+        for made in &new.more {
+            match last {
+                Some(_) => changes.add(fbc, "", last, made.clone())?,
+                None => changes.new_packages.entry(String::new()).or_default().push(made.clone()),
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Tells whether nothing changes at all.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.new_packages.is_empty()
+    }
+
+    /// Returns the path below the catalog for the file of a new package, or of blobs without one.
+    pub fn path_for(package: &str, json: bool) -> PathBuf {
+        let extension = if json { "json" } else { "yaml" };
+        match package {
+            "" => PathBuf::from(format!("__global.{extension}")),
+            package => PathBuf::from(package).join(format!("catalog.{extension}")),
+        }
+    }
+
+    fn package(&mut self, fbc: &Fbc, name: &str, old: &Package, new: &Package) -> Result<(), Refusal> {
+        if let (true, Some(index)) = (old.default_channel != new.default_channel, old.blob) {
+            self.set(fbc, name, index, Change::DefaultChannel(new.default_channel.clone()))?;
+        }
+        // What stays, so that something can come behind it.
+        let kept = |index: &Option<usize>| index.filter(|index| fbc.blobs()[*index].origin.is_some());
+        let last = |indices: &mut dyn Iterator<Item = Option<usize>>| indices.filter_map(|it| kept(&it)).max();
+        let last_channel = last(&mut new.channels.values().map(|channel| channel.blob));
+        let last_bundle = last(&mut new.bundles.values().map(|bundle| bundle.blob));
+        let last_other = last(&mut new.others.iter().map(|other| Some(*other)));
+        let behind_bundles = last_bundle.or(last_channel).or(kept(&old.blob));
+
+        for (channel, was) in &old.channels {
+            let Some(index) = was.blob else { continue };
+            match new.channels.get(channel) {
+                None => self.set(fbc, name, index, Change::Remove)?,
+                Some(is) if is.entries != was.entries => {
+                    self.set(fbc, name, index, Change::Entries(is.entries.clone()))?;
+                }
+                Some(_) => {}
+            }
+        }
+        for (channel, is) in new.channels.iter().filter(|(channel, _)| !old.channels.contains_key(*channel)) {
+            let made = is.made.clone().unwrap_or_else(|| Made::json(channel_json(name, channel, &is.entries)));
+            self.add(fbc, name, last_channel.or(kept(&old.blob)), made)?;
+        }
+        for (_, bundle) in old.bundles.iter().filter(|(bundle, _)| !new.bundles.contains_key(*bundle)) {
+            if let Some(index) = bundle.blob {
+                self.set(fbc, name, index, Change::Remove)?;
+            }
+        }
+        for made in new.bundles.values().filter_map(|bundle| bundle.made.clone()) {
+            self.add(fbc, name, behind_bundles, made)?;
+        }
+        for made in &new.more {
+            self.add(fbc, name, last_other.or(behind_bundles), made.clone())?;
+        }
+        match (&old.deprecations, &new.deprecations) {
+            (Some(was), None) => {
+                if let Some(index) = was.blob {
+                    self.set(fbc, name, index, Change::Remove)?;
+                }
+            }
+            (Some(was), Some(is)) if was.entries != is.entries => {
+                if let Some(index) = was.blob {
+                    self.set(fbc, name, index, Change::Deprecations(is.entries.clone()))?;
+                }
+            }
+            (None, Some(is)) => {
+                let made = Made::json(deprecations_json(name, &is.entries));
+                self.add(fbc, name, last_other.max(behind_bundles), made)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, fbc: &Fbc, package: &str, index: usize, change: Change) -> Result<(), Refusal> {
+        let (file, start) = fbc.blobs()[index].origin.ok_or_else(|| old_form(package))?;
+        self.files.entry(file).or_default().changed.insert(start, change);
+        Ok(())
+    }
+
+    fn add(&mut self, fbc: &Fbc, package: &str, after: Option<usize>, made: Made) -> Result<(), Refusal> {
+        let origin = after.and_then(|index| fbc.blobs()[index].origin);
+        let (file, start) = origin.ok_or_else(|| old_form(package))?;
+        self.files.entry(file).or_default().added.entry(start).or_default().push(made);
+        Ok(())
+    }
+}
+
+fn old_form(package: &str) -> Refusal {
+    Refusal::new(format!("package {package:?} gives its channels as properties of bundles, as the first format did"))
+        .help("bring the catalog to today's form with 'opm migrate', then edit that")
+}
+
+/// Returns the blobs of a package.
+fn blobs(package: &Package) -> impl Iterator<Item = usize> {
+    let parts = package
+        .blob
+        .into_iter()
+        .chain(package.channels.values().filter_map(|channel| channel.blob))
+        .chain(package.bundles.values().filter_map(|bundle| bundle.blob))
+        .chain(package.deprecations.as_ref().and_then(|it| it.blob))
+        .chain(package.others.iter().copied());
+    parts.collect::<Vec<_>>().into_iter()
+}
+
+/// Returns the blobs of a package that is not in the catalog yet.
+fn all_new(name: &str, package: &Package) -> Vec<Made> {
+    let blob = package.made.clone().unwrap_or_else(|| Made::json(package_json(name, &package.default_channel)));
+    let mut all = vec![blob];
+    for (channel, it) in &package.channels {
+        all.push(it.made.clone().unwrap_or_else(|| Made::json(channel_json(name, channel, &it.entries))));
+    }
+    all.extend(package.bundles.values().filter_map(|bundle| bundle.made.clone()));
+    all.extend(package.more.iter().cloned());
+    if let Some(deprecations) = &package.deprecations {
+        all.push(Made::json(deprecations_json(name, &deprecations.entries)));
+    }
+    all
+}
+
+/// Writes objects one member after the other.
+struct Object(Vec<u8>);
+
+impl Object {
+    fn new() -> Object {
+        Object(vec![b'{'])
+    }
+
+    fn key(&mut self, key: &str) {
+        if !self.0.ends_with(b"{") {
+            self.0.push(b',');
+        }
+        write_str(&mut self.0, key);
+        self.0.push(b':');
+    }
+
+    fn string(mut self, key: &str, text: &str) -> Object {
+        self.key(key);
+        write_str(&mut self.0, text);
+        self
+    }
+
+    fn string_if_any(self, key: &str, text: &str) -> Object {
+        if text.is_empty() { self } else { self.string(key, text) }
+    }
+
+    fn list(mut self, key: &str, items: impl Iterator<Item = Vec<u8>>) -> Object {
+        self.key(key);
+        self.0.push(b'[');
+        let items: Vec<Vec<u8>> = items.collect();
+        self.0.extend(items.join(&b','));
+        self.0.push(b']');
+        self
+    }
+
+    fn object(mut self, key: &str, object: Object) -> Object {
+        self.key(key);
+        self.0.extend(object.end());
+        self
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.0.push(b'}');
+        self.0
+    }
+
+    fn text(self) -> String {
+        String::from_utf8_lossy(&self.end()).into_owned()
+    }
+}
+
+/// Writes the blob of a package.
+fn package_json(name: &str, default_channel: &str) -> String {
+    described_package_json(name, default_channel, None)
+}
+
+/// Writes the blob of a package with the icon and description of a CSV.
+pub(crate) fn described_package_json(name: &str, default_channel: &str, csv: Option<Raw<'_>>) -> String {
+    let object = Object::new().string("schema", PACKAGE).string("name", name).string("defaultChannel", default_channel);
+    let spec = csv.and_then(|csv| csv.get("spec"));
+    let text = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).unwrap_or_default().into_owned();
+    let icon = spec.and_then(|spec| spec.get("icon")?.items().next());
+    let [data, kind] = ["base64data", "mediatype"].map(|name| text(icon.and_then(|icon| icon.get(name))));
+    let object = match data.is_empty() || base64::check(&data).is_err() {
+        true => object,
+        false => object.object("icon", Object::new().string("base64data", &data).string("mediatype", &kind)),
+    };
+    object.string_if_any("description", &text(spec.and_then(|spec| spec.get("description")))).text()
+}
+
+fn channel_json(package: &str, name: &str, entries: &[Entry]) -> String {
+    let entry = |entry: &Entry| {
+        let object = Object::new().string("name", &entry.name).string_if_any("replaces", &entry.replaces);
+        let skip = |skip: &str| {
+            let mut out = Vec::new();
+            write_str(&mut out, skip);
+            out
+        };
+        let object =
+            if entry.skips.is_empty() { object } else { object.list("skips", entry.skips.iter().map(|it| skip(it))) };
+        object.string_if_any("skipRange", &entry.skip_range).end()
+    };
+    Object::new()
+        .string("schema", CHANNEL)
+        .string("name", name)
+        .string("package", package)
+        .list("entries", entries.iter().map(entry))
+        .text()
+}
+
+fn deprecations_json(package: &str, entries: &[Deprecation]) -> String {
+    let entry = |entry: &Deprecation| {
+        let reference = Object::new().string("schema", &entry.schema).string_if_any("name", &entry.name);
+        Object::new().object("reference", reference).string("message", &entry.message).end()
+    };
+    Object::new()
+        .string("schema", DEPRECATIONS)
+        .string("package", package)
+        .list("entries", entries.iter().map(entry))
+        .text()
+}

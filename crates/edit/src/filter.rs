@@ -1,0 +1,198 @@
+//! The part of a catalog that somebody wants, and what that part needs.
+
+mod channel;
+mod needs;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use fbc::range::VersionRange;
+
+use crate::facts::Facts;
+use crate::outline::{Channel, Outline, Package};
+use crate::refusal::Refusal;
+
+/// What is kept of a catalog.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// The packages; all of them if none is named.
+    pub packages: Vec<String>,
+    /// The channels, each with its package; of packages that are not named here all channels.
+    pub channels: Vec<(String, String)>,
+    /// The versions of each package, or of all that have none of their own.
+    pub versions: Vec<(Option<String>, VersionRange)>,
+    /// Whether only the newest bundle of each channel is kept.
+    pub heads_only: bool,
+    /// Whether what kept bundles need is kept too.
+    pub dependencies: bool,
+    /// The default channels from now on, each with its package.
+    pub default_channels: Vec<(String, String)>,
+    /// Whether the channel with the newest head becomes the default where that is not kept.
+    pub choose_default: bool,
+}
+
+/// What is known of bundles, by package and name.
+pub type AllFacts = HashMap<(String, String), Facts>;
+
+/// The bundles that are kept of each channel of a package.
+type Kept = BTreeMap<String, BTreeSet<String>>;
+
+/// Drops what `selection` does not keep, and returns what else the user should know.
+///
+/// # Errors
+/// Refuses when something that is named is not there, or when it is not clear which channel is to be the default.
+pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) -> Result<Vec<String>, Refusal> {
+    let mut notes = Vec::new();
+    check_names(outline, selection)?;
+    let mut kept: BTreeMap<String, Kept> = BTreeMap::new();
+    for (name, package) in &outline.packages {
+        let wanted = selection.packages.is_empty() && selection.channels.is_empty()
+            || selection.packages.contains(name)
+            || selection.channels.iter().any(|(of, _)| of == name);
+        if wanted {
+            let channels = select(name, package, selection);
+            if channels.is_empty() {
+                // Somebody who names a package wants to have it.
+                if selection.packages.contains(name) || selection.range(name).is_some_and(|(named, _)| named) {
+                    return Err(Refusal::new(format!("no bundle of package {name:?} is in the range of versions"))
+                        .help("give it a wider range, or do not name the package"));
+                }
+                notes.push(format!("package {name:?} has no bundle in the range of versions and goes"));
+                continue;
+            }
+            kept.insert(name.clone(), channels);
+        }
+    }
+    if selection.dependencies {
+        needs::add(outline, selection, facts, &mut kept, &mut notes);
+    }
+    outline.packages.retain(|name, _| kept.contains_key(name));
+    let mut undecided = Vec::new();
+    for (name, package) in &mut outline.packages {
+        let Some(channels) = kept.get(name) else { continue };
+        package.channels.retain(|channel, _| channels.contains_key(channel));
+        for (channel, members) in &mut package.channels {
+            let cut = cut(name, channel, members, channels)?;
+            notes.extend(channel::cut(name, channel, members, cut, &package.bundles));
+        }
+        package.drop_unlisted();
+        undecided.extend(settle_default(name, package, selection, &mut notes)?);
+    }
+    if !undecided.is_empty() {
+        return Err(Refusal::new(format!("default channels would go:\n  {}", undecided.join("\n  "))).help(
+            "choose others with --default-channel PACKAGE/CHANNEL, or those with the newest heads with --choose-default",
+        ));
+    }
+    Ok(notes)
+}
+
+fn cut<'a>(package: &str, channel: &str, members: &Channel, kept: &'a Kept) -> Result<&'a BTreeSet<String>, Refusal> {
+    kept.get(channel).filter(|_| members.heads().len() == 1).ok_or_else(|| {
+        Refusal::new(format!("channel {channel:?} of package {package:?} has no single head"))
+            .help("mend it first; 'opm validate' tells what is wrong")
+    })
+}
+
+impl Selection {
+    /// Returns the range of a package, and whether it is for that package alone.
+    fn range(&self, package: &str) -> Option<(bool, &VersionRange)> {
+        let own = self.versions.iter().find(|(name, _)| name.as_deref() == Some(package));
+        let (name, range) = own.or_else(|| self.versions.iter().find(|(name, _)| name.is_none()))?;
+        Some((name.is_some(), range))
+    }
+}
+
+fn check_names(outline: &Outline, selection: &Selection) -> Result<(), Refusal> {
+    let ranged = selection.versions.iter().filter_map(|(name, _)| name.as_ref());
+    for name in selection.packages.iter().chain(ranged) {
+        outline.package(name)?;
+    }
+    for (package, channel) in selection.channels.iter().chain(&selection.default_channels) {
+        let found = outline.package(package)?;
+        if !found.channels.contains_key(channel) {
+            return Err(found.no_channel(package, channel));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what is asked for of a package.
+fn select(name: &str, package: &Package, selection: &Selection) -> Kept {
+    let named: Vec<&str> =
+        selection.channels.iter().filter(|(of, _)| of == name).map(|(_, channel)| channel.as_str()).collect();
+    let range = selection.range(name).map(|(_, range)| range);
+    let channels = package.channels.iter().filter(|(channel, _)| named.is_empty() || named.contains(&channel.as_str()));
+    let kept = channels.map(|(channel, members)| {
+        let in_range = |entry: &str| match range {
+            None => true,
+            Some(range) => {
+                let version = package.bundles.get(entry).and_then(|bundle| bundle.version.as_ref());
+                version.is_some_and(|(version, _)| range.contains(version))
+            }
+        };
+        let bundles = match selection.heads_only {
+            false => members.entries.iter().map(|entry| &*entry.name).filter(|name| in_range(name)).collect(),
+            true => newest(package, members, in_range),
+        };
+        (channel.clone(), bundles.into_iter().map(str::to_owned).collect())
+    });
+    kept.filter(|(_, bundles): &(String, BTreeSet<String>)| !bundles.is_empty()).collect()
+}
+
+/// Returns the newest bundle of a channel that `fits`: the first on its chain, else the highest version.
+fn newest<'a>(package: &Package, channel: &'a Channel, fits: impl Fn(&str) -> bool) -> Vec<&'a str> {
+    let heads = channel.heads();
+    let on_chain = heads.first().and_then(|head| channel.chain(head).into_iter().find(|name| fits(name)));
+    let highest = || {
+        let fitting = channel.entries.iter().map(|entry| &*entry.name).filter(|name| fits(name));
+        fitting.max_by(|a, b| package.cmp_versions(a, b).unwrap_or(std::cmp::Ordering::Equal))
+    };
+    on_chain.or_else(highest).into_iter().collect()
+}
+
+/// Sees to it that the default channel is one of those that are left; says so when it is not clear which.
+fn settle_default(
+    name: &str,
+    package: &mut Package,
+    selection: &Selection,
+    notes: &mut Vec<String>,
+) -> Result<Option<String>, Refusal> {
+    let names: Vec<&str> = package.channels.keys().map(String::as_str).collect();
+    let chosen = selection.default_channels.iter().find(|(of, _)| of == name).map(|(_, channel)| channel.clone());
+    let default = match chosen {
+        Some(chosen) if package.channels.contains_key(&chosen) => chosen,
+        Some(chosen) => {
+            return Err(Refusal::new(format!("channel {chosen:?} of package {name:?} is not kept"))
+                .help(format!("kept are: {}", names.join(", "))));
+        }
+        None if package.channels.contains_key(&package.default_channel) => return Ok(None),
+        None => match names.as_slice() {
+            [only] => {
+                notes.push(format!("package {name:?}: {only:?} is the only channel left and the default from now on"));
+                (*only).to_owned()
+            }
+            _ if selection.choose_default => {
+                let newest = newest_channel(package);
+                notes.push(format!("package {name:?}: {newest:?} has the newest head and is the default from now on"));
+                newest
+            }
+            _ => return Ok(Some(format!("{name}: {:?}; left are {}", package.default_channel, names.join(", ")))),
+        },
+    };
+    package.default_channel = default;
+    Ok(None)
+}
+
+/// Returns the channel with the newest head; of equals the first by name.
+fn newest_channel(package: &Package) -> String {
+    let head = |channel: &str| package.channels.get(channel).and_then(|it| it.heads().first().copied());
+    let newer = |a: &str, b: &str| match (head(a), head(b)) {
+        (Some(a), Some(b)) => package.cmp_versions(a, b).is_some_and(std::cmp::Ordering::is_gt),
+        _ => false,
+    };
+    let mut names = package.channels.keys();
+    let first = names.next().cloned().unwrap_or_default();
+    names.fold(first, |best, name| if newer(name, &best) { name.clone() } else { best })
+}
+
+#[cfg(test)]
+mod tests;

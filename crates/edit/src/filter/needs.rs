@@ -1,0 +1,147 @@
+//! What kept bundles need from other packages.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{AllFacts, Kept, Selection, select};
+use crate::facts::{Facts, Need};
+use crate::outline::{Outline, Package};
+
+/// Adds what kept bundles need to what is kept, and what that needs, until nothing is missing.
+pub(super) fn add(
+    outline: &Outline,
+    selection: &Selection,
+    facts: &AllFacts,
+    kept: &mut BTreeMap<String, Kept>,
+    notes: &mut Vec<String>,
+) {
+    let lookup = Lookup::new(outline, facts);
+    let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
+    loop {
+        let new: Vec<(String, String)> = kept
+            .iter()
+            .flat_map(|(package, channels)| {
+                channels.values().flatten().map(move |bundle| (package.clone(), bundle.clone()))
+            })
+            .filter(|bundle| !seen.contains(bundle))
+            .collect();
+        if new.is_empty() {
+            return;
+        }
+        for bundle in new {
+            if !seen.insert(bundle.clone()) {
+                continue;
+            }
+            let Some(facts) = facts.get(&bundle) else { continue };
+            for need in &facts.needs {
+                lookup.satisfy(&bundle, need, selection, kept, notes);
+            }
+        }
+    }
+}
+
+/// Finds the bundles that can meet a need.
+struct Lookup<'a> {
+    outline: &'a Outline,
+    facts: &'a AllFacts,
+    /// The packages that provide an API.
+    providers: HashMap<&'a [String; 3], BTreeSet<&'a str>>,
+    nothing: Facts,
+}
+
+impl<'a> Lookup<'a> {
+    fn new(outline: &'a Outline, facts: &'a AllFacts) -> Lookup<'a> {
+        let mut providers: HashMap<&[String; 3], BTreeSet<&str>> = HashMap::new();
+        for ((package, _), facts) in facts {
+            for api in &facts.provides {
+                providers.entry(api).or_default().insert(package);
+            }
+        }
+        Lookup { outline, facts, providers, nothing: Facts::default() }
+    }
+
+    fn satisfy(
+        &self,
+        bundle: &(String, String),
+        need: &Need,
+        selection: &Selection,
+        kept: &mut BTreeMap<String, Kept>,
+        notes: &mut Vec<String>,
+    ) {
+        let (of, name) = bundle;
+        match need {
+            // Whoever has such a need meets it.
+            Need::Not(_) => return,
+            Need::Unknown => {
+                notes.push(format!("{of}: {name:?} needs {need}; see yourself that it is met"));
+                return;
+            }
+            _ => {}
+        }
+        let met = |package: &str, name: &str| {
+            let version = self.outline.packages.get(package).and_then(|it| it.bundles.get(name)?.version.as_ref());
+            let facts = self.facts.get(&(package.to_owned(), name.to_owned())).unwrap_or(&self.nothing);
+            !facts.forbidden && need.met_by(package, version.map(|(version, _)| version), facts) == Some(true)
+        };
+        let packages = self.candidates(need);
+        for package in &packages {
+            let bundles = kept.get(*package).into_iter().flat_map(|channels| channels.values().flatten());
+            if bundles.into_iter().any(|name| met(package, name)) {
+                return;
+            }
+        }
+        // As clusters choose: default channels first, then by name, in each from the head down.
+        let mut choices: Vec<(bool, &str, &str, &str)> = Vec::new();
+        for package_name in &packages {
+            let Some(package) = self.outline.packages.get(*package_name) else { continue };
+            for (channel, entry) in matches(package, |entry| met(package_name, entry)) {
+                choices.push((channel != package.default_channel, package_name, channel, entry));
+            }
+        }
+        let Some((_, package, channel, provider)) = choices.into_iter().min_by(|a, b| a.cmp(b)) else {
+            notes.push(format!("{of}: {name:?} needs {need}, which nothing in the catalog offers"));
+            return;
+        };
+        let Some(found) = self.outline.packages.get(package) else { return };
+        if !kept.contains_key(package) {
+            notes.push(format!("package {package:?} is kept: {name:?} needs {need}"));
+            let whole = Selection { heads_only: selection.heads_only, ..Selection::default() };
+            kept.insert(package.to_owned(), select(package, found, &whole));
+        }
+        let channels = kept.entry(package.to_owned()).or_default();
+        if channels.entry(channel.to_owned()).or_default().insert(provider.to_owned()) {
+            notes.push(format!("{package}: {provider:?} is kept in channel {channel:?}: {name:?} needs {need}"));
+        }
+    }
+
+    /// Returns the packages that may have what meets a need.
+    fn candidates(&self, need: &Need) -> BTreeSet<&'a str> {
+        match need {
+            Need::Package(name, _) => {
+                self.outline.packages.get_key_value(name).map(|(name, _)| name.as_str()).into_iter().collect()
+            }
+            Need::Api(api) => self.providers.get(api).cloned().unwrap_or_default(),
+            // One bundle has to meet them all, so the packages of any part will do.
+            Need::All(parts) => parts
+                .iter()
+                .find(|part| !matches!(part, Need::Not(_) | Need::Unknown))
+                .map(|part| self.candidates(part))
+                .unwrap_or_default(),
+            Need::Any(parts) => parts.iter().flat_map(|part| self.candidates(part)).collect(),
+            Need::Not(_) | Need::Unknown => BTreeSet::new(),
+        }
+    }
+}
+
+/// Returns for each channel the first entry from the head down that fits, if there is one.
+fn matches(package: &Package, fits: impl Fn(&str) -> bool) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    for (name, channel) in &package.channels {
+        let heads = channel.heads();
+        let Some(head) = heads.first() else { continue };
+        let skipped = |name: &str| channel.entries.iter().any(|entry| entry.skips.iter().any(|skip| **skip == *name));
+        if let Some(entry) = channel.chain(head).into_iter().find(|entry| fits(entry) && !skipped(entry)) {
+            found.push((name.as_str(), entry));
+        }
+    }
+    found
+}

@@ -1,0 +1,312 @@
+//! What a catalog says, short enough to be changed: names, channels, edges, deprecations.
+
+use std::collections::BTreeMap;
+
+use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
+use fbc::release::{Release, cmp_version_release};
+use fbc::version::Version;
+use fbc::{Content, Fbc};
+
+use crate::refusal::Refusal;
+
+/// The packages of a catalog, as edits see and change them.
+#[derive(Debug, Clone, Default)]
+pub struct Outline {
+    /// The packages by name.
+    pub packages: BTreeMap<String, Package>,
+    /// The blobs of other schemas that belong to none of them.
+    pub globals: Vec<usize>,
+    /// Further blobs of that kind, to be added.
+    pub more: Vec<Made>,
+}
+
+/// A package of an [`Outline`].
+#[derive(Debug, Clone, Default)]
+pub struct Package {
+    /// Where its blob is among those of the catalog; nowhere when it is new.
+    pub blob: Option<usize>,
+    /// The text of its blob, if it is new.
+    pub made: Option<Made>,
+    /// The channel that is followed unless another is asked for.
+    pub default_channel: String,
+    /// Its channels by name.
+    pub channels: BTreeMap<String, Channel>,
+    /// Its bundles by name.
+    pub bundles: BTreeMap<String, Bundle>,
+    /// Its deprecations, if there is a blob of them.
+    pub deprecations: Option<Deprecations>,
+    /// Its blobs of other schemas.
+    pub others: Vec<usize>,
+    /// Further blobs of other schemas, to be added.
+    pub more: Vec<Made>,
+}
+
+/// A channel of a [`Package`].
+#[derive(Debug, Clone, Default)]
+pub struct Channel {
+    /// Where its blob is; nowhere when it is new.
+    pub blob: Option<usize>,
+    /// The text of its blob, if it comes from elsewhere.
+    pub made: Option<Made>,
+    /// Its entries as listed.
+    pub entries: Vec<Entry>,
+}
+
+/// A bundle of a [`Package`].
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    /// Where its blob is; nowhere when it is new.
+    pub blob: Option<usize>,
+    /// The text of its blob, if it is new.
+    pub made: Option<Made>,
+    /// Its version and release, if it has a valid one.
+    pub version: Option<(Version, Option<Release>)>,
+}
+
+/// The deprecations of a [`Package`].
+#[derive(Debug, Clone, Default)]
+pub struct Deprecations {
+    /// Where their blob is; nowhere when it is new.
+    pub blob: Option<usize>,
+    /// What is deprecated, as listed.
+    pub entries: Vec<Deprecation>,
+}
+
+/// The text of a blob that is not in the catalog yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The blob as JSON.
+    pub json: String,
+    /// The blob as YAML with the comments of its author, if it was written so.
+    pub yaml: Option<String>,
+}
+
+impl Made {
+    /// Makes the text of a blob from JSON alone.
+    pub fn json(json: impl Into<String>) -> Made {
+        Made { json: json.into(), yaml: None }
+    }
+}
+
+impl Outline {
+    /// Reads the outline of a catalog. Of several blobs with one name the first counts.
+    pub fn new(fbc: &Fbc) -> Outline {
+        let mut outline = Outline::default();
+        for (index, blob) in fbc.blobs().iter().enumerate().filter(|(_, blob)| &*blob.schema == PACKAGE) {
+            let default_channel = match &blob.content {
+                Content::Package { default_channel } => default_channel.to_string(),
+                _ => String::new(),
+            };
+            let package = Package { blob: Some(index), default_channel, ..Package::default() };
+            outline.packages.entry(blob.name.to_string()).or_insert(package);
+        }
+        for (index, blob) in fbc.blobs().iter().enumerate() {
+            let Some(package) = outline.packages.get_mut(&*blob.package) else {
+                if !matches!(&*blob.schema, PACKAGE | CHANNEL | BUNDLE | DEPRECATIONS) {
+                    outline.globals.push(index);
+                }
+                continue;
+            };
+            let name = blob.name.to_string();
+            match (&*blob.schema, &blob.content) {
+                (CHANNEL, Content::Channel { entries }) => {
+                    let channel = Channel { blob: Some(index), made: None, entries: entries.clone() };
+                    package.channels.entry(name).or_insert(channel);
+                }
+                (BUNDLE, Content::Bundle(bundle)) => {
+                    let version = match bundle.package_properties.as_slice() {
+                        [property] => Version::parse_strict(&property.version)
+                            .ok()
+                            .map(|version| (version, Release::parse(&property.release).ok().flatten())),
+                        _ => None,
+                    };
+                    package.bundles.entry(name).or_insert(Bundle { blob: Some(index), made: None, version });
+                }
+                (DEPRECATIONS, Content::Deprecations { entries }) => {
+                    let entries = entries.clone();
+                    package.deprecations.get_or_insert(Deprecations { blob: Some(index), entries });
+                }
+                (PACKAGE | CHANNEL | BUNDLE | DEPRECATIONS, _) => {}
+                _ => package.others.push(index),
+            }
+        }
+        outline
+    }
+
+    /// Tells whether two outlines say the same, wherever it is written.
+    pub fn agrees_with(&self, other: &Outline) -> bool {
+        self.packages.len() == other.packages.len()
+            && self.globals.len() + self.more.len() == other.globals.len() + other.more.len()
+            && self.packages.iter().zip(&other.packages).all(|((a_name, a), (b_name, b))| {
+                a_name == b_name
+                    && a.default_channel == b.default_channel
+                    && a.bundles.keys().eq(b.bundles.keys())
+                    && a.others.len() + a.more.len() == b.others.len() + b.more.len()
+                    && a.deprecations.as_ref().map(|it| &it.entries) == b.deprecations.as_ref().map(|it| &it.entries)
+                    && a.channels.len() == b.channels.len()
+                    && a.channels
+                        .iter()
+                        .zip(&b.channels)
+                        .all(|((a_name, a), (b_name, b))| a_name == b_name && a.entries == b.entries)
+            })
+    }
+
+    /// Returns the package called `name`.
+    ///
+    /// # Errors
+    /// Refuses when there is none.
+    pub fn package(&self, name: &str) -> Result<&Package, Refusal> {
+        self.packages.get(name).ok_or_else(|| no_package(name, self))
+    }
+
+    /// Returns the package called `name`, to be changed.
+    ///
+    /// # Errors
+    /// Refuses when there is none.
+    pub fn package_mut(&mut self, name: &str) -> Result<&mut Package, Refusal> {
+        if !self.packages.contains_key(name) {
+            return Err(no_package(name, self));
+        }
+        self.packages.get_mut(name).ok_or_else(|| Refusal::new("no such package"))
+    }
+
+    /// Returns the package of the bundle called `bundle`, looking in `package` if one is given.
+    ///
+    /// # Errors
+    /// Refuses when there is no such bundle, or when several packages have one.
+    pub fn package_of(&self, package: Option<&str>, bundle: &str) -> Result<String, Refusal> {
+        if let Some(name) = package {
+            let package = self.package(name)?;
+            if package.bundles.contains_key(bundle) {
+                return Ok(name.to_owned());
+            }
+            let names = near(bundle, package.bundles.keys());
+            return Err(Refusal::new(format!("package {name:?} has no bundle {bundle:?}")).help(names));
+        }
+        let mut owners = self.packages.iter().filter(|(_, package)| package.bundles.contains_key(bundle));
+        match (owners.next(), owners.next()) {
+            (Some((name, _)), None) => Ok(name.clone()),
+            (Some((one, _)), Some((other, _))) => {
+                Err(Refusal::new(format!("packages {one:?} and {other:?} both have a bundle {bundle:?}"))
+                    .help("say which one with --package"))
+            }
+            _ => {
+                let names = self.packages.values().flat_map(|package| package.bundles.keys());
+                Err(Refusal::new(format!("the catalog has no bundle {bundle:?}")).help(near(bundle, names)))
+            }
+        }
+    }
+}
+
+impl Package {
+    /// Returns the channel called `name`, to be changed.
+    ///
+    /// # Errors
+    /// Refuses when there is none.
+    pub fn channel_mut(&mut self, package: &str, name: &str) -> Result<&mut Channel, Refusal> {
+        if !self.channels.contains_key(name) {
+            return Err(self.no_channel(package, name));
+        }
+        self.channels.get_mut(name).ok_or_else(|| Refusal::new("no such channel"))
+    }
+
+    /// Says that there is no channel called `name`.
+    pub fn no_channel(&self, package: &str, name: &str) -> Refusal {
+        let names: Vec<&str> = self.channels.keys().map(String::as_str).collect();
+        Refusal::new(format!("package {package:?} has no channel {name:?}"))
+            .help(format!("its channels are: {}", names.join(", ")))
+    }
+
+    /// Tells which of two bundles is older.
+    pub fn cmp_versions(&self, a: &str, b: &str) -> Option<std::cmp::Ordering> {
+        let version = |name: &str| self.bundles.get(name)?.version.as_ref();
+        let ((a, a_release), (b, b_release)) = (version(a)?, version(b)?);
+        Some(cmp_version_release((a, a_release.as_ref()), (b, b_release.as_ref())))
+    }
+
+    /// Removes the bundles that no channel lists, and what says that something removed is deprecated.
+    ///
+    /// Returns the names of those bundles.
+    pub fn drop_unlisted(&mut self) -> Vec<String> {
+        let listed: std::collections::HashSet<&str> =
+            self.channels.values().flat_map(|channel| channel.entries.iter().map(|entry| &*entry.name)).collect();
+        let unlisted: Vec<String> =
+            self.bundles.keys().filter(|name| !listed.contains(name.as_str())).cloned().collect();
+        for name in &unlisted {
+            self.bundles.remove(name);
+        }
+        self.drop_stale_deprecations();
+        unlisted
+    }
+
+    /// Removes the deprecations of what is not there any more.
+    pub fn drop_stale_deprecations(&mut self) {
+        let Some(deprecations) = &mut self.deprecations else { return };
+        let before = deprecations.entries.len();
+        deprecations.entries.retain(|entry| match &*entry.schema {
+            BUNDLE => self.bundles.contains_key(&*entry.name),
+            CHANNEL => self.channels.contains_key(&*entry.name),
+            _ => true,
+        });
+        if deprecations.entries.is_empty() && before > 0 {
+            self.deprecations = None;
+        }
+    }
+}
+
+impl Channel {
+    /// Returns the entry called `name`.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| &*entry.name == name)
+    }
+
+    /// Returns the entry called `name`, to be changed.
+    pub fn entry_mut(&mut self, name: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| &*entry.name == name)
+    }
+
+    /// Returns the names of the entries that no entry replaces or skips, as listed.
+    pub fn heads(&self) -> Vec<&str> {
+        let targets: std::collections::HashSet<&str> = self
+            .entries
+            .iter()
+            .flat_map(|entry| entry.skips.iter().map(|skip| &**skip).chain([&*entry.replaces]))
+            .collect();
+        self.entries.iter().map(|entry| &*entry.name).filter(|name| !targets.contains(name)).collect()
+    }
+
+    /// Returns the names that `replaces` leads through from the entry called `from`, itself first.
+    pub fn chain<'a>(&'a self, from: &'a str) -> Vec<&'a str> {
+        let entries: std::collections::HashMap<&str, &Entry> =
+            self.entries.iter().map(|entry| (&*entry.name, entry)).collect();
+        let mut chain: Vec<&str> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        let mut next = entries.get(from);
+        while let Some(entry) = next.filter(|entry| seen.insert(&*entry.name)) {
+            chain.push(&entry.name);
+            next = entries.get(&*entry.replaces);
+        }
+        chain
+    }
+}
+
+fn no_package(name: &str, outline: &Outline) -> Refusal {
+    Refusal::new(format!("the catalog has no package {name:?}")).help(near(name, outline.packages.keys()))
+}
+
+/// Names what is there and looks like `name`.
+pub(crate) fn near<'a>(name: &str, names: impl Iterator<Item = &'a String>) -> String {
+    let stem = name.split(['.', '-']).next().unwrap_or_default();
+    let mut alike: Vec<&str> = Vec::new();
+    let mut first: Vec<&str> = Vec::new();
+    for known in names {
+        if first.len() < 10 {
+            first.push(known);
+        }
+        if alike.len() < 10 && !stem.is_empty() && known.contains(stem) {
+            alike.push(known);
+        }
+    }
+    let shown = if alike.is_empty() { first } else { alike };
+    if shown.is_empty() { "there is none".to_owned() } else { format!("there is: {}", shown.join(", ")) }
+}

@@ -1,0 +1,207 @@
+//! A bundle into a channel, with edges by a policy.
+
+use std::cmp::Ordering;
+
+use fbc::blob::Entry;
+
+use crate::outline::{Channel, Outline, Package};
+use crate::refusal::Refusal;
+use crate::set_edge::{add, check_range};
+
+/// How a bundle is put between those of a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// It becomes the head and replaces the head there was.
+    #[default]
+    Replaces,
+    /// It goes to its place by version.
+    Semver,
+    /// The same, and of each minor version only the last patch is on the way: it skips those before it.
+    SkipPatch,
+}
+
+/// How a bundle comes into a channel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Promotion {
+    /// How it is put between the others.
+    pub policy: Policy,
+    /// Bundles it skips too.
+    pub skips: Vec<String>,
+    /// The versions that upgrade to it directly.
+    pub skip_range: Option<String>,
+    /// Whether the channel may be new.
+    pub create: bool,
+}
+
+/// Puts `bundle` into `channel`.
+///
+/// # Errors
+/// Refuses when there is no such bundle or channel, when it is there already, or when the policy has no place for it.
+pub fn promote(
+    outline: &mut Outline,
+    package: Option<&str>,
+    bundle: &str,
+    channel: &str,
+    promotion: &Promotion,
+) -> Result<(), Refusal> {
+    check_range(promotion.skip_range.as_deref())?;
+    let name = outline.package_of(package, bundle)?;
+    let package = outline.package_mut(&name)?;
+    if !package.channels.contains_key(channel) {
+        if !promotion.create {
+            let refusal = package.no_channel(&name, channel);
+            let help = format!("{}; --create makes a new one", refusal.help.unwrap_or_default());
+            return Err(Refusal::new(refusal.message).help(help));
+        }
+        package.channels.insert(channel.to_owned(), Channel::default());
+        if package.default_channel.is_empty() {
+            package.default_channel = channel.to_owned();
+        }
+    }
+    let mut target = package.channels[channel].clone();
+    if target.entry(bundle).is_some() {
+        return Err(Refusal::new(format!("{bundle:?} is in channel {channel:?} already"))
+            .help("'opm edit set-edge' changes its edges"));
+    }
+    let mut entry = Entry { name: bundle.into(), ..Entry::default() };
+    if !target.entries.is_empty() {
+        place(package, &mut target, &mut entry, channel, promotion.policy)?;
+    }
+    add(&mut entry.skips, &promotion.skips);
+    if let Some(range) = &promotion.skip_range {
+        entry.skip_range = range.as_str().into();
+    }
+    let behind = target.entries.iter().position(|other| other.name == entry.replaces);
+    // Lists are kept in one direction: oldest first unless they are written newest first.
+    let newest_first =
+        target.entries.len() > 1 && target.heads().first() == target.entries.first().map(|it| &*it.name).as_ref();
+    let at = match behind {
+        Some(behind) if newest_first => behind,
+        Some(behind) => behind + 1,
+        None if newest_first || promotion.policy == Policy::Replaces => target.entries.len(),
+        None => 0,
+    };
+    target.entries.insert(at, entry);
+    package.channels.insert(channel.to_owned(), target);
+    Ok(())
+}
+
+/// Finds the edges of `entry` in a channel that has others, and changes theirs.
+fn place(
+    package: &Package,
+    channel: &mut Channel,
+    entry: &mut Entry,
+    name: &str,
+    policy: Policy,
+) -> Result<(), Refusal> {
+    let heads = channel.heads();
+    let [head] = heads.as_slice() else {
+        return Err(Refusal::new(format!("channel {name:?} has no single head: {}", heads.join(", ")))
+            .help("mend its edges with 'opm edit set-edge' first"));
+    };
+    let compare = |a: &str, b: &str| {
+        package.cmp_versions(a, b).ok_or_else(|| {
+            Refusal::new(format!("{a:?} or {b:?} has no version to compare"))
+                .help("give the edges with 'opm edit set-edge'")
+        })
+    };
+    if policy == Policy::Replaces {
+        if compare(&entry.name, head)? == Ordering::Less {
+            return Err(Refusal::new(format!(
+                "{:?} is older than {head:?}, the head of channel {name:?}",
+                &*entry.name
+            ))
+            .help("--edge semver puts it in its place by version"));
+        }
+        entry.replaces = (*head).into();
+        return Ok(());
+    }
+    // Down the chain to the first that is older.
+    let chain: Vec<String> = channel.chain(head).into_iter().map(str::to_owned).collect();
+    let mut newer: Option<String> = None;
+    let mut older: Option<String> = None;
+    let mut same_minor: Vec<String> = Vec::new();
+    for other in chain {
+        match compare(&other, &entry.name)? {
+            Ordering::Greater => newer = Some(other),
+            Ordering::Equal => {
+                return Err(Refusal::new(format!("{other:?} has the same version as {:?}", &*entry.name)));
+            }
+            Ordering::Less => {
+                if policy == Policy::SkipPatch && minor(package, &other) == minor(package, &entry.name) {
+                    same_minor.push(other);
+                } else {
+                    older = Some(other);
+                    break;
+                }
+            }
+        }
+    }
+    if policy == Policy::SkipPatch
+        && let Some(newer) = &newer
+        && minor(package, newer) == minor(package, &entry.name)
+    {
+        return Err(Refusal::new(format!("{newer:?} is a later patch of the same minor version"))
+            .help("nobody would be sent to this one; --edge semver puts it on the way all the same"));
+    }
+    // The lowest of what it stands above may replace something that is not in the channel: so does it then.
+    let lowest = same_minor.last().map(String::as_str).or(newer.as_deref().filter(|_| older.is_none()));
+    let beyond = lowest.and_then(|lowest| channel.entry(lowest)).map(|it| it.replaces.clone()).unwrap_or_default();
+    entry.replaces = older.as_deref().map_or(beyond, Into::into);
+    // What the patches before it skipped can be left out on the way to it just as well.
+    for patch in &same_minor {
+        if let Some(patch) = channel.entry(patch) {
+            let skips: Vec<String> = patch.skips.iter().map(|skip| skip.to_string()).collect();
+            add(&mut entry.skips, &skips);
+        }
+    }
+    add(&mut entry.skips, &same_minor);
+    if let Some(newer) = newer.and_then(|newer| channel.entry_mut(&newer)) {
+        newer.replaces = entry.name.clone();
+    }
+    Ok(())
+}
+
+fn minor(package: &Package, bundle: &str) -> Option<(u64, u64)> {
+    let (version, _) = package.bundles.get(bundle)?.version.as_ref()?;
+    Some((version.major(), version.minor()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{outline, shown};
+
+    fn promoted(catalog: &str, bundle: &str, policy: Policy) -> String {
+        let mut outline = outline(catalog);
+        let promotion = Promotion { policy, ..Promotion::default() };
+        match promote(&mut outline, None, bundle, "stable", &promotion) {
+            Ok(()) => shown(&outline).lines().find(|line| line.starts_with("p/stable")).unwrap().to_owned(),
+            Err(refusal) => format!("{refusal}; {}", refusal.help.clone().unwrap_or_default()),
+        }
+    }
+
+    const CATALOG: &str = "
+        p/stable: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1
+        p/all: p.v0.9.0; p.v1.1.2; p.v1.1.0-rc1; p.v3.0.0; p.v2.0.0+b";
+
+    #[test]
+    fn the_new_head_replaces_the_old_one() {
+        insta::assert_snapshot!(promoted(CATALOG, "p.v3.0.0", Policy::Replaces), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1; p.v3.0.0 r=p.v2.0.0");
+        insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", Policy::Replaces), @r#""p.v0.9.0" is older than "p.v2.0.0", the head of channel "stable"; --edge semver puts it in its place by version"#);
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.0.0", Policy::Replaces), @r#""p.v1.0.0" is in channel "stable" already; 'opm edit set-edge' changes its edges"#);
+    }
+
+    #[test]
+    fn versions_find_their_places() {
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v1.1.2 r=p.v1.1.1; p.v2.0.0 r=p.v1.1.2");
+        insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", Policy::Semver), @"p/stable*: p.v0.9.0; p.v1.0.0 r=p.v0.9.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1");
+        insta::assert_snapshot!(promoted(CATALOG, "p.v2.0.0+b", Policy::Semver), @r#""p.v2.0.0" has the same version as "p.v2.0.0+b"; "#);
+    }
+
+    #[test]
+    fn earlier_patches_are_skipped() {
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", Policy::SkipPatch), @"p/stable*: p.v1.0.0; p.v1.1.2 r=p.v1.0.0 s=p.v1.1.1,p.v1.1.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.2");
+        insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.0-rc1", Policy::SkipPatch), @r#""p.v1.1.0" is a later patch of the same minor version; nobody would be sent to this one; --edge semver puts it on the way all the same"#);
+    }
+}

@@ -1,0 +1,321 @@
+//! From changes of blobs to changes of the text they are written in.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use fbc::blob::{Deprecation, Entry};
+use fbc::json::{Layout, Raw, write_as_written};
+use fbc::yaml;
+
+use crate::outline::Made;
+use crate::refusal::Refusal;
+use crate::text::documents::{self, Document};
+use crate::text::editor::{Editor, Value};
+use crate::text::tree::Node;
+use crate::text::{Splice, Unwritable, sort};
+
+/// What becomes of a blob that is in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It goes.
+    Remove,
+    /// A package gets another default channel.
+    DefaultChannel(String),
+    /// A channel gets other entries; those that stay keep their order.
+    Entries(Vec<Entry>),
+    /// A package gets other deprecations; those that stay keep their order.
+    Deprecations(Vec<Deprecation>),
+}
+
+/// What becomes of a file.
+#[derive(Debug, Clone, Default)]
+pub struct FileChange {
+    /// What becomes of its blobs, by where they start.
+    pub changed: BTreeMap<u64, Change>,
+    /// What comes behind them, by where they start.
+    pub added: BTreeMap<u64, Vec<Made>>,
+}
+
+/// How the text of a file changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rewritten {
+    /// In these places.
+    Spliced(Vec<Splice>),
+    /// Nothing is left of it.
+    Gone,
+}
+
+/// Puts the changes of a file into its text.
+///
+/// # Errors
+/// Refuses when the text is written in a way that cannot be changed by position.
+pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
+    let unreadable = || Refusal::new("the file is not what it was when the catalog was read").help("try again");
+    let documents = documents::find(text).ok_or_else(unreadable)?;
+    let at = |start: &u64| {
+        documents.binary_search_by_key(&usize::try_from(*start).unwrap_or(usize::MAX), |document| document.start)
+    };
+    let mut removed = vec![false; documents.len()];
+    let mut splices = Vec::new();
+    for (start, made) in &change.added {
+        let index = at(start).map_err(|_| unreadable())?;
+        for made in made {
+            splices.push(documents::insert(text, &documents[index], &print(made, text, &documents, index)));
+        }
+    }
+    for (start, change) in &change.changed {
+        let index = at(start).map_err(|_| unreadable())?;
+        match change {
+            Change::Remove => removed[index] = true,
+            change => {
+                let document = &documents[index];
+                let edited = edit(text, document, change).map_err(|_| {
+                    let line = text[..document.body].matches('\n').count() + 1;
+                    let message = format!("line {line}: this is written in a way that cannot be changed in place");
+                    Refusal::new(message).help(
+                        "aliases, odd dashes and the like are in the way: write that part plainly, or change it by hand",
+                    )
+                })?;
+                splices.extend(edited);
+            }
+        }
+    }
+    if removed.contains(&true) {
+        match documents::remove(text, &documents, &removed) {
+            Some(removals) => splices.extend(removals),
+            None if change.added.is_empty() => return Ok(Rewritten::Gone),
+            None => return Err(Refusal::new("everything else in the file would go")),
+        }
+    }
+    sort(&mut splices);
+    Ok(Rewritten::Spliced(splices))
+}
+
+/// Returns the text of a new file.
+pub fn new_file(blobs: &[Made], json: bool) -> String {
+    let mut out = String::new();
+    for made in blobs {
+        let text = printed(made, json, Layout::Indented(4));
+        match (json, &made.yaml) {
+            (true, _) => out += &text,
+            (false, Some(_)) => out += &format!("---\n{text}"),
+            (false, None) => out += &format!("---\n{}", in_order(&text, Raw::from_checked(&made.json))),
+        }
+    }
+    out
+}
+
+/// Returns the places of the YAML documents of a file, by where they start.
+pub fn yaml_documents(text: &str) -> BTreeMap<u64, Range<usize>> {
+    let found = documents::find(text).unwrap_or_default().into_iter().filter(|document| !document.json);
+    found.map(|document| (document.start as u64, document.range())).collect()
+}
+
+/// Prints a blob in the format of the document it comes behind.
+fn print(made: &Made, text: &str, documents: &[Document], index: usize) -> String {
+    let document = &documents[index];
+    let own = &text[document.range()];
+    // A value without a line break stands among values of one line each.
+    let layout = match own.split_once('\n') {
+        Some((_, rest)) => Layout::Indented((rest.len() - rest.trim_start_matches(' ').len()).clamp(1, 8)),
+        None => Layout::Compact,
+    };
+    let text = printed(made, document.json, layout);
+    // Authors put the schema first; programs put it where it sorts.
+    let authored = own.lines().find(|line| !line.is_empty() && !line.starts_with('#'));
+    match !document.json && made.yaml.is_none() && authored.is_some_and(|line| line.starts_with("schema:")) {
+        true => in_order(&text, Raw::from_checked(&made.json)),
+        false => text,
+    }
+}
+
+/// Puts the members of a YAML document into the order they have in `json`.
+fn in_order(text: &str, json: Raw<'_>) -> String {
+    let mut members: Vec<(&str, String)> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        match members.last_mut() {
+            Some((_, member)) if line.starts_with([' ', '-', '\n']) => member.push_str(line),
+            _ => members.push((line.split(':').next().unwrap_or_default(), line.to_owned())),
+        }
+    }
+    let order: Vec<String> = json.members().map(|(name, _)| name.into_owned()).collect();
+    members.sort_by_key(|(name, _)| order.iter().position(|key| key == name));
+    members.into_iter().map(|(_, member)| member).collect()
+}
+
+fn printed(made: &Made, json: bool, layout: Layout) -> String {
+    let mut out = Vec::new();
+    match (&made.yaml, json) {
+        (Some(yaml), false) => return yaml.clone(),
+        (_, true) => write_as_written(Raw::from_checked(&made.json), layout, 0, &mut out),
+        (None, false) => yaml::write_document(Raw::from_checked(&made.json), &mut out),
+    }
+    if out.last() != Some(&b'\n') {
+        out.push(b'\n');
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn edit(text: &str, document: &Document, change: &Change) -> Result<Vec<Splice>, Unwritable> {
+    let own = &text[document.range()];
+    let root = Node::parse(own, document.json).ok_or(Unwritable)?;
+    let mut editor = Editor::new(own, document.json, &root);
+    match change {
+        Change::Remove => {}
+        Change::DefaultChannel(name) => set_field(&mut editor, &root, "defaultChannel", name, &["schema", "name"])?,
+        Change::Entries(entries) => {
+            let list = root.get("entries").ok_or(Unwritable)?;
+            let keys: Vec<String> = list.items().iter().map(|item| item.string("name").to_owned()).collect();
+            let new: Vec<(String, Value)> =
+                entries.iter().map(|entry| (entry.name.to_string(), value(entry))).collect();
+            change_list(&mut editor, list, &keys, &new)?;
+            for item in list.items() {
+                let name = item.string("name");
+                if let Some(entry) = entries.iter().find(|entry| &*entry.name == name) {
+                    change_entry(&mut editor, item, entry)?;
+                }
+            }
+        }
+        Change::Deprecations(entries) => {
+            let list = root.get("entries").ok_or(Unwritable)?;
+            let key = |schema: &str, name: &str| format!("{schema}\0{name}");
+            let key_of = |item: &Node| {
+                item.get("reference").map(|it| key(it.string("schema"), it.string("name"))).unwrap_or_default()
+            };
+            let keys: Vec<String> = list.items().iter().map(key_of).collect();
+            let new: Vec<(String, Value)> =
+                entries.iter().map(|entry| (key(&entry.schema, &entry.name), deprecation(entry))).collect();
+            change_list(&mut editor, list, &keys, &new)?;
+            for item in list.items() {
+                let name = key_of(item);
+                if let Some(entry) = entries.iter().find(|entry| key(&entry.schema, &entry.name) == name)
+                    && item.string("message") != &*entry.message
+                {
+                    set_field(&mut editor, item, "message", &entry.message, &["reference"])?;
+                }
+            }
+        }
+    }
+    Ok(editor.finish(document.body))
+}
+
+/// Removes the items of a list whose keys are not wanted, and adds those that are missing.
+fn change_list(
+    editor: &mut Editor<'_>,
+    list: &Node,
+    keys: &[String],
+    wanted: &[(String, Value)],
+) -> Result<(), Unwritable> {
+    let removed: Vec<bool> = keys.iter().map(|key| !wanted.iter().any(|(name, _)| name == key)).collect();
+    let mut added = Vec::new();
+    let mut before = None;
+    for (name, value) in wanted {
+        match keys.iter().position(|key| key == name) {
+            // What stays has to stay in order.
+            Some(at) if before.is_some_and(|before| at <= before) => return Err(Unwritable),
+            Some(at) => before = Some(at),
+            None => {
+                // Behind what goes together with the one before it, so that an item which is only renamed
+                // stays where it was.
+                let behind = (before.map_or(0, |at| at + 1)..keys.len()).take_while(|&at| removed[at]).last();
+                added.push((behind.or(before), value.clone()));
+            }
+        }
+    }
+    if added.is_empty() && !removed.contains(&true) {
+        return Ok(());
+    }
+    editor.change_items(list, &removed, &added)
+}
+
+/// The fields of an entry, in the order in which they are written.
+const FIELDS: [&str; 4] = ["name", "replaces", "skips", "skipRange"];
+
+fn change_entry(editor: &mut Editor<'_>, item: &Node, entry: &Entry) -> Result<(), Unwritable> {
+    let mut removed = vec![false; item.members().len()];
+    let mut missing: Vec<(usize, Value)> = Vec::new();
+    for (rank, text) in [(1, &entry.replaces), (3, &entry.skip_range)] {
+        match item.position(FIELDS[rank]) {
+            Some(at) if text.is_empty() => removed[at] = !item.members()[at].value.text().is_none_or(str::is_empty),
+            Some(at) if item.members()[at].value.text() != Some(text) => {
+                let flow = editor.is_flow(item);
+                set_value(editor, &item.members()[at].value, text, flow)?;
+            }
+            None if !text.is_empty() => missing.push((rank, Value::Str(text.to_string()))),
+            _ => {}
+        }
+    }
+    let wanted: Vec<(String, Value)> =
+        entry.skips.iter().map(|skip| (skip.to_string(), Value::Str(skip.to_string()))).collect();
+    let list = || Value::List(wanted.iter().map(|(_, skip)| skip.clone()).collect());
+    match item.position(FIELDS[2]) {
+        Some(at) if wanted.is_empty() => removed[at] = !item.members()[at].value.items().is_empty(),
+        Some(at) => {
+            let node = &item.members()[at].value;
+            let keys: Vec<String> =
+                node.items().iter().map(|skip| skip.text().unwrap_or_default().to_owned()).collect();
+            change_list(editor, node, &keys, &wanted)?;
+        }
+        None if !wanted.is_empty() => missing.push((2, list())),
+        None => {}
+    }
+    missing.sort_by_key(|(rank, _)| *rank);
+    for (rank, value) in &missing {
+        let before = FIELDS[..*rank].iter().rev().find_map(|field| item.position(field).filter(|&at| !removed[at]));
+        editor.insert_member(item, before.ok_or(Unwritable)?, FIELDS[*rank], value);
+    }
+    if removed.contains(&true) {
+        editor.remove_members(item, &removed)?;
+    }
+    Ok(())
+}
+
+/// Sets a string of a map; if it is missing, behind the last of `before` that is there.
+fn set_field(
+    editor: &mut Editor<'_>,
+    map: &Node,
+    field: &'static str,
+    text: &str,
+    before: &[&str],
+) -> Result<(), Unwritable> {
+    let flow = editor.is_flow(map);
+    match map.get(field) {
+        Some(node) => set_value(editor, node, text, flow),
+        None => {
+            let after = before.iter().rev().find_map(|name| map.position(name)).ok_or(Unwritable)?;
+            editor.insert_member(map, after, field, &Value::Str(text.to_owned()));
+            Ok(())
+        }
+    }
+}
+
+fn set_value(editor: &mut Editor<'_>, node: &Node, text: &str, flow: bool) -> Result<(), Unwritable> {
+    node.text().ok_or(Unwritable)?;
+    editor.set_string(node, text, flow);
+    Ok(())
+}
+
+fn value(entry: &Entry) -> Value {
+    let mut fields = vec![(FIELDS[0], Value::Str(entry.name.to_string()))];
+    if !entry.replaces.is_empty() {
+        fields.push((FIELDS[1], Value::Str(entry.replaces.to_string())));
+    }
+    if !entry.skips.is_empty() {
+        fields.push((FIELDS[2], Value::List(entry.skips.iter().map(|skip| Value::Str(skip.to_string())).collect())));
+    }
+    if !entry.skip_range.is_empty() {
+        fields.push((FIELDS[3], Value::Str(entry.skip_range.to_string())));
+    }
+    Value::Map(fields)
+}
+
+fn deprecation(entry: &Deprecation) -> Value {
+    let mut reference = vec![("schema", Value::Str(entry.schema.to_string()))];
+    if !entry.name.is_empty() {
+        reference.push(("name", Value::Str(entry.name.to_string())));
+    }
+    Value::Map(vec![("reference", Value::Map(reference)), ("message", Value::Str(entry.message.to_string()))])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+use super::*;
+use crate::text::apply;
+
+fn entry(text: &str) -> Entry {
+    let mut entry = Entry::default();
+    let mut words = text.split(' ');
+    entry.name = words.next().unwrap().into();
+    for word in words {
+        match word.split_once('=').unwrap() {
+            ("r", name) => entry.replaces = name.into(),
+            ("s", names) => entry.skips = names.split(',').map(Into::into).collect(),
+            (_, range) => entry.skip_range = range.replace('_', " ").into(),
+        }
+    }
+    entry
+}
+
+fn changed(text: &str, entries: &[&str]) -> String {
+    let start = documents::find(text).unwrap()[0].start as u64;
+    let entries = entries.iter().map(|text| entry(text)).collect();
+    let change = FileChange { changed: [(start, Change::Entries(entries))].into(), ..FileChange::default() };
+    let Rewritten::Spliced(splices) = rewrite(text, &change).unwrap() else { panic!("gone") };
+    String::from_utf8(apply(text.as_bytes(), &splices).unwrap()).unwrap()
+}
+
+const YAML: &str = "\
+schema: olm.channel  # the schema
+package: foo
+name: stable
+# oldest first
+entries:
+  # the first one
+  - name: a
+  - name: \"b\"   # quoted
+    replaces: a # see above
+    # for those in a hurry
+    skipRange: '<1.1.0'
+  # the last one
+  - {name: c, replaces: b}
+";
+
+#[test]
+fn edges_change_where_they_stand() {
+    let text = changed(YAML, &["a", "b r=z s=x,y", "c r=b R=>=1.0.0_<2.0.0"]);
+    insta::assert_snapshot!(text, @r#"
+    schema: olm.channel  # the schema
+    package: foo
+    name: stable
+    # oldest first
+    entries:
+      # the first one
+      - name: a
+      - name: "b"   # quoted
+        replaces: z # see above
+        skips:
+          - x
+          - "y"
+      # the last one
+      - {name: c, replaces: b, skipRange: '>=1.0.0 <2.0.0'}
+    "#);
+    assert_eq!(changed(&text, &["a", "b r=z", "c r=b"]), changed(YAML, &["a", "b r=z", "c r=b"]));
+}
+
+#[test]
+fn entries_come_and_go_with_their_comments() {
+    insta::assert_snapshot!(changed(YAML, &["a", "c r=a", "d r=c s=b"]), @r"
+    schema: olm.channel  # the schema
+    package: foo
+    name: stable
+    # oldest first
+    entries:
+      # the first one
+      - name: a
+      # the last one
+      - {name: c, replaces: a}
+      - {name: d, replaces: c, skips: [b]}
+    ");
+    insta::assert_snapshot!(changed("entries:\n- name: a\n- name: b\n  replaces: a\n", &["b r=a", "c r=b R=<1"]), @r"
+    entries:
+    - name: b
+      replaces: a
+    - name: c
+      replaces: b
+      skipRange: <1
+    ");
+}
+
+#[test]
+fn what_is_undone_leaves_no_trace() {
+    for text in [
+        "entries:\n- name: a\n",
+        "entries:\n- name: a",
+        "entries:\r\n- name: a\r\nname: x\r\n",
+        "entries: [{name: a}]\n",
+        "{\"entries\":[{\"name\":\"a\"}]}",
+        "{\n  \"entries\": [\n    {\n      \"name\": \"a\"\n    }\n  ]\n}\n",
+        "{\n\t\"entries\": [\n\t\t{\"name\": \"a\"}\n\t]\n}\n",
+        "entries:\n  - name: a # one\n    # two\n# three\n",
+    ] {
+        for more in [&["a", "b r=a"] as &[&str], &["a r=z s=x,y R=<1", "b"], &["0", "a"], &["a s=x"], &["a R=>1_<2"]] {
+            let there = changed(text, more);
+            assert_ne!(there, text);
+            assert_eq!(changed(&there, &["a"]), text, "{there}");
+        }
+        let skips = changed(text, &["a s=x,y,z"]);
+        assert_eq!(changed(&changed(&skips, &["a s=y"]), &["a s=y,z"]), changed(text, &["a s=y,z"]));
+    }
+}
+
+#[test]
+fn json_is_written_like_the_json_around_it() {
+    let text = "{\n  \"entries\": [\n    {\n      \"name\": \"a\"\n    }\n  ]\n}\n";
+    insta::assert_snapshot!(changed(text, &["a s=x", "b r=a s=y,z"]), @r#"
+    {
+      "entries": [
+        {
+          "name": "a",
+          "skips": [
+            "x"
+          ]
+        },
+        {
+          "name": "b",
+          "replaces": "a",
+          "skips": [
+            "y",
+            "z"
+          ]
+        }
+      ]
+    }
+    "#);
+    assert_eq!(
+        changed("{\"entries\":[{\"name\":\"a\"}]}", &["a", "b s=x"]),
+        "{\"entries\":[{\"name\":\"a\"},{\"name\":\"b\",\"skips\":[\"x\"]}]}"
+    );
+}
+
+#[test]
+fn aliases_are_left_alone() {
+    let text = "x: &x [{name: a}]\nentries: *x\n";
+    let change = Change::Entries(vec![entry("b")]);
+    let change = FileChange { changed: [(0, change)].into(), ..FileChange::default() };
+    assert!(rewrite(text, &change).unwrap_err().help.unwrap().contains("aliases"));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 2000, ..Default::default() })]
+
+    #[test]
+    fn any_text_is_changed_or_left_alone(
+        lines in proptest::collection::vec("( |  |    )?(- |-|---|)(entries:|name:|skips:|\\{|\\[|\\]|\\}|\"|'|é|# ü|&x|\\*x|\\||,|:| )?(name: a|replaces: b|\"a\"|[a-c]|\\{name: é\\}|\\[a, b\\])?", 0..8),
+        json in proptest::bool::ANY,
+        crlf in proptest::bool::ANY,
+    ) {
+        let text = lines.join(if crlf { "\r\n" } else { "\n" });
+        let text = if json { format!("{{\"entries\": [{text}]}}") } else { format!("entries:\n{text}") };
+        for document in documents::find(&text).unwrap_or_default() {
+            let entries = vec![entry("a r=b s=x,y"), entry("c R=<1")];
+            let changed = [(document.start as u64, Change::Entries(entries))].into();
+            let change = FileChange { changed, ..FileChange::default() };
+            if let Ok(Rewritten::Spliced(splices)) = rewrite(&text, &change)
+                && let Some(new) = apply(text.as_bytes(), &splices)
+            {
+                proptest::prop_assert!(String::from_utf8(new).is_ok());
+            }
+            let all = documents::find(&text).unwrap_or_default();
+            let removed: Vec<bool> = all.iter().map(|other| other.start != document.start).collect();
+            if let Some(splices) = documents::remove(&text, &all, &removed) {
+                proptest::prop_assert!(apply(text.as_bytes(), &splices).is_some());
+            }
+            documents::insert(&text, &document, "x: y\n");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Another default channel for a package.
+
+use crate::outline::Outline;
+use crate::refusal::Refusal;
+
+/// Makes `channel` the default channel of `package`.
+///
+/// # Errors
+/// Refuses when there is no such package or channel.
+pub fn set_default(outline: &mut Outline, package: &str, channel: &str) -> Result<(), Refusal> {
+    let found = outline.package_mut(package)?;
+    if !found.channels.contains_key(channel) {
+        return Err(found.no_channel(package, channel));
+    }
+    found.default_channel = channel.to_owned();
+    Ok(())
+}

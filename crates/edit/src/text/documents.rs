@@ -1,0 +1,187 @@
+//! The documents of a file, by position.
+
+use std::ops::Range;
+
+use fbc::json;
+use fbc::limits::MAX_DEPTH;
+use fbc::yaml;
+
+use super::{Splice, lines};
+
+/// So many bytes of a file are looked at to tell JSON from YAML, as in loading.
+const FORMAT_PREFIX: usize = 4096;
+
+/// A document of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Document {
+    /// Where it starts, as blobs tell their origin.
+    pub(crate) start: usize,
+    /// Where its own text starts: behind the separator that opens a YAML file.
+    pub(crate) body: usize,
+    /// Where it ends.
+    pub(crate) end: usize,
+    /// Whether it is a JSON value.
+    pub(crate) json: bool,
+    /// Where the separator behind it ends, if there is one.
+    separated: Option<usize>,
+}
+
+impl Document {
+    /// Returns the place of the document's own text.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.body..self.end
+    }
+}
+
+/// Finds the documents of a file as loading does; nothing when the file cannot be read.
+pub(crate) fn find(text: &str) -> Option<Vec<Document>> {
+    let bom = if text.starts_with('\u{feff}') { 3 } else { 0 };
+    let mut found = Vec::new();
+    let mut at = bom;
+    let mut looks_like_json = text.len().min(bom + FORMAT_PREFIX);
+    while !text.is_char_boundary(looks_like_json) {
+        looks_like_json -= 1;
+    }
+    if text[bom..looks_like_json].trim_ascii_start().starts_with('{') {
+        loop {
+            let rest = text[at..].trim_ascii_start();
+            at = text.len() - rest.len();
+            if rest.is_empty() {
+                return Some(found);
+            }
+            match json::check(text, at, MAX_DEPTH) {
+                Ok(range) => {
+                    at = range.end;
+                    let (start, end) = (range.start, range.end);
+                    found.push(Document { start, body: start, end, json: true, separated: None });
+                }
+                Err(_) if found.len() < 2 => break,
+                Err(_) => return None,
+            }
+        }
+    }
+    let mut documents = yaml::documents(&text.as_bytes()[at..]).peekable();
+    while let Some(document) = documents.next() {
+        let document = document.ok()?;
+        let start = at + document.offset;
+        let end = start + document.text.len();
+        let next = match documents.peek() {
+            Some(next) => at + next.as_ref().ok()?.offset,
+            None => text.len(),
+        };
+        let body = if document.text.starts_with(b"---") { lines::next(text, start).min(end) } else { start };
+        found.push(Document { start, body, end, json: false, separated: (next > end).then_some(next) });
+    }
+    Some(found)
+}
+
+/// Removes documents, given by their places in `documents`, with one separator each.
+///
+/// Returns nothing when no document is left, so that the file has to go.
+pub(crate) fn remove(text: &str, documents: &[Document], removed: &[bool]) -> Option<Vec<Splice>> {
+    if removed.iter().all(|removed| *removed) {
+        return None;
+    }
+    let mut splices = Vec::new();
+    let mut first = 0;
+    while first < documents.len() {
+        if !removed[first] {
+            first += 1;
+            continue;
+        }
+        let last = (first..documents.len()).take_while(|&i| removed[i]).last().unwrap_or(first);
+        let start = if first == 0 { behind_header(text, &documents[0]) } else { documents[first].body };
+        let next = documents.get(last + 1);
+        let range = match (documents[last].separated, next) {
+            (Some(end), _) => start..end,
+            (None, Some(next)) => start..next.start,
+            (None, None) => {
+                let before = documents[first.saturating_sub(1)].end;
+                // Without a line end at the end of the file, the one before goes.
+                let bare = !documents[last].json && !text.ends_with('\n');
+                let newline = if bare && text[..before].ends_with('\n') { 1 } else { 0 };
+                let carriage = usize::from(newline == 1 && text[..before].ends_with("\r\n"));
+                before - newline - carriage..documents[last].end
+            }
+        };
+        splices.push(Splice { range, text: Vec::new() });
+        first = last + 1;
+    }
+    Some(splices)
+}
+
+/// Returns where a first document starts behind the comments that head its file: those with an empty line below.
+fn behind_header(text: &str, document: &Document) -> usize {
+    let mut at = document.body;
+    let mut header = at;
+    while !document.json && at < document.end {
+        let next = lines::next(text, at);
+        if text[at..next].trim().is_empty() && at > document.body {
+            header = next;
+        } else if !lines::is_comment(text, at) {
+            break;
+        }
+        at = next;
+    }
+    header
+}
+
+/// Inserts a document behind another one.
+///
+/// `new` is its text without a separator, ended by a line end.
+pub(crate) fn insert(text: &str, after: &Document, new: &str) -> Splice {
+    let ending = lines::ending(text);
+    let new = new.trim_end_matches('\n').replace('\n', ending);
+    let text = match after.json {
+        true => format!("{ending}{new}"),
+        false if text[..after.end].ends_with('\n') => format!("---{ending}{new}{ending}"),
+        false => format!("{ending}---{ending}{new}"),
+    };
+    Splice { range: after.end..after.end, text: text.into_bytes() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::apply;
+
+    fn without(text: &str, removed: &[usize]) -> String {
+        let documents = find(text).unwrap();
+        let flags: Vec<bool> = (0..documents.len()).map(|i| removed.contains(&i)).collect();
+        let splices = remove(text, &documents, &flags).unwrap();
+        String::from_utf8(apply(text.as_bytes(), &splices).unwrap()).unwrap()
+    }
+
+    fn with(text: &str, after: usize, new: &str) -> String {
+        let splice = insert(text, &find(text).unwrap()[after], new);
+        String::from_utf8(apply(text.as_bytes(), &[splice]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn documents_go_with_one_separator() {
+        let text = "---\na: 1\n---\nb: 2\n---\nc: 3\n";
+        assert_eq!(without(text, &[0]), "---\nb: 2\n---\nc: 3\n");
+        assert_eq!(without(text, &[1]), "---\na: 1\n---\nc: 3\n");
+        assert_eq!(without(text, &[1, 2]), "---\na: 1\n");
+        assert_eq!(without(text, &[0, 2]), "---\nb: 2\n");
+        assert_eq!(without("{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", &[0, 2]), "{\"b\":2}\n");
+        assert_eq!(remove(text, &find(text).unwrap(), &[true; 3]), None);
+    }
+
+    #[test]
+    fn a_comment_that_heads_the_file_stays() {
+        let text = "# of the file\n\n# of the document\na: 1\n---\nb: 2\n";
+        assert_eq!(without(text, &[0]), "# of the file\n\nb: 2\n");
+    }
+
+    #[test]
+    fn what_is_inserted_and_removed_leaves_no_trace() {
+        for text in ["a: 1\n", "a: 1", "---\na: 1\n---\n", "{\"a\":1}", "{\"a\":1}\n", "a: 1\r\n", "a: 1\n---\nc: 3"] {
+            for after in 0..find(text).unwrap().len() {
+                let more = with(text, after, "{\"b\": 2}\n");
+                assert_eq!(find(&more).unwrap().len(), find(text).unwrap().len() + 1, "{more:?}");
+                assert_eq!(without(&more, &[after + 1]), text, "{more:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Strings as they are spelled.
+
+use fbc::json::{Raw, write_str};
+use fbc::yaml;
+
+/// Spells a string as JSON does.
+pub(super) fn json(text: &str) -> String {
+    let mut out = Vec::new();
+    write_str(&mut out, text);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Spells a string in YAML on one line: like `old`, the spelling it comes in place of, if that can be.
+pub(super) fn yaml(text: &str, flow: bool, old: Option<&str>) -> String {
+    let quoted = json(text);
+    let mut printed = Vec::new();
+    yaml::write_document(Raw::from_checked(&quoted), &mut printed);
+    let canonical = String::from_utf8_lossy(&printed).trim_end_matches('\n').to_owned();
+    let one_line = !text.is_empty() && !text.contains(|c: char| c.is_control());
+    let breaks_flow = flow && text.contains([',', '[', ']', '{', '}']);
+    match old.and_then(|old| old.chars().next()) {
+        Some('"') => quoted,
+        Some('\'') if one_line => single(text),
+        _ if canonical == text && !breaks_flow => canonical,
+        _ if one_line && !canonical.starts_with('"') => single(text),
+        _ => quoted,
+    }
+}
+
+fn single(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_is_spelled_like_the_one_it_replaces() {
+        assert_eq!(yaml("beta", false, Some("alpha")), "beta");
+        assert_eq!(yaml("beta", false, Some("\"alpha\"")), "\"beta\"");
+        assert_eq!(yaml("it's", false, Some("'alpha'")), "'it''s'");
+        assert_eq!(yaml("1.0", false, Some("alpha")), "\"1.0\"");
+        assert_eq!(yaml(">=1.0.0 <2.0.0", false, None), "'>=1.0.0 <2.0.0'");
+        assert_eq!(yaml("a, b", true, None), "'a, b'");
+        assert_eq!(yaml("two\nlines", false, None), "\"two\\nlines\"");
+        assert_eq!(yaml("", false, None), "\"\"");
+    }
+}

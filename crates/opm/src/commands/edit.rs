@@ -1,0 +1,96 @@
+//! `opm edit`: changes of a catalog that leave it valid, in the files as their authors wrote them.
+
+mod add_bundle;
+mod deprecate;
+mod filter;
+mod merge;
+mod place;
+mod promote;
+mod remove;
+mod set_default;
+mod set_edge;
+pub(super) mod workbench;
+
+use clap::Subcommand;
+use edit::deprecate::Target;
+
+use crate::exit::{Failure, Outcome};
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Change a catalog and keep it valid
+#[derive(clap::Args)]
+#[command(
+    long_about = "Change a catalog and keep it valid.\n\n\
+        Files are changed where something changes; comments, order and formatting of all else stay as they are. \
+        The result is checked before anything is written, and either all files change or none. --dry-run shows \
+        what would change as a unified diff, --to writes the changed catalog to a new directory.",
+    after_help = "Examples:\n  \
+        opm edit add-bundle my-catalog quay.io/example/etcd-bundle:v1.2.0 --channel fast\n  \
+        opm edit set-default my-catalog etcd stable --dry-run\n  \
+        opm edit promote my-catalog etcd.v1.2.0 stable\n  \
+        opm edit set-edge my-catalog etcd.v1.2.0 --channel stable --add-skip etcd.v1.1.1\n  \
+        opm edit deprecate my-catalog --bundle etcd.v1.0.0 --message 'use 1.2'\n  \
+        opm edit remove my-catalog --bundle etcd.v1.1.1\n  \
+        opm edit filter my-catalog --package etcd --with-dependencies --to small\n  \
+        opm edit merge my-catalog other-catalog --to both",
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct EditArgs {
+    #[command(subcommand)]
+    command: EditCommand,
+}
+
+#[derive(Subcommand)]
+enum EditCommand {
+    AddBundle(Box<add_bundle::AddBundleArgs>),
+    Promote(promote::PromoteArgs),
+    SetDefault(set_default::SetDefaultArgs),
+    SetEdge(set_edge::SetEdgeArgs),
+    Deprecate(deprecate::DeprecateArgs),
+    Remove(remove::RemoveArgs),
+    Filter(filter::FilterArgs),
+    Merge(merge::MergeArgs),
+}
+
+pub(crate) fn run(args: &EditArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    match &args.command {
+        EditCommand::AddBundle(args) => add_bundle::run(args, tls, printer),
+        EditCommand::Promote(args) => promote::run(args, printer),
+        EditCommand::SetDefault(args) => set_default::run(args, printer),
+        EditCommand::SetEdge(args) => set_edge::run(args, printer),
+        EditCommand::Deprecate(args) => deprecate::run(args, printer),
+        EditCommand::Remove(args) => remove::run(args, printer),
+        EditCommand::Filter(args) => filter::run(args, printer),
+        EditCommand::Merge(args) => merge::run(args, printer),
+    }
+}
+
+/// What is meant: a package, one of its channels, or a bundle
+#[derive(clap::Args)]
+#[group(required = true, multiple = true)]
+struct TargetArgs {
+    /// The package, or the package that --channel or --bundle belongs to
+    #[arg(long, value_name = "PACKAGE")]
+    package: Option<String>,
+    /// The channel of --package
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+    /// The bundle, of --package if several packages have one of that name
+    #[arg(long, value_name = "BUNDLE")]
+    bundle: Option<String>,
+}
+
+impl TargetArgs {
+    fn target(&self) -> Result<Target, Failure> {
+        match (&self.package, &self.channel, &self.bundle) {
+            (package, _, Some(bundle)) => Ok(Target::Bundle { package: package.clone(), bundle: bundle.clone() }),
+            (Some(package), Some(channel), None) => {
+                Ok(Target::Channel { package: package.clone(), channel: channel.clone() })
+            }
+            (Some(package), None, None) => Ok(Target::Package(package.clone())),
+            (None, _, None) => Err(Failure::message("--channel needs --package")),
+        }
+    }
+}

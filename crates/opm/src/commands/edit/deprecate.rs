@@ -1,0 +1,42 @@
+//! `opm edit deprecate`: what should not be used any more.
+
+use super::TargetArgs;
+use super::workbench::{self, Where};
+use crate::exit::Outcome;
+use crate::printer::Printer;
+
+/// Say that a package, channel or bundle should not be used any more
+#[derive(clap::Args)]
+#[command(
+    long_about = "Say that a package, channel or bundle should not be used any more.\n\n\
+        The message goes to the olm.deprecations blob of the package, which is made if there is none. Upgrades are \
+        not touched.",
+    after_help = "Examples:\n  \
+        opm edit deprecate my-catalog --bundle etcd.v1.0.0 --message 'has a leak; use 1.2'\n  \
+        opm edit deprecate my-catalog --package etcd --channel alpha --message 'use stable'\n  \
+        opm edit deprecate my-catalog --package etcd --message 'see etcd-next'\n  \
+        opm edit deprecate my-catalog --package etcd --channel alpha --undo"
+)]
+pub(super) struct DeprecateArgs {
+    #[command(flatten)]
+    place: Where,
+    #[command(flatten)]
+    target: TargetArgs,
+    /// What users are told
+    #[arg(short, long, value_name = "TEXT", required_unless_present = "undo", conflicts_with = "undo")]
+    message: Option<String>,
+    /// Take the deprecation back
+    #[arg(long)]
+    undo: bool,
+}
+
+pub(super) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
+    let target = args.target.target()?;
+    workbench::change(&args.place, printer, |_, outline| {
+        match &args.message {
+            Some(message) => edit::deprecate::deprecate(outline, &target, message),
+            None => edit::deprecate::undo(outline, &target),
+        }
+        .map(|()| Vec::new())
+    })
+}

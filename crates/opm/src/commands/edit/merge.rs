@@ -1,0 +1,47 @@
+//! `opm edit merge`: two catalogs into one.
+
+use std::path::PathBuf;
+
+use edit::merge::Side;
+
+use super::workbench::{self, Texts, Where};
+use crate::exit::Outcome;
+use crate::printer::Printer;
+
+/// Merge another catalog into the catalog
+#[derive(clap::Args)]
+#[command(
+    long_about = "Merge another catalog into the catalog.\n\n\
+        Packages that only the other one has come as they are written there. Of packages that both have, channels, \
+        entries, bundles, deprecations and other blobs that are missing are added. What the two disagree on is named, \
+        and then nothing is changed.",
+    after_help = "Examples:\n  \
+        opm edit merge my-catalog contributed-catalog --dry-run\n  \
+        opm edit merge my-catalog contributed-catalog --to both\n  \
+        opm edit merge my-catalog contributed-catalog --prefer-first"
+)]
+pub(super) struct MergeArgs {
+    #[command(flatten)]
+    place: Where,
+    /// Directory of the other catalog
+    #[arg(value_name = "OTHER")]
+    other: PathBuf,
+    /// Keep what the first one says wherever they disagree
+    #[arg(long)]
+    prefer_first: bool,
+}
+
+pub(super) fn run(args: &MergeArgs, printer: &mut Printer) -> Outcome {
+    let other = workbench::load_with_text(&args.other, printer)?;
+    workbench::change_with_text(&args.place, printer, |loaded, outline| {
+        let (first, second) = (Texts::new(loaded), Texts::new(&other));
+        let (first, second) = (|blob: usize| first.of(blob), |blob: usize| second.of(blob));
+        let (merged, notes) = edit::merge::merge(
+            Side { outline: &loaded.outline, text: &first },
+            Side { outline: &other.outline, text: &second },
+            args.prefer_first,
+        )?;
+        *outline = merged;
+        Ok(notes)
+    })
+}

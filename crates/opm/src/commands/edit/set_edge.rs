@@ -1,0 +1,69 @@
+//! `opm edit set-edge`: other upgrades to a bundle.
+
+use edit::set_edge::Edges;
+
+use super::workbench::{self, Where};
+use crate::exit::Outcome;
+use crate::printer::Printer;
+
+/// Change what upgrades to a bundle in a channel
+#[derive(clap::Args)]
+#[command(
+    long_about = "Change what upgrades to a bundle in a channel.\n\n\
+        What is not named stays as it is. An empty value takes an edge away.",
+    after_help = "Examples:\n  \
+        opm edit set-edge my-catalog etcd.v1.2.0 --channel stable --replaces etcd.v1.1.0\n  \
+        opm edit set-edge my-catalog etcd.v1.2.0 --channel stable --add-skip etcd.v1.1.1\n  \
+        opm edit set-edge my-catalog etcd.v1.2.0 --channel stable --skip-range '>=1.0.0 <1.2.0'\n  \
+        opm edit set-edge my-catalog etcd.v1.2.0 --channel stable --skip-range ''"
+)]
+pub(super) struct SetEdgeArgs {
+    #[command(flatten)]
+    place: Where,
+    /// The bundle that is upgraded to
+    #[arg(value_name = "BUNDLE")]
+    bundle: String,
+    /// The channel
+    #[arg(long, value_name = "CHANNEL")]
+    channel: String,
+    /// The package, if several have a bundle of that name
+    #[arg(long, value_name = "PACKAGE")]
+    package: Option<String>,
+    #[command(flatten)]
+    edges: EdgeArgs,
+}
+
+/// The edges
+#[derive(clap::Args)]
+#[group(required = true, multiple = true)]
+struct EdgeArgs {
+    /// Bundle that it replaces
+    #[arg(long, value_name = "BUNDLE")]
+    replaces: Option<String>,
+    /// Bundles that it skips, in place of those it skips now
+    #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
+    skips: Option<Vec<String>>,
+    /// Bundles that it skips as well; can be given several times
+    #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
+    add_skip: Vec<String>,
+    /// Bundles that it does not skip any more; can be given several times
+    #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
+    remove_skip: Vec<String>,
+    /// Versions that upgrade to it directly
+    #[arg(long, value_name = "RANGE")]
+    skip_range: Option<String>,
+}
+
+pub(super) fn run(args: &SetEdgeArgs, printer: &mut Printer) -> Outcome {
+    let edges = Edges {
+        replaces: args.edges.replaces.clone(),
+        skips: args.edges.skips.clone(),
+        add_skips: args.edges.add_skip.clone(),
+        remove_skips: args.edges.remove_skip.clone(),
+        skip_range: args.edges.skip_range.clone(),
+    };
+    workbench::change(&args.place, printer, |_, outline| {
+        edit::set_edge::set_edge(outline, args.package.as_deref(), &args.channel, &args.bundle, &edges)
+            .map(|()| Vec::new())
+    })
+}

@@ -1,0 +1,332 @@
+//! From a catalog on disk to a changed one: read, change, write aside, check, put in place.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use catalog::Warnings;
+use edit::changes::Changes;
+use edit::rewrite::{self, FileChange, Rewritten};
+use edit::text::{self, Splice};
+use edit::unified::unified;
+use edit::{Made, Outline, Refusal};
+use fbc::blob::TextBuffer;
+use fbc::json::Raw;
+use fbc::{Blob, Fbc, FileId, LoadOptions, Problem, Severity};
+use rayon::prelude::*;
+
+use super::place;
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::Unfinished;
+use crate::printer::{Printer, Style};
+use crate::{limits, report};
+
+/// Which catalog is changed, and where the changed one goes
+#[derive(clap::Args)]
+pub(super) struct Where {
+    /// Directory of the catalog
+    #[arg(value_name = "CATALOG")]
+    pub(super) catalog: PathBuf,
+    /// Write the changed catalog to a new directory and leave this one as it is
+    #[arg(short = 'o', long, value_name = "DIR")]
+    pub(super) to: Option<PathBuf>,
+    /// Print what would change as a unified diff, and change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+/// The beginning of the names of directories that catalogs are written aside in.
+pub(super) const ASIDE: &str = ".opm-edit-";
+
+/// A catalog as it was read.
+pub(crate) struct Loaded {
+    pub(crate) fbc: Fbc,
+    pub(crate) outline: Outline,
+}
+
+/// A file that changes.
+pub(super) struct ChangedFile {
+    /// Its path below the catalog.
+    pub(super) path: PathBuf,
+    /// Whether it is there already.
+    pub(super) exists: bool,
+    /// Its new text; nothing when it goes.
+    pub(super) text: Option<Vec<u8>>,
+    pub(super) splices: Vec<Splice>,
+}
+
+/// Looks at each blob while its text is at hand.
+pub(crate) type Look<'a> = dyn Fn(&Blob, Raw<'_>) + Sync + 'a;
+
+/// Changes a catalog as `verb` says, which returns what the user should know of it.
+pub(super) fn change(
+    place: &Where,
+    printer: &mut Printer,
+    verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
+) -> Outcome {
+    change_looking(place, &|_, _| {}, printer, verb)
+}
+
+/// The same, with the text of the catalog at hand.
+pub(super) fn change_with_text(
+    place: &Where,
+    printer: &mut Printer,
+    verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
+) -> Outcome {
+    change_loaded(place, printer, load_with_text, verb)
+}
+
+/// The same, with a look at each blob while it is loaded.
+pub(super) fn change_looking(
+    place: &Where,
+    look: &Look<'_>,
+    printer: &mut Printer,
+    verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
+) -> Outcome {
+    change_loaded(place, printer, |root, printer| load(root, look, printer), verb)
+}
+
+fn change_loaded(
+    place: &Where,
+    printer: &mut Printer,
+    load: impl FnOnce(&Path, &Printer) -> Result<Loaded, Failure>,
+    verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
+) -> Outcome {
+    let root = &place.catalog;
+    let in_place = place.to.is_none() && !place.dry_run;
+    let _lock = if in_place { Some(place::lock(root, printer)?) } else { None };
+    if let Some(to) = &place.to {
+        super::super::migrate::check_empty(to)?;
+    }
+    let loaded = load(root, printer)?;
+    let mut outline = loaded.outline.clone();
+    let notes = verb(&loaded, &mut outline).map_err(refused)?;
+    let changes = Changes::between(&loaded.fbc, &loaded.outline, &outline).map_err(refused)?;
+    if changes.is_empty() && place.to.is_none() {
+        tell(&notes, printer);
+        printer.tell("nothing to change");
+        return Ok(());
+    }
+    let files = rewrite_files(&loaded.fbc, root, &changes)?;
+    let parent = place::parent(place.to.as_deref().unwrap_or(root));
+    let aside = match place.dry_run {
+        true => Unfinished::create(&parent, ASIDE).or_else(|_| Unfinished::private("opm-edit-")),
+        false => fs::create_dir_all(&parent).and_then(|()| Unfinished::create(&parent, ASIDE)),
+    }
+    .map_err(|error| {
+        let help = if in_place { "; --to writes the changed catalog elsewhere" } else { "" };
+        Failure::message(format!("{}: {error}: no room to write aside{help}", parent.display()))
+    })?;
+    let tree = aside.path().join("tree");
+    place::stage(root, &tree, &files, place.to.is_none())?;
+    check(&tree, root, &outline, printer)?;
+    tell(&notes, printer);
+    if place.dry_run {
+        return show(root, &files, printer);
+    }
+    match &place.to {
+        Some(to) => fs::rename(&tree, to).map_err(|error| in_path(to, &error)),
+        None => place::replace(root, &aside, &files),
+    }
+}
+
+fn tell(notes: &[String], printer: &Printer) {
+    for note in notes {
+        printer.tell(&format!("{} {note}", printer.paint(Style::Note, "note:")));
+    }
+}
+
+/// Loads a catalog whose files can be read; whether it is valid is another question.
+pub(crate) fn load(root: &Path, look: &Look<'_>, printer: &Printer) -> Result<Loaded, Failure> {
+    load_keeping(root, look, false, printer)
+}
+
+/// The same, with the text of blobs for [`Texts`].
+pub(super) fn load_with_text(root: &Path, printer: &Printer) -> Result<Loaded, Failure> {
+    load_keeping(root, &|_, _| {}, true, printer)
+}
+
+/// The text of the blobs of a catalog that was loaded with its text; keeps the file it looked at last.
+pub(super) struct Texts<'a> {
+    loaded: &'a Loaded,
+    file: RefCell<Option<TextFile>>,
+}
+
+/// A file, and the places of its YAML documents by where they start.
+struct TextFile {
+    id: FileId,
+    text: String,
+    documents: BTreeMap<u64, Range<usize>>,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn new(loaded: &'a Loaded) -> Texts<'a> {
+        Texts { loaded, file: RefCell::new(None) }
+    }
+
+    /// Returns the text of a blob, as YAML too if it is written so.
+    pub(super) fn of(&self, blob: usize) -> Result<Made, Refusal> {
+        let fbc = &self.loaded.fbc;
+        let blob = &fbc.blobs()[blob];
+        let mut buffer = TextBuffer::default();
+        let json = fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?.text().to_owned();
+        let Some((id, start)) = blob.origin else { return Ok(Made { json, yaml: None }) };
+        let mut file = self.file.borrow_mut();
+        if file.as_ref().is_none_or(|file| file.id != id) {
+            let text = fbc.full_path_of(id).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+            let documents = rewrite::yaml_documents(&text);
+            *file = Some(TextFile { id, text, documents });
+        }
+        let yaml = file.as_ref().and_then(|TextFile { text, documents, .. }| {
+            let own = text.get(documents.get(&start)?.clone())?;
+            Some(own.trim_end_matches(['\n', '\r']).replace("\r\n", "\n") + "\n")
+        });
+        Ok(Made { json, yaml })
+    }
+}
+
+fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer) -> Result<Loaded, Failure> {
+    let metadata = fs::metadata(root).map_err(|error| in_path(root, &error))?;
+    if !metadata.is_dir() {
+        return Err(Failure::message(format!("{:?} is not a directory", root.display().to_string())));
+    }
+    let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| look(blob, text);
+    let mut fbc = Fbc::default();
+    let options =
+        LoadOptions { limits: limits::from_env()?, keep_text, inspect: Some(&inspect), ..LoadOptions::default() };
+    let loaded = fbc.load_dir(root, &options).map_err(|error| in_path(root, &error))?;
+    if !loaded.problems.is_empty() {
+        report::tell(printer, &report::find(&fbc, &loaded.problems));
+        return Err(Failure::Told);
+    }
+    let outline = Outline::new(&fbc);
+    Ok(Loaded { fbc, outline })
+}
+
+/// Puts the changes into the text of the files.
+fn rewrite_files(fbc: &Fbc, root: &Path, changes: &Changes) -> Result<Vec<ChangedFile>, Failure> {
+    let mut files = changes
+        .files
+        .par_iter()
+        .map(|(file, change)| rewrite_file(fbc, root, *file, change))
+        .collect::<Result<Vec<_>, _>>()?;
+    if !changes.new_packages.is_empty() {
+        let json = mostly_json(fbc);
+        for (package, blobs) in &changes.new_packages {
+            let path = Changes::path_for(package, json);
+            if fs::symlink_metadata(root.join(&path)).is_ok() {
+                let message = format!("package {package:?} would go to {}, which is there already", path.display());
+                return Err(Failure::message(message));
+            }
+            let text = Some(rewrite::new_file(blobs, json).into_bytes());
+            files.push(ChangedFile { path, exists: false, text, splices: Vec::new() });
+        }
+    }
+    Ok(files)
+}
+
+fn rewrite_file(fbc: &Fbc, root: &Path, file: FileId, change: &FileChange) -> Result<ChangedFile, Failure> {
+    let full = fbc.full_path_of(file).unwrap_or_default();
+    let path = full.strip_prefix(root).unwrap_or(&full).to_path_buf();
+    let named = |refusal: Refusal| {
+        let refusal = Refusal { message: format!("{}: {}", full.display(), refusal.message), ..refusal };
+        refused(refusal)
+    };
+    let old = read(&full)?;
+    let (text, splices) = match rewrite::rewrite(&old, change).map_err(named)? {
+        Rewritten::Gone => (None, Vec::new()),
+        Rewritten::Spliced(splices) => {
+            let text = text::apply(old.as_bytes(), &splices)
+                .ok_or_else(|| named(Refusal::new("changes overlap").help("make them one after the other")))?;
+            (Some(text), splices)
+        }
+    };
+    Ok(ChangedFile { path, exists: true, text, splices })
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(path).map_err(|error| in_path(path, &error))?;
+    String::from_utf8(bytes).map_err(|_| Failure::message(format!("{}: is not UTF-8", path.display())))
+}
+
+/// Tells whether most files of a catalog are JSON, going by the first bytes of some.
+fn mostly_json(fbc: &Fbc) -> bool {
+    let mut formats: BTreeMap<FileId, bool> = BTreeMap::new();
+    for blob in fbc.blobs() {
+        let Some((file, start)) = blob.origin else { continue };
+        if formats.len() >= 10 {
+            break;
+        }
+        formats.entry(file).or_insert_with(|| {
+            use std::os::unix::fs::FileExt;
+            let mut first = [0];
+            let path = fbc.full_path_of(file).unwrap_or_default();
+            fs::File::open(path).and_then(|file| file.read_exact_at(&mut first, start)).is_ok() && first == *b"{"
+        });
+    }
+    let json = formats.values().filter(|json| **json).count();
+    json * 2 > formats.len()
+}
+
+/// Checks that the catalog in `tree` is valid and says what it was meant to say.
+fn check(tree: &Path, root: &Path, wanted: &Outline, printer: &Printer) -> Outcome {
+    let inspect = catalog::inspect(Warnings::Off);
+    let options = LoadOptions {
+        limits: limits::from_env()?,
+        keep_text: false,
+        inspect: Some(&inspect),
+        ..LoadOptions::default()
+    };
+    let mut fbc = Fbc::default();
+    let loaded = fbc.load_dir(tree, &options).map_err(|error| in_path(tree, &error))?;
+    let checked = catalog::check(&fbc, loaded, Warnings::Off);
+    if checked.problems.iter().any(|problem| problem.severity == Severity::Error) {
+        let mut found = report::find(&fbc, checked.errors());
+        for found in &mut found {
+            let path = found.path.as_deref().map(Path::new);
+            let below = path.and_then(|path| path.strip_prefix(tree).ok()).map(|path| root.join(path));
+            found.path = below.map(|path| path.display().to_string());
+        }
+        report::tell(printer, &found);
+        return Err(Failure::message("the changed catalog would not be valid, so nothing was changed"));
+    }
+    if !Outline::new(&fbc).agrees_with(wanted) {
+        return Err(Failure::message(
+            "the change cannot be made in the text as it is written, so nothing was changed; \
+             anchors, merge keys and doubled keys are in the way: write those parts plainly first",
+        ));
+    }
+    Ok(())
+}
+
+/// Prints the changes as a unified diff.
+fn show(root: &Path, files: &[ChangedFile], printer: &mut Printer) -> Outcome {
+    let mut files: Vec<&ChangedFile> = files.iter().collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    for file in files {
+        let old = if file.exists { Some(read(&root.join(&file.path))?) } else { None };
+        let new = file.text.as_deref().map(String::from_utf8_lossy);
+        let path = file.path.display().to_string();
+        let text = unified(&path, old.as_deref(), new.as_deref(), &file.splices);
+        printer.data().write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Returns the files that change by their paths.
+pub(super) fn by_path(files: &[ChangedFile]) -> HashMap<&Path, &ChangedFile> {
+    files.iter().map(|file| (file.path.as_path(), file)).collect()
+}
+
+/// Tells why nothing is done.
+pub(super) fn refused(refusal: Refusal) -> Failure {
+    let help = refusal.help.map(|help| format!("\nhelp: {help}")).unwrap_or_default();
+    Failure::message(format!("{}{help}", refusal.message))
+}
+
+pub(super) fn in_path(path: &Path, error: &io::Error) -> Failure {
+    Failure::message(format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,345 @@
+use std::fs;
+
+use crate::env::{SMALL, TestEnv};
+
+/// A catalog as a person wrote it.
+const COMMENTED: &str = "\
+# Catalog of foo.
+# Reviewed by the team.
+
+schema: olm.package
+name: foo
+defaultChannel: alpha   # for now
+---
+schema: olm.channel
+package: foo
+name: alpha
+entries:
+  # the first release
+  - name: foo.v1.0.0
+  - name: foo.v1.1.0   # has a leak
+    replaces: foo.v1.0.0
+  # the good one
+  - name: foo.v1.2.0
+    replaces: foo.v1.1.0
+    skips:
+      - foo.v1.1.1   # never released
+---
+schema: olm.channel
+package: foo
+name: stable
+entries:
+- {name: foo.v1.0.0}
+---
+schema: olm.bundle
+name: foo.v1.0.0
+package: foo
+image: registry.example.com/foo:v1.0.0
+properties:
+- {type: olm.package, value: {packageName: foo, version: 1.0.0}}
+---
+schema: olm.bundle
+name: foo.v1.1.0
+package: foo
+image: registry.example.com/foo:v1.1.0
+properties:
+- {type: olm.package, value: {packageName: foo, version: 1.1.0}}
+---
+schema: olm.bundle
+name: foo.v1.2.0
+package: foo
+image: registry.example.com/foo:v1.2.0
+properties:
+- {type: olm.package, value: {packageName: foo, version: 1.2.0}}
+";
+
+fn commented() -> TestEnv {
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", COMMENTED);
+    env
+}
+
+/// Runs an edit on the commented catalog: first without effect, then with one, which must be what was shown.
+fn shown(arguments: &[&'static str]) -> String {
+    let env = commented();
+    let (verb, rest) = arguments.split_first().unwrap();
+    let with = |more: &[&'static str]| [&["edit", verb, "catalog"], rest, more].concat();
+    let diff = env.stdout(&with(&["--dry-run"]));
+    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+    assert_eq!(env.stdout(&with(&[])), "");
+    assert_eq!(env.stdout(&["validate", "catalog"]), "");
+    env.file("diff", &diff).file("catalog-before/foo.yaml", COMMENTED);
+    let patch = |arguments: &[&str]| {
+        std::process::Command::new("git").args(arguments).current_dir(env.path("catalog-before")).status()
+    };
+    // Reviewers' tools understand the diff, if they are here.
+    if let Ok(status) = patch(&["apply", "../diff"]) {
+        assert!(status.success(), "{diff}");
+        assert_eq!(env.read("catalog-before/foo.yaml"), env.read("catalog/foo.yaml"));
+    }
+    assert_eq!(env.names("."), ["catalog", "catalog-before", "diff"]);
+    diff
+}
+
+#[test]
+fn a_default_channel_changes_in_its_line() {
+    insta::assert_snapshot!(shown(&["set-default", "foo", "stable"]));
+}
+
+#[test]
+fn a_promoted_bundle_gets_an_entry_like_the_others() {
+    insta::assert_snapshot!(shown(&["promote", "foo.v1.2.0", "stable", "--skip-range", ">=1.0.0 <1.2.0"]));
+}
+
+#[test]
+fn a_removed_bundle_takes_its_comments_along() {
+    insta::assert_snapshot!(shown(&["remove", "--bundle", "foo.v1.1.0"]));
+}
+
+#[test]
+fn a_deprecation_gets_a_document() {
+    insta::assert_snapshot!(shown(&["deprecate", "--bundle", "foo.v1.1.0", "--message", "leaks: use 1.2"]));
+}
+
+#[test]
+fn an_edge_changes_where_it_is() {
+    insta::assert_snapshot!(shown(&[
+        "set-edge",
+        "foo.v1.2.0",
+        "--channel",
+        "alpha",
+        "--remove-skip",
+        "foo.v1.1.1",
+        "--skip-range",
+        "<1.2.0",
+    ]));
+}
+
+#[test]
+fn heads_alone_are_kept() {
+    insta::assert_snapshot!(shown(&["filter", "--heads-only"]));
+}
+
+#[test]
+fn edits_that_undo_each_other_give_the_bytes_back() {
+    let env = commented();
+    for (there, back) in [
+        (
+            &["set-default", "catalog", "foo", "stable"] as &[&str],
+            &["set-default", "catalog", "foo", "alpha"] as &[&str],
+        ),
+        (
+            &["deprecate", "catalog", "--package", "foo", "--channel", "alpha", "-m", "use stable"],
+            &["deprecate", "catalog", "--package", "foo", "--channel", "alpha", "--undo"],
+        ),
+        (
+            &["promote", "catalog", "foo.v1.2.0", "stable"],
+            &["remove", "catalog", "--bundle", "foo.v1.2.0", "--channel", "stable", "--forget"],
+        ),
+        (
+            &["set-edge", "catalog", "foo.v1.1.0", "--channel", "alpha", "--skip-range", "<1.1.0"],
+            &["set-edge", "catalog", "foo.v1.1.0", "--channel", "alpha", "--skip-range", ""],
+        ),
+    ] {
+        env.stdout(&[&["edit"], there].concat());
+        assert_ne!(env.read("catalog/foo.yaml"), COMMENTED);
+        env.stdout(&[&["edit"], back].concat());
+        assert_eq!(env.read("catalog/foo.yaml"), COMMENTED, "{there:?}");
+    }
+}
+
+#[test]
+fn a_refusal_changes_nothing_and_says_the_way_out() {
+    let env = commented();
+    let refused = |arguments: &[&str]| {
+        let told = env.opm(&[&["edit"], arguments].concat());
+        assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+        assert_eq!(env.names("."), ["catalog"]);
+        told
+    };
+    insta::assert_snapshot!(refused(&["set-edge", "catalog", "foo.v1.2.0", "--channel", "alpha", "--replaces", "foo.v9.0.0"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: invalid index:
+    └── invalid package "foo":
+        └── invalid channel "alpha":
+            └── multiple channel heads found in graph: foo.v1.1.0, foo.v1.2.0
+      --> catalog/foo.yaml:14:11 [channel-single-head]
+    14 |   - name: foo.v1.1.0   # has a leak
+       |           ^^^^^^^^^^ nothing replaces or skips this entry
+    help: add foo.v1.1.0 to the `skips` of foo.v1.2.0, or move one of them to another channel
+    error: the changed catalog would not be valid, so nothing was changed
+    "#);
+    insta::assert_snapshot!(refused(&["remove", "catalog", "--package", "foo", "--channel", "alpha"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the default channel of package "foo" would go
+    help: choose another one with --default-channel: stable
+    "#);
+    insta::assert_snapshot!(refused(&["promote", "catalog", "foo.v1.0.0", "beta"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: package "foo" has no channel "beta"
+    help: its channels are: alpha, stable; --create makes a new one
+    "#);
+    insta::assert_snapshot!(refused(&["set-default", "catalog", "fob", "alpha"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the catalog has no package "fob"
+    help: there is: foo
+    "#);
+}
+
+#[test]
+fn another_directory_gets_the_changed_catalog() {
+    let env = commented();
+    env.file("catalog/.indexignore", "*.md\n").file("catalog/README.md", "about it\n");
+    env.stdout(&["edit", "set-default", "catalog", "foo", "stable", "--to", "new/place"]);
+    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+    assert_eq!(env.read("new/place/foo.yaml"), COMMENTED.replace("defaultChannel: alpha", "defaultChannel: stable"));
+    assert_eq!(env.names("new/place"), [".indexignore", "README.md", "foo.yaml"]);
+    assert_eq!(env.names("new"), ["place"]);
+    let told = env.opm(&["edit", "set-default", "catalog", "foo", "stable", "--to", "new/place"]);
+    assert!(told.contains("must be empty"), "{told}");
+}
+
+#[test]
+fn files_change_together_and_empty_ones_go() {
+    let env = TestEnv::new();
+    let documents: Vec<&str> = COMMENTED.split("---\n").collect();
+    env.file("catalog/package.yaml", documents[0])
+        .file("catalog/channels.yaml", documents[1..3].join("---\n"))
+        .file("catalog/old.yaml", documents[3])
+        .file("catalog/bundles.yaml", documents[4..].join("---\n"));
+    env.stdout(&["edit", "filter", "catalog", "--versions", ">=1.1.0"]);
+    assert_eq!(env.names("catalog"), ["bundles.yaml", "channels.yaml", "package.yaml"]);
+    assert_eq!(env.names("."), ["catalog"]);
+    assert_eq!(env.stdout(&["validate", "catalog"]), "");
+}
+
+#[test]
+fn an_edit_that_was_cut_short_is_finished_by_the_next() {
+    let env = commented();
+    let root = fs::canonicalize(env.path("catalog")).unwrap();
+    let stable = COMMENTED.replace("defaultChannel: alpha", "defaultChannel: stable");
+    env.file("catalog/gone.yaml", "");
+    let journal = format!(
+        r#"{{"catalog":{:?},"files":[{{"path":"foo.yaml","removed":false}},{{"path":"gone.yaml","removed":true}}]}}"#,
+        root.to_str().unwrap()
+    );
+    env.file(".opm-edit-x/journal", journal).file(".opm-edit-x/tree/foo.yaml", &stable);
+    let told = env.opm(&["edit", "set-default", "catalog", "foo", "stable"]);
+    assert!(told.contains("it is finished now") && told.contains("nothing to change"), "{told}");
+    assert_eq!(env.read("catalog/foo.yaml"), stable);
+    assert_eq!(env.names("."), ["catalog"]);
+    assert_eq!(env.names("catalog"), ["foo.yaml"]);
+}
+
+#[test]
+fn aliases_are_not_edited() {
+    let env = TestEnv::new();
+    let text = COMMENTED.replace("- {name: foo.v1.0.0}", "- &first {name: foo.v1.0.0}\nfirst: *first");
+    let text =
+        text.replace("entries:\n- &first", "entries: &entries\n- &first").replace("first: *first", "Entries: *entries");
+    env.file("catalog/foo.yaml", &text);
+    let told = env.opm(&["edit", "promote", "catalog", "foo.v1.2.0", "stable"]);
+    assert!(told.starts_with("exit 1"), "{told}");
+    assert_eq!(env.read("catalog/foo.yaml"), text);
+}
+
+const CSV: &str = "\
+apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata:
+  name: foo.v1.3.0
+spec:
+  version: 1.3.0
+  description: About foo.
+";
+
+/// Adds a bundle directory `bundle` of the package.
+fn with_bundle(env: &TestEnv, package: &str) {
+    let annotations = format!(
+        "annotations:\n  operators.operatorframework.io.bundle.mediatype.v1: registry+v1\n  \
+         operators.operatorframework.io.bundle.package.v1: {package}\n"
+    );
+    env.file("bundle/manifests/csv.yaml", CSV.replace("foo.v", &format!("{package}.v")));
+    env.file("bundle/metadata/annotations.yaml", annotations);
+}
+
+#[test]
+fn a_new_bundle_comes_behind_the_others_with_its_entries() {
+    let env = commented();
+    with_bundle(&env, "foo");
+    let add = ["edit", "add-bundle", "catalog", "bundle", "--image", "registry.example.com/foo:v1.3.0", "--migrate"];
+    let diff = env.stdout(&[&add as &[_], &["--channel", "alpha,stable", "--edge", "semver", "--dry-run"]].concat());
+    insta::assert_snapshot!(diff);
+    env.stdout(&[&add as &[_], &["--channel", "alpha,stable"]].concat());
+    assert_eq!(env.stdout(&["validate", "catalog"]), "");
+    let told = env.opm(&[&add as &[_], &["--channel", "alpha"]].concat());
+    assert!(told.starts_with("exit 1") && told.contains("opm edit promote"), "{told}");
+    env.stdout(&["edit", "remove", "catalog", "--bundle", "foo.v1.3.0", "--forget"]);
+    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+}
+
+#[test]
+fn a_new_package_gets_a_file_of_its_own() {
+    let env = commented();
+    with_bundle(&env, "bar");
+    let add =
+        ["edit", "add-bundle", "catalog", "bundle", "--channel", "stable", "--image", "registry.example.com/bar:1"];
+    env.stdout(&[&add as &[_], &["--migrate"]].concat());
+    insta::assert_snapshot!(env.read("catalog/bar/catalog.yaml"));
+    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+    env.stdout(&["edit", "remove", "catalog", "--package", "bar"]);
+    assert_eq!(env.names("catalog/bar"), Vec::<String>::new());
+}
+
+#[test]
+fn catalogs_are_merged_with_their_comments() {
+    let env = commented();
+    let other = SMALL.replace("foo", "bar") + "---\nschema: example.com/note\ntext: of all\n";
+    env.file("other/bar.yaml", format!("# about bar\n{other}"));
+    let more = COMMENTED.replace("foo.v1.2.0", "foo.v1.3.0").replace("version: 1.2.0", "version: 1.3.0");
+    let more = more.replace("- name: foo.v1.3.0\n    replaces", "- name: foo.v1.3.0 # new\n    replaces");
+    env.file("other/foo.yaml", more.replace("replaces: foo.v1.1.0\n    skips:", "replaces: foo.v1.2.0\n    skips:"));
+    env.stdout(&["edit", "merge", "catalog", "other", "--to", "both"]);
+    assert_eq!(env.names("both"), ["__global.yaml", "bar", "foo.yaml"]);
+    insta::assert_snapshot!(env.stdout(&["edit", "merge", "catalog", "other", "--dry-run"]));
+    assert_eq!(env.stdout(&["validate", "both"]), "");
+    assert_eq!(env.opm(&["edit", "merge", "both", "other"]), "exit 0\n--- stdout\n--- stderr\nnothing to change\n");
+}
+
+#[test]
+fn what_catalogs_disagree_on_is_named() {
+    let env = commented();
+    let other = COMMENTED
+        .replace("defaultChannel: alpha", "defaultChannel: stable")
+        .replace("image: registry.example.com/foo:v1.1.0", "image: registry.example.com/foo:other")
+        .replace("- foo.v1.1.1", "- foo.v1.1.2");
+    env.file("other/foo.yaml", other);
+    insta::assert_snapshot!(env.opm(&["edit", "merge", "catalog", "other"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the catalogs disagree:
+      package "foo": the default channel is "alpha" or "stable"
+      package "foo": entry "foo.v1.2.0" of channel "alpha" has other edges
+      package "foo": bundle "foo.v1.1.0" differs
+    help: --prefer-first keeps what the first one says; to keep what the second says, name that first
+    "#);
+    insta::assert_snapshot!(env.opm(&["edit", "merge", "catalog", "other", "--prefer-first"]), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    note: package "foo": the default channel is "alpha" or "stable"; the first one stays
+    note: package "foo": entry "foo.v1.2.0" of channel "alpha" has other edges; the first one stays
+    note: package "foo": bundle "foo.v1.1.0" differs; the first one stays
+    nothing to change
+    "#);
+    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+}
