@@ -5,6 +5,7 @@
 //! [`set_edge`], [`promote`], [`deprecate`], [`remove`], [`filter`], [`merge`]) changes the outline; [`changes`]
 //! compares it with what it was, and [`rewrite`] puts the difference into the text of the files, where all else stays
 //! byte for byte; [`unified`] shows it.
+//! [`upgrades`] tells what becomes of clusters when one catalog takes the place of another.
 //! Nothing here touches disk, network or terminal; what has to be fetched is asked for.
 
 pub mod add_bundle;
@@ -26,6 +27,7 @@ pub mod set_edge;
 pub mod template;
 pub mod text;
 pub mod unified;
+pub mod upgrades;
 
 pub use outline::{Made, Outline};
 pub use refusal::Refusal;

@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    add, build, bundle, completion, convert_template, copy, diff, edit, generate, graph, index, init, list, migrate,
-    registry, render, render_template, serve, unpack, validate, version,
+    add, build, bundle, check_upgrades, completion, convert_template, copy, diff, edit, generate, graph, index, init,
+    list, migrate, registry, render, render_template, serve, unpack, validate, version,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -56,6 +56,7 @@ enum OpmCommand {
     Registry(registry::RegistryArgs),
     Copy(copy::CopyArgs),
     Edit(edit::EditArgs),
+    CheckUpgrades(check_upgrades::CheckUpgradesArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -113,6 +114,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Registry(args) => registry::run(args, &opm.tls, printer),
         OpmCommand::Copy(args) => copy::run(args, &opm.tls, printer),
         OpmCommand::Edit(args) => edit::run(args, &opm.tls, printer),
+        OpmCommand::CheckUpgrades(args) => check_upgrades::run(args, &opm.tls, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {

@@ -3,6 +3,7 @@
 pub(crate) mod add;
 pub(crate) mod build;
 pub(crate) mod bundle;
+pub(crate) mod check_upgrades;
 pub(crate) mod completion;
 mod composite;
 pub(crate) mod convert_template;

@@ -6,6 +6,7 @@ mod add;
 mod bad_input;
 mod build;
 mod bundle;
+mod check_upgrades;
 mod completion;
 mod composite;
 mod convert_template;

@@ -1,0 +1,280 @@
+//! `opm check-upgrades`: who gets stranded when one catalog takes the place of another.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use edit::facts::Facts;
+use edit::upgrades::{self, ChannelReport, Fate, Fix, Forbidden, Outcome as Upgrade, Side};
+use fbc::blob::BUNDLE;
+use fbc::json::Raw;
+use fbc::locate::Locator;
+use fbc::{Blob, path};
+use serde_json::{Value, json};
+
+use super::edit::workbench::{self, Loaded};
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::printer::Printer;
+use crate::source::{self, Source};
+
+/// Tell what clusters do when one catalog takes the place of another
+#[derive(clap::Args)]
+#[command(
+    long_about = "Tell what clusters do when one catalog takes the place of another.\n\n\
+        For every bundle that a channel of the old catalog names, the upgrades of a cluster that runs it and follows \
+        that channel are worked out under the new catalog, as the Operator Lifecycle Manager does: replaces, skips and \
+        skipRange along the chain of the channel. Those that came to the newest bundle before and do not now are \
+        regressions; they are told with the smallest change that mends them, and the exit code is 1.",
+    after_help = "Examples:\n  \
+        opm check-upgrades released-catalog my-catalog\n  \
+        opm check-upgrades quay.io/example/catalog:latest my-catalog --all\n  \
+        opm check-upgrades released-catalog my-catalog -o github    # annotations in a GitHub workflow"
+)]
+pub(crate) struct CheckUpgradesArgs {
+    /// Directory or image of the catalog that clusters have now
+    #[arg(value_name = "OLD")]
+    old: String,
+    /// Directory or image of the catalog they get
+    #[arg(value_name = "NEW")]
+    new: String,
+    /// Output format (text|json|github)
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    output: Output,
+    /// Tell what becomes of every bundle, not only of those that lose; json always does
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Text,
+    Json,
+    Github,
+}
+
+fn output(text: &str) -> Result<Output, String> {
+    Ok(match text {
+        "text" => Output::Text,
+        "json" => Output::Json,
+        "github" => Output::Github,
+        _ => return Err("expected text, json or github".into()),
+    })
+}
+
+pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let (old, old_forbidden) = read(&args.old, &images, printer)?;
+    let (new, new_forbidden) = read(&args.new, &images, printer)?;
+    let reports = upgrades::check(
+        Side { outline: &old.outline, forbidden: &old_forbidden },
+        Side { outline: &new.outline, forbidden: &new_forbidden },
+    );
+    let text = match args.output {
+        Output::Text => text(&reports, args),
+        Output::Json => format!("{:#}\n", as_json(&reports, &args.new)),
+        Output::Github => github(&reports, &new, args),
+    };
+    printer.data().write_all(text.as_bytes())?;
+    match regressions(&reports) {
+        0 => Ok(()),
+        _ => Err(Failure::Told),
+    }
+}
+
+fn read(reference: &str, images: &Images, printer: &Printer) -> Result<(Loaded, Forbidden), Failure> {
+    let path: PathBuf = match source::resolve_one(reference, images).map_err(Failure::Message)? {
+        Source::Catalog(path) => path,
+        Source::Bundle(..) => return Err(Failure::message(format!("\"{reference}\" is a bundle, not a catalog"))),
+        Source::Database(_) => {
+            return Err(Failure::message(format!("\"{reference}\" is a database index, not a file-based catalog")));
+        }
+    };
+    let forbidden: Mutex<Forbidden> = Mutex::new(HashSet::new());
+    let look = |blob: &Blob, text: Raw<'_>| {
+        if &*blob.schema == BUNDLE && Facts::read(text).forbidden {
+            let mut forbidden = forbidden.lock().unwrap_or_else(PoisonError::into_inner);
+            forbidden.insert((blob.package.to_string(), blob.name.to_string()));
+        }
+    };
+    let loaded = workbench::load(Path::new(&path), &look, printer)?;
+    Ok((loaded, forbidden.into_inner().unwrap_or_else(PoisonError::into_inner)))
+}
+
+fn regressions(reports: &[ChannelReport]) -> usize {
+    reports.iter().flat_map(|report| &report.outcomes).filter(|outcome| outcome.is_regression()).count()
+}
+
+/// Says in words what becomes of a bundle.
+fn words(outcome: &Upgrade) -> String {
+    let way = |steps: &[String]| match steps {
+        [only] => only.clone(),
+        [.., last] => format!("{last} in {} steps", steps.len()),
+        [] => String::new(),
+    };
+    let now = match &outcome.now {
+        Fate::Latest => "is the newest".to_owned(),
+        Fate::Upgraded(steps) => format!("is upgraded to {}", way(steps)),
+        Fate::Stuck(steps) => match steps.last() {
+            None => "is stuck: nothing upgrades it".to_owned(),
+            Some(last) => format!("is stuck at {last}: nothing upgrades that"),
+        },
+        Fate::NoPath => "has no path: it is not in the channel any more, and nothing upgrades it".to_owned(),
+        Fate::ChannelGone => {
+            "cannot be upgraded: its channel is gone, and installing anything in its namespace fails".to_owned()
+        }
+        Fate::PackageGone => "cannot be upgraded: its package is gone".to_owned(),
+        Fate::Broken(heads) => {
+            format!("cannot be upgraded: the channel has not one head but {} ({})", heads.len(), heads.join(", "))
+        }
+    };
+    match (outcome.is_regression(), &outcome.before) {
+        (true, Fate::Upgraded(steps)) => format!("{now}; so far it is upgraded to {}", way(steps)),
+        (true, _) => format!("{now}; so far it is the newest"),
+        (false, before) if !before.is_good() && !outcome.now.is_good() => format!("{now}, as before"),
+        _ => now,
+    }
+}
+
+/// Says in words what mends a channel.
+fn advice(report: &ChannelReport, new: &str) -> Option<String> {
+    let edge = |bundle: &str| {
+        format!(
+            "opm edit set-edge {} {bundle} --package {} --channel {}",
+            shell(new),
+            report.package,
+            shell(&report.channel)
+        )
+    };
+    Some(match report.fix.as_ref()? {
+        Fix::AddSkips { bundle, skips } => format!("{} --add-skip {}", edge(bundle), shell(&skips.join(","))),
+        Fix::SkipRange { bundle, range } => format!("{} --skip-range {}", edge(bundle), shell(range)),
+        Fix::KeepChannel => {
+            format!("keep channel {:?} until nobody follows it; 'opm edit deprecate' tells them", report.channel)
+        }
+        Fix::KeepPackage => {
+            format!("keep package {:?} until nobody runs it; 'opm edit deprecate' tells them", report.package)
+        }
+        Fix::OneHead => "give the channel one head; 'opm validate' tells more".to_owned(),
+    })
+}
+
+/// Quotes a word for a shell, if it needs that.
+fn shell(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@+=%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
+    let mut out = String::new();
+    for report in reports {
+        let told: Vec<&Upgrade> =
+            report.outcomes.iter().filter(|outcome| args.all || outcome.is_regression()).collect();
+        if told.is_empty() {
+            continue;
+        }
+        let _ = writeln!(out, "{} / {}", report.package, report.channel);
+        for outcome in told {
+            let mark = if outcome.is_regression() { "!" } else { " " };
+            let _ = writeln!(out, "  {mark} {} {}", outcome.bundle, words(outcome));
+        }
+        if let Some(advice) = advice(report, &args.new) {
+            let _ = writeln!(out, "    fix: {advice}");
+        }
+    }
+    let all: usize = reports.iter().map(|report| report.outcomes.len()).sum();
+    match regressions(reports) {
+        0 => {
+            let _ = writeln!(out, "nobody is stranded: {all} bundles in {} channels checked", reports.len());
+        }
+        lost => {
+            let _ = writeln!(out, "{lost} of {all} bundles lose their upgrade");
+        }
+    }
+    out
+}
+
+fn fate(fate: &Fate) -> Value {
+    let (result, steps): (&str, &[String]) = match fate {
+        Fate::Latest => ("latest", &[]),
+        Fate::Upgraded(steps) => ("upgraded", steps),
+        Fate::Stuck(steps) => ("stuck", steps),
+        Fate::NoPath => ("no-path", &[]),
+        Fate::ChannelGone => ("channel-gone", &[]),
+        Fate::PackageGone => ("package-gone", &[]),
+        Fate::Broken(_) => ("channel-broken", &[]),
+    };
+    json!({"result": result, "steps": steps})
+}
+
+fn as_json(reports: &[ChannelReport], new: &str) -> Value {
+    let channels: Vec<Value> = reports
+        .iter()
+        .map(|report| {
+            let bundles: Vec<Value> = report
+                .outcomes
+                .iter()
+                .map(|outcome| {
+                    json!({
+                        "name": outcome.bundle,
+                        "version": outcome.version.as_ref().map(ToString::to_string),
+                        "before": fate(&outcome.before),
+                        "now": fate(&outcome.now),
+                        "regression": outcome.is_regression(),
+                    })
+                })
+                .collect();
+            json!({
+                "package": report.package,
+                "channel": report.channel,
+                "bundles": bundles,
+                "fix": advice(report, new),
+            })
+        })
+        .collect();
+    json!({"regressions": regressions(reports), "channels": channels})
+}
+
+/// Workflow commands that make GitHub show regressions at the channels they are in.
+fn github(reports: &[ChannelReport], new: &Loaded, args: &CheckUpgradesArgs) -> String {
+    let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");
+    let mut locator = Locator::new(&new.fbc);
+    let mut out = String::new();
+    for report in reports {
+        let lost: Vec<&Upgrade> = report.outcomes.iter().filter(|outcome| outcome.is_regression()).collect();
+        if lost.is_empty() {
+            continue;
+        }
+        let package = new.outline.packages.get(&report.package);
+        let blob =
+            package.and_then(|package| package.channels.get(&report.channel).and_then(|it| it.blob).or(package.blob));
+        let place = blob.and_then(|index| new.fbc.blobs()[index].place(path!["name"]));
+        let mut properties = Vec::new();
+        if let Some(place) = &place
+            && let Some(file) = new.fbc.full_path_of(place.file)
+        {
+            properties.push(format!("file={}", property(&file.display().to_string())));
+            if let Some(located) = locator.locate(place) {
+                properties.push(format!("line={}", located.line));
+            }
+        }
+        properties.push("title=upgrades".to_owned());
+        let mut message = format!("{} / {}", report.package, report.channel);
+        for outcome in lost {
+            let _ = write!(message, "\n{} {}", outcome.bundle, words(outcome));
+        }
+        if let Some(advice) = advice(report, &args.new) {
+            let _ = write!(message, "\nfix: {advice}");
+        }
+        let _ = writeln!(out, "::error {}::{}", properties.join(","), escape(&message));
+    }
+    out
+}

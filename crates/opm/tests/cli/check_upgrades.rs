@@ -1,0 +1,94 @@
+use crate::env::TestEnv;
+
+fn catalog(channels: &[(&str, &[&str])]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    let mut out = format!("schema: olm.package\nname: foo\ndefaultChannel: {}\n", channels[0].0);
+    for (channel, entries) in channels {
+        out += &format!("---\nschema: olm.channel\npackage: foo\nname: {channel}\nentries:\n");
+        for entry in *entries {
+            out += &format!("- {{name: {entry}}}\n");
+            names.push(entry.split(',').next().unwrap());
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let version = name.strip_prefix("foo.v").unwrap();
+        out += &format!(
+            "---\nschema: olm.bundle\nname: {name}\npackage: foo\nimage: i\nproperties:\n\
+             - {{type: olm.package, value: {{packageName: foo, version: {version}}}}}\n"
+        );
+    }
+    out
+}
+
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    let old = &["foo.v1.0.0", "foo.v1.1.0, replaces: foo.v1.0.0", "foo.v1.2.0, replaces: foo.v1.1.0"] as &[_];
+    let new = &["foo.v1.0.0", "foo.v1.3.0, replaces: foo.v1.0.0"] as &[_];
+    env.file("old/foo.yaml", catalog(&[("stable", old), ("fast", &["foo.v1.2.0"])]));
+    env.file("new/foo.yaml", catalog(&[("stable", new)]));
+    env
+}
+
+#[test]
+fn those_who_lose_their_way_are_told_with_what_helps() {
+    let env = env();
+    insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new"]), @r#"
+    exit 1
+    --- stdout
+    foo / fast
+      ! foo.v1.2.0 cannot be upgraded: its channel is gone, and installing anything in its namespace fails; so far it is the newest
+        fix: keep channel "fast" until nobody follows it; 'opm edit deprecate' tells them
+    foo / stable
+      ! foo.v1.1.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is upgraded to foo.v1.2.0
+      ! foo.v1.2.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is the newest
+        fix: opm edit set-edge new foo.v1.3.0 --package foo --channel stable --add-skip foo.v1.1.0,foo.v1.2.0
+    3 of 4 bundles lose their upgrade
+    --- stderr
+    "#);
+    insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new", "-o", "github"]), @r#"
+    exit 1
+    --- stdout
+    ::error file=new/foo.yaml,line=2,title=upgrades::foo / fast%0Afoo.v1.2.0 cannot be upgraded: its channel is gone, and installing anything in its namespace fails; so far it is the newest%0Afix: keep channel "fast" until nobody follows it; 'opm edit deprecate' tells them
+    ::error file=new/foo.yaml,line=7,title=upgrades::foo / stable%0Afoo.v1.1.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is upgraded to foo.v1.2.0%0Afoo.v1.2.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is the newest%0Afix: opm edit set-edge new foo.v1.3.0 --package foo --channel stable --add-skip foo.v1.1.0,foo.v1.2.0
+    --- stderr
+    "#);
+    let json: serde_json::Value = {
+        let output = env.command().args(["check-upgrades", "old", "new", "-o", "json"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    assert_eq!(json["regressions"], 3);
+    assert_eq!(json["channels"][1]["bundles"][0]["now"]["steps"][0], "foo.v1.3.0");
+}
+
+#[test]
+fn the_fix_that_is_told_is_one() {
+    let env = env();
+    env.stdout(&[
+        "edit",
+        "set-edge",
+        "new",
+        "foo.v1.3.0",
+        "--package",
+        "foo",
+        "--channel",
+        "stable",
+        "--add-skip",
+        "foo.v1.1.0,foo.v1.2.0",
+    ]);
+    env.stdout(&["edit", "promote", "new", "foo.v1.3.0", "fast", "--create", "--skip", "foo.v1.2.0"]);
+    insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new", "--all"]), @r"
+    exit 0
+    --- stdout
+    foo / fast
+        foo.v1.2.0 is upgraded to foo.v1.3.0
+    foo / stable
+        foo.v1.0.0 is upgraded to foo.v1.3.0
+        foo.v1.1.0 is upgraded to foo.v1.3.0
+        foo.v1.2.0 is upgraded to foo.v1.3.0
+    nobody is stranded: 4 bundles in 2 channels checked
+    --- stderr
+    ");
+}
