@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use image::{Client, Event, Image, LayerFile, Location, Platform, Store, UnpackLimits};
+use image::{Client, Environment, Event, Image, LayerFile, Location, Platform, Store, UnpackLimits};
 
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Unfinished;
@@ -56,7 +56,6 @@ impl TlsFlags {
     }
 
     /// Tells whether certificates are not checked.
-    #[allow(dead_code, reason = "databases use it")]
     pub(crate) fn skips_verification(&self) -> bool {
         self.skip_tls_verify
     }
@@ -153,15 +152,18 @@ impl Images {
         }
         let scratch = Unfinished::private("opm-images-")
             .map_err(|error| format!("{}: making a directory for images: {error}", std::env::temp_dir().display()))?;
-        let kept = self.pull.image_cache.clone().or_else(|| {
-            let cache = std::env::var_os(CACHE_VARIABLE).filter(|cache| !cache.is_empty())?;
-            Some(PathBuf::from(cache).join("images").join("oci-layout"))
-        });
-        if self.pull.offline && kept.is_none() {
-            return Err(format!("--offline needs images that were kept: set {CACHE_VARIABLE} or --image-cache"));
-        }
-        let place = kept.unwrap_or_else(|| scratch.path().join("store"));
-        let store = Store::open(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        let (place, store) = match (&self.pull.image_cache, Environment::current().image_cache()) {
+            (Some(kept), _) => (kept.clone(), Store::open(kept)),
+            (None, Some(kept)) => (kept.clone(), Store::in_cache(&kept)),
+            (None, None) if self.pull.offline => {
+                return Err(format!("--offline needs images that were kept: set {CACHE_VARIABLE} or --image-cache"));
+            }
+            (None, None) => {
+                let place = scratch.path().join("store");
+                (place.clone(), Store::open(&place))
+            }
+        };
+        let store = store.map_err(|error| format!("{}: {error}", place.display()))?;
         let mut options = image::Options::new(store);
         options.use_http = self.tls.use_http || self.tls.skip_tls;
         options.skip_tls_verify = self.tls.skip_tls_verify;
@@ -260,7 +262,6 @@ impl Images {
     }
 
     /// Pulls and unpacks whole images, several at a time, and returns where they are, in their order.
-    #[allow(dead_code, reason = "databases use it")]
     pub(crate) fn bundles(&self, references: &[&str]) -> Vec<Result<PathBuf, String>> {
         let unpack = |fetched: Result<Fetched, String>| fetched.and_then(|it| self.unpack_aside(&it.image, None));
         self.fetch(references).into_iter().map(unpack).collect()
