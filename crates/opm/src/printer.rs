@@ -1,5 +1,6 @@
 //! The only door to the terminal: data goes to stdout, everything else to stderr.
 
+use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 /// Writes to stdout and stderr.
@@ -71,7 +72,53 @@ impl Printer {
     }
 
     /// Writes a line to stderr. There is nobody to tell when that fails.
+    ///
+    /// Messages quote what others wrote, so nothing in them may move the cursor or worse.
     pub(crate) fn tell(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = writeln!(io::stderr().lock(), "{}", harmless(text, self.colour));
+    }
+}
+
+/// Shows control characters as what they are, but for line breaks, tabs and, where they are wanted, colours.
+fn harmless(text: &str, colour: bool) -> Cow<'_, str> {
+    let control = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(control) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(at) = rest.find(control) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = if colour { colour_code(rest) } else { 0 };
+        if length > 0 {
+            shown.push_str(&rest[..length]);
+            rest = &rest[length..];
+        } else if let Some(c) = rest.chars().next() {
+            shown.extend(c.escape_default());
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
+}
+
+/// Returns how long the code at the start of a text is that only sets a colour; 0 if there is none.
+fn colour_code(text: &str) -> usize {
+    let Some(parameters) = text.strip_prefix("\x1b[") else { return 0 };
+    let end = parameters.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+    if parameters.as_bytes().get(end) == Some(&b'm') { end + 3 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_colours_reach_the_terminal() {
+        let hostile = "\x1b[1;31merror:\x1b[0m name \"a\x1b]0;title\x07b\x1b[2Jc\rd\u{9b}e\"\n\tindented é";
+        insta::assert_snapshot!(harmless(hostile, false).escape_debug(), @r#"\\u{1b}[1;31merror:\\u{1b}[0m name \"a\\u{1b}]0;title\\u{7}b\\u{1b}[2Jc\\rd\\u{9b}e\"\n\tindented é"#);
+        assert!(harmless(hostile, true).starts_with("\x1b[1;31merror:\x1b[0m name"));
+        assert_eq!(harmless(hostile, true).matches('\x1b').count(), 2);
     }
 }
