@@ -107,8 +107,8 @@ pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> R
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    let verifier: Arc<dyn ServerCertVerifier> = match roots {
-        None => Arc::new(Anyone(provider)),
+    let believed = match roots {
+        None => None,
         Some(roots) => {
             let mut trusted = roots.certificates.clone();
             for file in own.iter().flat_map(|own| &own.authorities) {
@@ -122,10 +122,11 @@ pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> R
                 let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
                 Some(builder.build().map_err(|error| error.to_string())?)
             };
-            Arc::new(Trusted { usual, trusted, provider })
+            Some(Believed { usual, trusted })
         }
     };
-    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let verifier = Verifier { believed, provider };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let config = match own.and_then(|own| own.identity.as_ref()) {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
@@ -138,18 +139,25 @@ pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> R
     Ok(Arc::new(config))
 }
 
-/// Believes authorities, and certificates that were themselves given as trusted.
+/// Judges the certificates of registries.
+#[derive(Debug)]
+struct Verifier {
+    /// Who is believed; anyone without, as the user asked.
+    believed: Option<Believed>,
+    provider: Arc<CryptoProvider>,
+}
+
+/// Authorities, and certificates that were themselves given as trusted.
 ///
 /// A registry's self-signed certificate is usually marked as an authority; the usual check refuses
 /// such a one as a server's, though the user has named just that one.
 #[derive(Debug)]
-struct Trusted {
+struct Believed {
     usual: Option<Arc<WebPkiServerVerifier>>,
     trusted: Vec<CertificateDer<'static>>,
-    provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Trusted {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -158,11 +166,12 @@ impl ServerCertVerifier for Trusted {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        let Some(believed) = &self.believed else { return Ok(ServerCertVerified::assertion()) };
         let unknown = || Err(CertificateError::UnknownIssuer.into());
-        let usual = self.usual.as_ref().map_or_else(unknown, |usual| {
+        let usual = believed.usual.as_ref().map_or_else(unknown, |usual| {
             usual.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
         });
-        if usual.is_ok() || !self.trusted.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) {
+        if usual.is_ok() || !believed.trusted.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) {
             return usual;
         }
         let parsed = ParsedCertificate::try_from(end_entity)?;
@@ -194,45 +203,6 @@ impl ServerCertVerifier for Trusted {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Believes anyone, as the user asked.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 
