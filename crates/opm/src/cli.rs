@@ -85,18 +85,7 @@ enum AlphaCommand {
 
 /// Parses the command line and runs the command.
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
-    let matches = match command().try_get_matches_from(arguments) {
-        Ok(matches) => matches,
-        // A command that only groups others shows them, as users of Go programs expect.
-        Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
-        }
-        Err(help) => {
-            write!(printer.data(), "{}", help.render())?;
-            return Ok(());
-        }
-    };
-    let opm = Opm::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
+    let Some(opm) = parse::<Opm>(command(), arguments, printer)? else { return Ok(()) };
     images::check_flags(&opm.tls, printer)?;
     match &opm.command {
         OpmCommand::Render(args) => render::run(args, &opm.tls, printer),
@@ -129,6 +118,26 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
             AlphaCommand::Add(args) => add::run(args, &opm.tls, printer),
         },
     }
+}
+
+/// Reads a command line; nothing means that help was asked for and is printed.
+pub(crate) fn parse<T: FromArgMatches>(
+    command: Command,
+    arguments: Vec<OsString>,
+    printer: &mut Printer,
+) -> Result<Option<T>, Failure> {
+    let matches = match command.try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        // A command that only groups others shows them, as users of Go programs expect.
+        Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
+        }
+        Err(help) => {
+            write!(printer.data(), "{}", help.render())?;
+            return Ok(None);
+        }
+    };
+    T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// Returns the whole command line as clap knows it.

@@ -4,15 +4,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::{Value, json};
 use sqlite_index::{Database, Error, Strictness};
 
 use super::index::rmb::shrink;
 use super::read_input;
 use super::registry::add::{HowArgs, add};
-use crate::cli::{Styled, go_conventions};
+use crate::cli::{self, go_conventions};
 use crate::container::{ContainerTool, container_tool};
 use crate::exit::{Failure, Outcome};
 use crate::fetch::Fetcher;
@@ -169,17 +168,8 @@ struct InitializerArgs {
 
 /// Parses the command line and runs the command.
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
-    let matches = match go_conventions(OperatorRegistry::command()).try_get_matches_from(arguments) {
-        Ok(matches) => matches,
-        Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
-        }
-        Err(help) => {
-            write!(printer.data(), "{}", help.render())?;
-            return Ok(());
-        }
-    };
-    let args = OperatorRegistry::from_arg_matches(&matches).map_err(|error| Failure::Usage(error.to_string()))?;
+    let command = go_conventions(OperatorRegistry::command());
+    let Some(args) = cli::parse::<OperatorRegistry>(command, arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
     match &args.command {
         OperatorRegistryCommand::Create(args) => Database::create(&args.database).map_err(database::failure),
