@@ -1,6 +1,7 @@
 //! How the process ends.
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::printer::Printer;
@@ -28,6 +29,11 @@ impl Failure {
     pub(crate) fn message(text: impl Into<String>) -> Failure {
         Failure::Message(text.into())
     }
+}
+
+/// Says which file something went wrong with.
+pub(crate) fn in_path(path: &Path, error: &io::Error) -> Failure {
+    Failure::message(format!("{}: {error}", path.display()))
 }
 
 impl From<io::Error> for Failure {

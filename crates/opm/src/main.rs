@@ -11,6 +11,7 @@ mod database;
 mod exit;
 mod fetch;
 mod followed;
+mod github;
 mod images;
 mod interrupt;
 mod limits;

@@ -9,7 +9,7 @@ use fbc::json::{Layout, Raw, write_as_written};
 use fbc::{Blob, Fbc, blob};
 
 use crate::commands::add::{OBJECTS_IGNORED, blobs};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, in_path};
 
 /// Writes a catalog below `root`: `<package>/<package>.json`, and `<package>/objects/<bundle>/<object>.yaml`.
 pub(crate) fn write(fbc: &Fbc, root: &Path) -> Outcome {
@@ -36,10 +36,6 @@ pub(crate) fn write(fbc: &Fbc, root: &Path) -> Outcome {
         out.flush().map_err(|error| in_path(&path, &error))?;
     }
     Ok(())
-}
-
-fn in_path(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::message(format!("{}: {error}", path.display()))
 }
 
 /// Refuses names that would lead out of their directory.

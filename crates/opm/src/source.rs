@@ -45,6 +45,16 @@ pub(crate) fn resolve_one(reference: &str, images: &Images) -> Result<Source, St
     resolve(&[reference], images).pop().unwrap_or_else(|| Err("no reference was given".into()))
 }
 
+/// Returns the directory of the file-based catalog that `reference` names; an image is unpacked to one.
+pub(crate) fn catalog_directory(reference: &str, images: &Images) -> Result<PathBuf, Failure> {
+    let what = match resolve_one(reference, images).map_err(Failure::Message)? {
+        Source::Catalog(path) => return Ok(path),
+        Source::Bundle(..) => "a bundle, not a catalog",
+        Source::Database(_) => "a database index, not a file-based catalog",
+    };
+    Err(Failure::message(format!("\"{reference}\" is {what}")))
+}
+
 /// Finds out what is at a path; nothing means that the reference is no path.
 fn local(reference: &str) -> Option<Result<Source, String>> {
     let path = Path::new(reference);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use edit::facts::Facts;
@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use super::edit::workbench::{self, Loaded};
 use crate::exit::{Failure, Outcome};
+use crate::github::Annotation;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::source::{self, Source};
+use crate::source;
 
 /// Tell what clusters do when one catalog takes the place of another
 #[derive(clap::Args)]
@@ -86,13 +87,7 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
 }
 
 fn read(reference: &str, images: &Images, printer: &Printer) -> Result<(Loaded, Forbidden), Failure> {
-    let path: PathBuf = match source::resolve_one(reference, images).map_err(Failure::Message)? {
-        Source::Catalog(path) => path,
-        Source::Bundle(..) => return Err(Failure::message(format!("\"{reference}\" is a bundle, not a catalog"))),
-        Source::Database(_) => {
-            return Err(Failure::message(format!("\"{reference}\" is a database index, not a file-based catalog")));
-        }
-    };
+    let path = source::catalog_directory(reference, images)?;
     let forbidden: Mutex<Forbidden> = Mutex::new(HashSet::new());
     let look = |blob: &Blob, text: Raw<'_>| {
         if &*blob.schema == BUNDLE && Facts::read(text).forbidden {
@@ -244,8 +239,6 @@ fn as_json(reports: &[ChannelReport], new: &str) -> Value {
 
 /// Workflow commands that make GitHub show regressions at the channels they are in.
 fn github(reports: &[ChannelReport], new: &Loaded, args: &CheckUpgradesArgs) -> String {
-    let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    let property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");
     let mut locator = Locator::new(&new.fbc);
     let mut out = String::new();
     for report in reports {
@@ -257,16 +250,9 @@ fn github(reports: &[ChannelReport], new: &Loaded, args: &CheckUpgradesArgs) -> 
         let blob =
             package.and_then(|package| package.channels.get(&report.channel).and_then(|it| it.blob).or(package.blob));
         let place = blob.and_then(|index| new.fbc.blobs()[index].place(path!["name"]));
-        let mut properties = Vec::new();
-        if let Some(place) = &place
-            && let Some(file) = new.fbc.full_path_of(place.file)
-        {
-            properties.push(format!("file={}", property(&file.display().to_string())));
-            if let Some(located) = locator.locate(place) {
-                properties.push(format!("line={}", located.line));
-            }
-        }
-        properties.push("title=upgrades".to_owned());
+        let file = place.as_ref().and_then(|place| new.fbc.full_path_of(place.file));
+        let file = file.map(|file| file.display().to_string());
+        let located = place.as_ref().filter(|_| file.is_some()).and_then(|place| locator.locate(place));
         let mut message = format!("{} / {}", report.package, report.channel);
         for outcome in lost {
             let _ = write!(message, "\n{} {}", outcome.bundle, words(outcome));
@@ -274,7 +260,14 @@ fn github(reports: &[ChannelReport], new: &Loaded, args: &CheckUpgradesArgs) -> 
         if let Some(advice) = advice(report, &args.new) {
             let _ = write!(message, "\nfix: {advice}");
         }
-        let _ = writeln!(out, "::error {}::{}", properties.join(","), escape(&message));
+        let annotation = Annotation {
+            level: "error",
+            file: file.as_deref(),
+            line: located.map(|located| (located.line as u64, None)),
+            title: "upgrades",
+            message: &message,
+        };
+        out += &annotation.line();
     }
     out
 }

@@ -18,10 +18,7 @@ use crate::exit::{Failure, Outcome};
 use crate::images::Images;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::{report, source};
-
-/// Directories in directories of a catalog, at most.
-const DEEPEST: usize = 64;
+use crate::{report, source, tree};
 
 /// What to do.
 pub(super) struct Plan<'a> {
@@ -184,7 +181,11 @@ fn validate(components: &[Component], made: &[PathBuf], aside: &Path, plan: &Pla
     let mut valid = true;
     for (number, (directory, files)) in directories.iter().enumerate() {
         let copy = aside.join(format!("catalog-{number}"));
-        copy_tree(directory, &copy, 0).map_err(|error| failed(directory, &error))?;
+        let copied = fs::create_dir(&copy).and_then(|()| match directory.exists() {
+            true => tree::copy(directory, &copy).map(drop),
+            false => Ok(()),
+        });
+        copied.map_err(|error| failed(directory, &error))?;
         for (output, file) in files {
             let target = copy.join(output);
             let placed = target.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::copy(file, &target));
@@ -214,31 +215,6 @@ fn validate(components: &[Component], made: &[PathBuf], aside: &Path, plan: &Pla
         }
     }
     if valid { Ok(()) } else { Err(Failure::Told) }
-}
-
-/// Copies the files of a directory, if it is there.
-fn copy_tree(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
-    if depth > DEEPEST {
-        return Err(io::Error::other(format!("directories are more than {DEEPEST} deep")));
-    }
-    fs::create_dir_all(to)?;
-    let entries = match fs::read_dir(from) {
-        Err(error) if depth == 0 && error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let entry = entry?;
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = fs::metadata(&path)?.file_type();
-        if kind.is_dir() {
-            copy_tree(&path, &target, depth + 1)?;
-        } else if kind.is_file() {
-            fs::copy(&path, &target)?;
-        } else {
-            return Err(io::Error::other(format!("{} is neither a file nor a directory", path.display())));
-        }
-    }
-    Ok(())
 }
 
 /// Writes all files beside their places, and only then moves them there.

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use fbc::{Blob, Fbc, Format};
 
 use super::{MigrateLevel, blob_format, migrate_level};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, in_path};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::{limits, source};
+use crate::{limits, source, tree};
 
 /// Write a catalog to a new directory, in today's form
 #[derive(clap::Args)]
@@ -53,10 +53,7 @@ pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     };
     let fbc = source::load(std::slice::from_ref(&args.source), &options, printer)?;
     source::warn_of_homeless(&fbc, printer)?;
-    let parent = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let parent = tree::parent(target);
     fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
     // Written aside and moved into place: what fails leaves nothing behind.
     let aside = Unfinished::create(parent, ".opm-migrate-").map_err(|error| in_path(parent, &error))?;
@@ -106,8 +103,4 @@ fn bad_name(package: &str) -> Failure {
 fn write_file(fbc: &Fbc, blobs: &[&Blob], path: &Path, format: Format) -> Outcome {
     let file = fs::File::create_new(path).map_err(|error| in_path(path, &error))?;
     fbc.write(blobs, format, &mut BufWriter::new(file)).map_err(|error| in_path(path, &error))
-}
-
-fn in_path(path: &Path, error: &io::Error) -> Failure {
-    Failure::message(format!("{}: {error}", path.display()))
 }

@@ -7,11 +7,11 @@ use fbc::json::{Layout, Raw, write_str};
 use fbc::{Fbc, Severity};
 
 use crate::exit::{Failure, Outcome};
+use crate::github::Annotation;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::report::{self, Found};
-use crate::source::{self, Source};
-use crate::{limits, sarif};
+use crate::{limits, sarif, source};
 
 /// Check a file-based catalog and tell all of its problems
 #[derive(clap::Args)]
@@ -112,13 +112,7 @@ fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
         }
         Err(_) => {}
     }
-    match source::resolve_one(source, images).map_err(Failure::Message)? {
-        Source::Catalog(path) => Ok(path),
-        Source::Bundle(..) => Err(Failure::message(format!("\"{source}\" is a bundle, not a catalog"))),
-        Source::Database(_) => {
-            Err(Failure::message(format!("\"{source}\" is a database index, not a file-based catalog")))
-        }
-    }
+    source::catalog_directory(source, images)
 }
 
 /// The result as older tools print it.
@@ -140,24 +134,19 @@ fn tell_warnings(found: &[Found<'_>], printer: &Printer) {
 
 /// Workflow commands that make GitHub show problems at their lines.
 fn github(found: &[Found<'_>]) -> String {
-    let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    let property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");
-    let mut out = String::new();
-    for found in found {
-        let level = match found.problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        let mut place = Vec::new();
-        if let Some(path) = &found.path {
-            place.push(format!("file={}", property(path)));
-        }
-        if let Some(located) = &found.located {
-            place.push(format!("line={},col={}", located.line, located.column));
-        }
-        place.push(format!("title={}", property(found.problem.rule)));
+    let line = |found: &Found<'_>| {
         let help = found.problem.help.as_deref().map(|help| format!("\nhelp: {help}")).unwrap_or_default();
-        out += &format!("::{level} {}::{}\n", place.join(","), escape(&format!("{}{help}", found.problem.message)));
-    }
-    out
+        let annotation = Annotation {
+            level: match found.problem.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            },
+            file: found.path.as_deref(),
+            line: found.located.as_ref().map(|located| (located.line as u64, Some(located.column as u64))),
+            title: found.problem.rule,
+            message: &format!("{}{help}", found.problem.message),
+        };
+        annotation.line()
+    };
+    found.iter().map(line).collect()
 }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::workbench::{ASIDE, ChangedFile, by_path, in_path};
-use crate::exit::{Failure, Outcome};
+use super::workbench::{ASIDE, ChangedFile, by_path};
+use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 

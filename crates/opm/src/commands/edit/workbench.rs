@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +18,7 @@ use fbc::{Blob, Fbc, FileId, LoadOptions, Problem, Severity};
 use rayon::prelude::*;
 
 use super::place;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
 use crate::{limits, report};
@@ -325,8 +324,4 @@ pub(super) fn by_path(files: &[ChangedFile]) -> HashMap<&Path, &ChangedFile> {
 pub(super) fn refused(refusal: Refusal) -> Failure {
     let help = refusal.help.map(|help| format!("\nhelp: {help}")).unwrap_or_default();
     Failure::message(format!("{}{help}", refusal.message))
-}
-
-pub(super) fn in_path(path: &Path, error: &io::Error) -> Failure {
-    Failure::message(format!("{}: {error}", path.display()))
 }

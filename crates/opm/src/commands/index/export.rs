@@ -9,7 +9,7 @@ use sqlite_index::{Database, PackageInfo};
 use crate::commands::registry::items;
 use crate::container::{ContainerTool, container_tool};
 use crate::database;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, in_path};
 use crate::fetch::Fetcher;
 use crate::images::{PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -73,10 +73,6 @@ pub(crate) fn run(args: &ExportArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         write_package(&database, package, &fetcher, aside.path())?;
     }
     place(aside.path(), folder).map_err(|error| in_path(folder, &error))
-}
-
-fn in_path(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::message(format!("{}: {error}", path.display()))
 }
 
 /// Writes a package below `root`.

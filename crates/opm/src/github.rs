@@ -1,0 +1,31 @@
+//! Workflow commands, which make GitHub show messages where they belong.
+
+/// A command that shows a message.
+pub(crate) struct Annotation<'a> {
+    /// `error` or `warning`.
+    pub(crate) level: &'a str,
+    /// The file that it is about.
+    pub(crate) file: Option<&'a str>,
+    /// The line in that file, and the column if it is known.
+    pub(crate) line: Option<(u64, Option<u64>)>,
+    /// What it is called.
+    pub(crate) title: &'a str,
+    /// What it says.
+    pub(crate) message: &'a str,
+}
+
+impl Annotation<'_> {
+    /// Returns the command, a line.
+    pub(crate) fn line(&self) -> String {
+        let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+        let property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");
+        let mut properties = Vec::new();
+        properties.extend(self.file.map(|file| format!("file={}", property(file))));
+        properties.extend(self.line.map(|(line, column)| match column {
+            Some(column) => format!("line={line},col={column}"),
+            None => format!("line={line}"),
+        }));
+        properties.push(format!("title={}", property(self.title)));
+        format!("::{} {}::{}\n", self.level, properties.join(","), escape(self.message))
+    }
+}
