@@ -1,0 +1,83 @@
+//! The kinds of objects that are read or written.
+
+use kube::discovery::ApiResource;
+
+/// A kind of object, and where the API server keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Kind {
+    /// The group, empty for the core.
+    pub group: &'static str,
+    /// The version.
+    pub version: &'static str,
+    /// The name of the kind, as written in objects.
+    pub kind: &'static str,
+    /// The name in addresses.
+    pub plural: &'static str,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+}
+
+impl Kind {
+    /// A pod.
+    pub const POD: Kind = Kind::core("Pod", "pods");
+    /// A ConfigMap.
+    pub const CONFIG_MAP: Kind = Kind::core("ConfigMap", "configmaps");
+    /// A secret.
+    pub const SECRET: Kind = Kind::core("Secret", "secrets");
+    /// A service.
+    pub const SERVICE: Kind = Kind::core("Service", "services");
+    /// A service account.
+    pub const SERVICE_ACCOUNT: Kind = Kind::core("ServiceAccount", "serviceaccounts");
+    /// An event.
+    pub const EVENT: Kind = Kind::core("Event", "events");
+    /// A namespace.
+    pub const NAMESPACE: Kind = Kind { namespaced: false, ..Kind::core("Namespace", "namespaces") };
+    /// A deployment.
+    pub const DEPLOYMENT: Kind = Kind { group: "apps", ..Kind::core("Deployment", "deployments") };
+    /// A job.
+    pub const JOB: Kind = Kind { group: "batch", ..Kind::core("Job", "jobs") };
+    /// A lease, which one replica of a controller holds.
+    pub const LEASE: Kind = Kind { group: "coordination.k8s.io", ..Kind::core("Lease", "leases") };
+    /// The definition of a custom resource.
+    pub const CRD: Kind = Kind {
+        group: "apiextensions.k8s.io",
+        namespaced: false,
+        ..Kind::core("CustomResourceDefinition", "customresourcedefinitions")
+    };
+    /// A catalog that OLM installs operators from.
+    pub const CATALOG_SOURCE: Kind = Kind::olm("v1alpha1", "CatalogSource", "catalogsources");
+    /// A wish for an operator.
+    pub const SUBSCRIPTION: Kind = Kind::olm("v1alpha1", "Subscription", "subscriptions");
+    /// What OLM is about to create.
+    pub const INSTALL_PLAN: Kind = Kind::olm("v1alpha1", "InstallPlan", "installplans");
+    /// An operator in a version.
+    pub const CSV: Kind = Kind::olm("v1alpha1", "ClusterServiceVersion", "clusterserviceversions");
+    /// The namespaces that operators of a namespace watch.
+    pub const OPERATOR_GROUP: Kind = Kind::olm("v1", "OperatorGroup", "operatorgroups");
+
+    const fn core(kind: &'static str, plural: &'static str) -> Kind {
+        Kind { group: "", version: "v1", kind, plural, namespaced: true }
+    }
+
+    const fn olm(version: &'static str, kind: &'static str, plural: &'static str) -> Kind {
+        Kind { group: "operators.coreos.com", version, kind, plural, namespaced: true }
+    }
+
+    /// Returns what objects of this kind say in `apiVersion`.
+    pub fn api_version(&self) -> String {
+        match self.group {
+            "" => self.version.to_owned(),
+            group => format!("{group}/{}", self.version),
+        }
+    }
+
+    pub(crate) fn resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            api_version: self.api_version(),
+            kind: self.kind.to_owned(),
+            plural: self.plural.to_owned(),
+        }
+    }
+}

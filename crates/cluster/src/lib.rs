@@ -1,0 +1,11 @@
+//! What opm does on a Kubernetes cluster.
+//!
+//! Objects are written as JSON and sent as they stand, so that what reaches the API server is what the code shows.
+
+mod access;
+mod error;
+mod kind;
+
+pub use access::{Access, Cluster};
+pub use error::Error;
+pub use kind::Kind;
