@@ -16,6 +16,9 @@ pub enum Error {
     /// No cluster is configured.
     #[error("no cluster to talk to: {0}")]
     NoCluster(String),
+    /// Something is not as it has to be.
+    #[error("{0}")]
+    Message(String),
     /// The API server refused, or could not be asked.
     #[error("{what}: {source}")]
     Api {

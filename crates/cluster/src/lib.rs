@@ -5,6 +5,7 @@
 mod access;
 mod error;
 mod kind;
+mod secret;
 
 pub use access::{Access, Cluster};
 pub use error::Error;

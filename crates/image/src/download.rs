@@ -16,27 +16,27 @@ impl Client {
     /// # Errors
     /// Fails when it cannot be had, is larger, or the network may not be used.
     pub fn download(&self, address: &str, limit: u64) -> Result<Vec<u8>, Error> {
-        let uri: Uri = address
-            .parse()
-            .ok()
-            .filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some())
-            .ok_or_else(|| Error::new(ErrorKind::Reference, "not an address of a web server"))?;
+        match self.fetch(&web_address(address)?, &HeaderMap::new(), limit)? {
+            (StatusCode::OK, whole) => Ok(whole),
+            (status, _) => Err(Error::new(ErrorKind::NotFound, format!("the server says {status}"))),
+        }
+    }
+
+    /// Fetches what is at an address; headers that hold secrets go to nobody else, wherever the server points.
+    pub(crate) fn fetch(&self, uri: &Uri, headers: &HeaderMap, limit: u64) -> Result<(StatusCode, Vec<u8>), Error> {
         if self.options().offline {
             return Err(Error::new(ErrorKind::Offline, "the network may not be used"));
         }
-        let inner = self.inner();
+        let (inner, uri, headers) = (self.inner(), uri.clone(), headers.clone());
         let trust = if self.options().skip_tls_verify { Trust::Anyone } else { Trust::Verified };
         self.block_on(async move {
             let http = &inner.registry.http;
             let mut tries = 1;
             loop {
                 let ask =
-                    Ask { method: Method::GET, uri: uri.clone(), headers: HeaderMap::new(), body: Body::Empty, trust };
+                    Ask { method: Method::GET, uri: uri.clone(), headers: headers.clone(), body: Body::Empty, trust };
                 let whole = match http.ask(ask).await {
-                    Ok(answer) if answer.status() != StatusCode::OK => {
-                        return Err(Error::new(ErrorKind::NotFound, format!("the server says {}", answer.status())));
-                    }
-                    Ok(mut answer) => answer.whole(limit).await,
+                    Ok(mut answer) => answer.whole(limit).await.map(|whole| (answer.status(), whole)),
                     Err(failure) => Err(failure),
                 };
                 match whole {
@@ -47,4 +47,12 @@ impl Client {
             }
         })
     }
+}
+
+/// Reads an address of a web server.
+pub(crate) fn web_address(text: &str) -> Result<Uri, Error> {
+    text.parse()
+        .ok()
+        .filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some())
+        .ok_or_else(|| Error::new(ErrorKind::Reference, "not an address of a web server"))
 }

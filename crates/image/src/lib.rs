@@ -4,6 +4,7 @@
 //! out as an OCI image layout. Pulling fills it, unpacking and pushing read from it, building
 //! writes to it; so these never meet.
 
+mod app_registry;
 mod archive;
 mod auth;
 mod build;
@@ -35,6 +36,7 @@ mod registry;
 mod store;
 mod unpack;
 
+pub use app_registry::{AppRegistry, Repository};
 pub use auth::AuthFile;
 pub use build::{Base, ImagePlan, build, build_index, timestamp};
 pub use client::{Client, Options};

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -11,10 +12,16 @@ use signal_hook::iterator::Signals;
 /// Directories to remove before the process ends by a signal.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
+static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Leaves signals to the caller, who ends the process in its own way; [`clean_up`] does the rest.
 pub(crate) fn leave_signals_alone() {
     WATCH.call_once(|| {});
+}
+
+/// Leaves signals to the caller from now on, who has done what may not be left half done.
+pub(crate) fn hand_over_signals() {
+    HANDED_OVER.store(true, Ordering::Relaxed);
 }
 
 /// Removes what is unfinished before the process ends: tasks that still run may hold on to it.
@@ -84,7 +91,10 @@ impl Drop for Unfinished {
 fn watch() {
     let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM]) else { return };
     std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
+        for signal in signals.forever() {
+            if HANDED_OVER.load(Ordering::Relaxed) {
+                continue;
+            }
             let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
             for path in unfinished.iter() {
                 // Whoever still writes by the old name finds nothing there, and then waits for

@@ -4,6 +4,7 @@
 //! the user names into catalogs, `printer`, `report` and `progress` talk to the terminal, and
 //! `exit` decides how the process ends. Nothing else prints.
 
+mod app_registry;
 mod cli;
 mod commands;
 mod container;

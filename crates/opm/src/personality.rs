@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::commands::{health_probe, operator_registry};
+use crate::commands::{appregistry_server, health_probe, operator_registry};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
@@ -19,6 +19,7 @@ struct Personality {
 const PERSONALITIES: &[Personality] = &[
     Personality { name: "opm", run: cli::run },
     Personality { name: "grpc_health_probe", run: health_probe::run },
+    Personality { name: "appregistry-server", run: appregistry_server::run },
     Personality { name: "operator-registry", run: operator_registry::run },
 ];
 

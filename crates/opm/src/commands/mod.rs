@@ -1,6 +1,7 @@
 //! A file for each command: what can be typed, and one function that wires.
 
 pub(crate) mod add;
+pub(crate) mod appregistry_server;
 pub(crate) mod build;
 pub(crate) mod bundle;
 pub(crate) mod check_upgrades;

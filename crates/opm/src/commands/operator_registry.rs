@@ -5,17 +5,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser, Subcommand};
+use cluster::Access;
+use fbc::Limits;
 use serde_json::{Value, json};
 use sqlite_index::{Database, Error, Strictness};
 
 use super::index::rmb::shrink;
 use super::read_input;
 use super::registry::add::{HowArgs, add};
+use crate::app_registry::{self, Download};
 use crate::cli::{self, go_conventions};
 use crate::container::{ContainerTool, container_tool};
 use crate::exit::{Failure, Outcome};
 use crate::fetch::Fetcher;
-use crate::images::{self, PullFlags, TlsFlags};
+use crate::images::{self, Images, PullFlags, TlsFlags};
+use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{database, limits};
 
@@ -146,10 +150,11 @@ struct ManifestArgs {
     long_about = "Load manifests that are in no image into a database.\n\n\
         A directory has a directory for each version of an operator, and files that name packages and their channels. \
         A ConfigMap has the keys customResourceDefinitions, clusterServiceVersions and packages, each with a list as \
-        text.",
+        text. An application registry, as there were before images of bundles, has an archive for each package.",
     after_help = "Examples:\n  \
         operator-registry initializer -m manifests -o bundles.db\n  \
-        operator-registry initializer --configmap configmap.yaml -o bundles.db"
+        operator-registry initializer --configmap configmap.yaml -o bundles.db\n  \
+        operator-registry initializer -r 'https://quay.io/cnr|community-operators' --packages etcd,akka:1.0.0"
 )]
 struct InitializerArgs {
     /// Directory of packages
@@ -158,12 +163,33 @@ struct InitializerArgs {
     /// File with a ConfigMap, in place of a directory
     #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
     configmap: Option<String>,
+    #[command(flatten)]
+    app_registry: AppRegistryFlags,
     /// Database to load into; made if it does not exist
     #[arg(short, long, value_name = "DB", default_value = "bundles.db")]
     output: PathBuf,
     /// Warn of what cannot be loaded
     #[arg(long)]
     permissive: bool,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+/// Application registries in place of a directory.
+#[derive(clap::Args)]
+struct AppRegistryFlags {
+    /// Application registry: URL|NAMESPACE, or URL|NAMESPACE|SECRET-NAMESPACE/SECRET with a secret of the cluster
+    #[arg(short = 'r', long = "registry", value_name = "SOURCE", value_parser = app_registry::source, conflicts_with_all = ["manifests", "configmap"])]
+    registries: Vec<app_registry::Source>,
+    /// Packages to take, each NAME or NAME:RELEASE; all if none is named
+    #[arg(long, value_name = "PACKAGES", value_delimiter = ',', value_parser = app_registry::wanted, requires = "registries")]
+    packages: Vec<app_registry::Wanted>,
+    /// File with a token for application registries without a secret
+    #[arg(long, value_name = "FILE", requires = "registries")]
+    token_file: Option<String>,
+    /// Kubeconfig of the cluster that has the secrets
+    #[arg(short, long, value_name = "FILE", requires = "registries")]
+    kubeconfig: Option<PathBuf>,
 }
 
 /// Parses the command line and runs the command.
@@ -187,7 +213,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
             })
         }
         OperatorRegistryCommand::Manifest(args) => run_manifest(args, printer),
-        OperatorRegistryCommand::Initializer(args) => run_initializer(args, printer),
+        OperatorRegistryCommand::Initializer(initializer) => run_initializer(initializer, &args.tls, printer),
     }
 }
 
@@ -276,9 +302,36 @@ fn run_manifest(args: &ManifestArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-fn run_initializer(args: &InitializerArgs, printer: &mut Printer) -> Outcome {
+fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let limits = limits::from_env()?;
     let strictness = database::strictness(args.permissive);
+    let from = &args.app_registry;
+    if !from.registries.is_empty() {
+        let folder = Unfinished::private("opm-packages-")?;
+        let token = from.token_file.as_deref().map(|file| token(file, &limits)).transpose()?;
+        let images = Images::new(tls, &args.pull);
+        let download = Download {
+            sources: &from.registries,
+            wanted: &from.packages,
+            client: images.client().map_err(Failure::Message)?,
+            token: token.as_deref(),
+            access: Access { kubeconfig: from.kubeconfig.clone(), ..Access::default() },
+            limits: &limits,
+        };
+        let downloaded = download.run(folder.path());
+        if !args.permissive && !downloaded.problems.is_empty() {
+            return Err(Failure::Message(downloaded.problems.join("\n")));
+        }
+        database::forgive(&downloaded.problems, printer)?;
+        return edit(&args.output, None, Missing::Fine, |path| {
+            let database = Database::write(path).map_err(database::failure)?;
+            for package in &downloaded.packages {
+                let loaded = database.load_directory(package, &limits, strictness).map_err(database::failure)?;
+                database::forgive(&loaded, printer)?;
+            }
+            Ok(())
+        });
+    }
     edit(&args.output, None, Missing::Fine, |path| {
         let database = Database::write(path).map_err(database::failure)?;
         let loaded = match &args.configmap {
@@ -291,4 +344,10 @@ fn run_initializer(args: &InitializerArgs, printer: &mut Printer) -> Outcome {
         let forgiven = loaded.map_err(|error: Error| database::failure(error))?;
         database::forgive(&forgiven, printer)
     })
+}
+
+/// Reads a token from a file.
+pub(super) fn token(file: &str, limits: &Limits) -> Result<String, Failure> {
+    let text = read_input(file, limits).map_err(|error| Failure::message(format!("{file}: {error}")))?;
+    String::from_utf8(text).map_err(|_| Failure::message(format!("{file}: not UTF-8 text")))
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// A scratch directory with an empty home; commands run inside it.
 pub(crate) struct TestEnv {
@@ -119,3 +119,13 @@ properties:
     packageName: foo
     version: 1.0.0
 ";
+
+/// A process that ends with the test.
+pub(crate) struct Stopped(pub(crate) Child);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

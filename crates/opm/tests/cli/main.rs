@@ -3,6 +3,7 @@
 mod env;
 
 mod add;
+mod app_registry;
 mod bad_input;
 mod build;
 mod bundle;

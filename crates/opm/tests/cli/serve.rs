@@ -1,11 +1,11 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use testkit::{DockerRegistry, RegistryPlan};
 
-use crate::env::{SMALL, TestEnv};
+use crate::env::{SMALL, Stopped, TestEnv};
 
 /// A catalog as [`SMALL`], of another package.
 fn renamed(name: &str) -> String {
@@ -33,15 +33,6 @@ fn wait_for(port: u16, path: &str, wanted: &str) {
         std::thread::sleep(Duration::from_millis(50));
     }
     panic!("{path} never says {wanted:?} but:\n{answer}");
-}
-
-struct Stopped(Child);
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use catalog::query::Query;
 use serve::listen::Address;
 use serve::server::Services;
 use sqlite_index::{Database, Index};
@@ -12,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::commands::serve::TerminationLog;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
-use crate::{STACK_SIZE, database, log};
+use crate::{STACK_SIZE, database, interrupt, log};
 
 /// How long calls that are running may take to finish.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -71,14 +72,20 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
 }
 
 fn serve_database(args: &ServeArgs) -> Outcome {
-    let index = Arc::new(index(&args.database, args.skip_migrate).map_err(database::failure)?);
+    let index = index(&args.database, args.skip_migrate).map_err(database::failure)?;
+    let Timeout(timeout) = args.timeout_seconds;
+    serve_query(Arc::new(index), args.port, timeout)
+}
+
+/// Answers from a catalog until a signal comes, or the time is over.
+pub(crate) fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) -> Outcome {
+    interrupt::hand_over_signals();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_stack_size(STACK_SIZE)
         .build()
         .map_err(|error| Failure::message(format!("starting threads: {error}")))?;
-    let Timeout(timeout) = args.timeout_seconds;
-    let address = Address::Tcp(String::new(), args.port);
+    let address = Address::Tcp(String::new(), port);
     let outcome = runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let stop = async move {
@@ -94,7 +101,7 @@ fn serve_database(args: &ServeArgs) -> Outcome {
                 () = over => {}
             }
         };
-        Ok(serve::run::run_query(index, &address, Services::RegistryOnly, DRAIN, stop).await)
+        Ok(serve::run::run_query(catalog, &address, Services::RegistryOnly, DRAIN, stop).await)
     });
     runtime.shutdown_background();
     let outcome = outcome.map_err(|error: std::io::Error| Failure::message(error.to_string()))?;

@@ -1,0 +1,295 @@
+//! Operators from application registries, as directories of packages.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cluster::Access;
+use fbc::json::Raw;
+use fbc::{Limits, stream};
+use image::{AppRegistry, Client, LayerFile, Repository, UnpackLimits};
+
+use crate::tree;
+
+/// Where packages are taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    base: String,
+    namespace: String,
+    /// Namespace and name of a secret with a token.
+    secret: Option<(String, String)>,
+}
+
+/// A package that is wanted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Wanted {
+    name: String,
+    /// The default one if it is not named.
+    release: Option<String>,
+}
+
+/// Reads `URL|NAMESPACE[|SECRET-NAMESPACE/SECRET]`.
+pub(crate) fn source(text: &str) -> Result<Source, String> {
+    let parts: Vec<&str> = text.split('|').map(str::trim).collect();
+    let (base, namespace, secret) = match parts.as_slice() {
+        [base, namespace] => (base, namespace, None),
+        [base, namespace, ""] => (base, namespace, None),
+        [base, namespace, secret] => match secret.split_once('/') {
+            Some((of, name)) if !of.is_empty() && !name.is_empty() && !name.contains('/') => {
+                (base, namespace, Some((of.to_owned(), name.to_owned())))
+            }
+            _ => return Err("expected URL|NAMESPACE|SECRET-NAMESPACE/SECRET: the secret is malformed".into()),
+        },
+        _ => return Err("expected URL|NAMESPACE or URL|NAMESPACE|SECRET-NAMESPACE/SECRET".into()),
+    };
+    if namespace.is_empty() || !(base.starts_with("https://") || base.starts_with("http://")) {
+        return Err("expected URL|NAMESPACE, with a URL such as https://quay.io/cnr".into());
+    }
+    Ok(Source { base: (*base).into(), namespace: (*namespace).into(), secret })
+}
+
+/// Reads `NAME[:RELEASE]`.
+pub(crate) fn wanted(text: &str) -> Result<Wanted, String> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let (name, release) = match text.split_once(':') {
+        Some((name, release)) => (name, Some(release.to_owned()).filter(|release| !release.is_empty())),
+        None => (text.as_str(), None),
+    };
+    if name.is_empty() || release.as_ref().is_some_and(|release| release.contains(':')) {
+        return Err("expected NAME or NAME:RELEASE".into());
+    }
+    Ok(Wanted { name: name.into(), release })
+}
+
+/// How packages are fetched.
+pub(crate) struct Download<'a> {
+    /// In their order: a package comes from the first that has it.
+    pub(crate) sources: &'a [Source],
+    /// All that there are if nothing is named.
+    pub(crate) wanted: &'a [Wanted],
+    pub(crate) client: &'a Client,
+    /// The token of sources that name no secret.
+    pub(crate) token: Option<&'a str>,
+    /// The cluster that secrets are read from.
+    pub(crate) access: Access,
+    pub(crate) limits: &'a Limits,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct Downloaded {
+    /// A directory for each package.
+    pub(crate) packages: Vec<PathBuf>,
+    /// What went wrong, and what was not found.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Download<'_> {
+    /// Fetches the packages into directories below `folder`, each in the place of an older one.
+    pub(crate) fn run(&self, folder: &Path) -> Downloaded {
+        let mut downloaded = Downloaded::default();
+        let mut missing: BTreeSet<&Wanted> = self.wanted.iter().collect();
+        let mut taken = BTreeSet::new();
+        for source in self.sources {
+            let named = |error: String| format!("{}, namespace {}: {error}", source.base, source.namespace);
+            let listed = self.registry(source).and_then(|registry| {
+                let repositories = registry.repositories(&source.namespace).map_err(|error| told(&error))?;
+                Ok((registry, repositories))
+            });
+            let (registry, repositories) = match listed {
+                Ok(listed) => listed,
+                Err(error) => {
+                    downloaded.problems.push(named(error));
+                    continue;
+                }
+            };
+            for repository in repositories {
+                let short = repository.name.rsplit('/').next().unwrap_or_default().to_owned();
+                let release = if self.wanted.is_empty() {
+                    repository.default.clone()
+                } else {
+                    match missing.iter().copied().find(|wanted| wanted.matches(&short, &repository)) {
+                        Some(wanted) => {
+                            missing.remove(wanted);
+                            wanted.release.clone().unwrap_or_else(|| repository.default.clone())
+                        }
+                        None => continue,
+                    }
+                };
+                if !taken.insert(short.clone()) {
+                    continue;
+                }
+                match self.one(&registry, &repository.name, &short, &release, folder) {
+                    Ok(directory) => downloaded.packages.push(directory),
+                    Err(error) => downloaded.problems.push(named(format!("{}: {error}", repository.name))),
+                }
+            }
+        }
+        for wanted in missing {
+            let release = wanted.release.as_ref().map(|release| format!(" in release {release}")).unwrap_or_default();
+            downloaded.problems.push(format!("package {}{release} was not found", wanted.name));
+        }
+        downloaded
+    }
+
+    fn registry(&self, source: &Source) -> Result<AppRegistry, String> {
+        let token = match &source.secret {
+            None => self.token.map(str::to_owned),
+            Some((namespace, name)) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = runtime.map_err(|error| format!("starting threads: {error}"))?;
+                let read = async { self.access.connect().await?.secret(namespace, name, "token").await };
+                Some(runtime.block_on(read).map_err(|error| error.to_string())?)
+            }
+        };
+        AppRegistry::new(self.client, &source.base, token.as_deref()).map_err(|error| told(&error))
+    }
+
+    fn one(
+        &self,
+        registry: &AppRegistry,
+        name: &str,
+        short: &str,
+        release: &str,
+        folder: &Path,
+    ) -> Result<PathBuf, String> {
+        let archive = registry.archive(name, release).map_err(|error| told(&error))?;
+        let aside = tempfile::Builder::new().prefix(".opm-download-").tempdir_in(folder);
+        let aside = aside.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let file = aside.path().join("archive");
+        fs::write(&file, archive).map_err(|error| format!("{}: {error}", file.display()))?;
+        let content = aside.path().join("content");
+        let layer = LayerFile { path: file, media_type: "application/x-gzip".into() };
+        // What a catalog may be, a package may be: these have a few megabytes.
+        let limits = UnpackLimits { total_size: self.limits.file_size, entries: 100_000, ..UnpackLimits::default() };
+        image::unpack(&[layer], &content, &limits, &|_| {}).map_err(|error| error.to_string())?;
+        let failed = |error: std::io::Error| error.to_string();
+        let (content, name) = match only_file(&content).map_err(failed)? {
+            None => (content, short.to_owned()),
+            Some(file) => {
+                let text = fs::read(&file).map_err(failed)?;
+                let apart = aside.path().join("apart");
+                let package = take_apart(&text, &apart, self.limits)?;
+                (apart, package)
+            }
+        };
+        let target = folder.join(&name);
+        if target.exists() {
+            fs::remove_dir_all(&target).map_err(|error| tree::in_path(&target, &error)).map_err(failed)?;
+        }
+        fs::rename(&content, &target).map_err(|error| tree::in_path(&target, &error)).map_err(failed)?;
+        Ok(target)
+    }
+}
+
+impl Wanted {
+    fn matches(&self, name: &str, repository: &Repository) -> bool {
+        self.name == name && self.release.as_ref().is_none_or(|release| repository.releases.contains(release))
+    }
+}
+
+fn told(error: &image::Error) -> String {
+    let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+    format!("{error}{help}")
+}
+
+/// Returns the only file below a directory, if there is just one.
+fn only_file(directory: &Path) -> std::io::Result<Option<PathBuf>> {
+    let (mut found, mut directories) = (None, vec![directory.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                directories.push(entry.path());
+            } else if kind.is_file() && found.replace(entry.path()).is_some() {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Writes the objects of a package that came in one file to files of their own; returns the package's name.
+fn take_apart(text: &[u8], target: &Path, limits: &Limits) -> Result<String, String> {
+    let json = |text: &[u8]| match stream::first(text, limits) {
+        Ok(first) => Ok(first.map(|(_, json)| json).unwrap_or_default()),
+        Err(error) => Err(error.to_string()),
+    };
+    let whole = json(text)?;
+    let whole = Raw::parse(&whole, limits.depth).map_err(|error| error.to_string())?;
+    let data = whole.get("data").ok_or("the archive holds one file, and that has no data")?;
+    let list = |key: &str| -> Result<String, String> {
+        let text = data.get(key).and_then(Raw::as_str).unwrap_or_default();
+        let list = json(text.as_bytes()).map_err(|error| format!("{key}: {error}"))?;
+        Ok(if list.is_empty() { "[]".into() } else { list })
+    };
+    let field = |object: Raw<'_>, path: &[&str]| -> String {
+        let value = path.iter().try_fold(object, |value, name| value.get(name));
+        value.and_then(Raw::as_str).unwrap_or_default().into_owned()
+    };
+    let packages = list("packages")?;
+    let package = Raw::from_checked(&packages).items().next().ok_or("no packages found")?;
+    let name = field(package, &["packageName"]);
+    let mut files = vec![(format!("{name}.package.yaml"), package.text().to_owned())];
+    for csv in Raw::from_checked(&list("clusterServiceVersions")?).items() {
+        let file = format!("{}.clusterserviceversion.yaml", field(csv, &["metadata", "name"]));
+        files.push((file, csv.text().to_owned()));
+    }
+    for crd in Raw::from_checked(&list("customResourceDefinitions")?).items() {
+        let version = match field(crd, &["spec", "version"]) {
+            version if version.is_empty() => crd
+                .get("spec")
+                .and_then(|spec| spec.get("versions")?.items().next())
+                .map(|version| field(version, &["name"]))
+                .unwrap_or_default(),
+            version => version,
+        };
+        let file = format!("{}-{version}.crd.yaml", field(crd, &["spec", "names", "kind"]));
+        files.push((file, crd.text().to_owned()));
+    }
+    fs::create_dir(target).map_err(|error| error.to_string())?;
+    for (file, text) in files {
+        if file.contains(['/', '\0']) || file.starts_with('.') {
+            return Err(format!("an object has a name that no file can have: {file:?}"));
+        }
+        // Lists may name an object twice; the last one counts.
+        fs::write(target.join(&file), text).map_err(|error| format!("{file}: {error}"))?;
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_have_two_or_three_parts() {
+        let plain = source("https://quay.io/cnr|community").unwrap();
+        assert_eq!((plain.base.as_str(), plain.namespace.as_str()), ("https://quay.io/cnr", "community"));
+        assert_eq!(plain.secret, None);
+        let secret = source("https://quay.io/cnr|community|openshift/token").unwrap().secret;
+        assert_eq!(secret, Some(("openshift".into(), "token".into())));
+        for wrong in
+            ["https://quay.io/cnr", "a|b|c|d", "quay.io|x", "https://q|", "https://q|n|secret", "https://q|n|a/b/c"]
+        {
+            source(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn packages_may_name_a_release() {
+        assert_eq!(wanted(" etcd ").unwrap(), Wanted { name: "etcd".into(), release: None });
+        assert_eq!(wanted("etcd: 1.0.0").unwrap(), Wanted { name: "etcd".into(), release: Some("1.0.0".into()) });
+        wanted("a:b:c").unwrap_err();
+        wanted(":1").unwrap_err();
+    }
+
+    #[test]
+    fn names_of_objects_lead_nowhere_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "data:\n  packages: '[{packageName: ../../x}]'\n";
+        take_apart(text.as_bytes(), &folder.path().join("apart"), &Limits::default()).unwrap_err();
+        assert!(!folder.path().join("x.package.yaml").exists());
+    }
+}

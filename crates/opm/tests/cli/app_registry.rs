@@ -1,0 +1,209 @@
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use testkit::{Answered, FakeRegistry, Fault};
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Endpoint;
+use tonic_prost::ProstCodec;
+
+use crate::env::{Stopped, TestEnv};
+
+const CRD: &str = "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata:\n  \
+    name: etcds.etcd.io\nspec:\n  group: etcd.io\n  version: v1\n  names: {kind: Etcd, plural: etcds}\n";
+
+fn csv(name: &str, version: &str, more: &str) -> String {
+    format!(
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  name: {name}.v{version}\n\
+         spec:\n  version: {version}\n  displayName: {name}\n{more}"
+    )
+}
+
+/// Puts a file into a list that is text in a file, as packages once were kept.
+fn in_list(objects: &[&str]) -> String {
+    let item = |object: &&str| {
+        let lines: Vec<String> = object.lines().map(|line| format!("      {line}")).collect();
+        format!("    - {}\n", lines.join("\n").trim_start())
+    };
+    objects.iter().map(item).collect()
+}
+
+/// An application registry with a package of many files and one that is a single file.
+fn registry(env: &TestEnv) -> FakeRegistry {
+    env.file("nested/etcd/0.9.0/csv.yaml", csv("etcd", "0.9.0", ""));
+    let owned = "  replaces: etcd.v0.9.0\n  customresourcedefinitions:\n    \
+        owned: [{name: etcds.etcd.io, version: v1, kind: Etcd}]\n";
+    env.file("nested/etcd/0.9.2/csv.yaml", csv("etcd", "0.9.2", owned));
+    env.file("nested/etcd/0.9.2/crd.yaml", CRD);
+    let package = "packageName: etcd\nchannels: [{name: alpha, currentCSV: etcd.v0.9.2}]\n";
+    env.file("nested/etcd/etcd.package.yaml", package);
+    let flat = format!(
+        "data:\n  customResourceDefinitions: |\n{}  clusterServiceVersions: |\n{}  packages: |\n    \
+         - packageName: akka\n      channels: [{{name: beta, currentCSV: akka.v1.0.0}}]\n",
+        in_list(&[CRD]),
+        in_list(&[&csv("akka", "1.0.0", "")])
+    );
+    env.file("flat/bundle.yaml", flat);
+    let archive = |directory: &str| {
+        let output =
+            Command::new("tar").arg("-C").arg(env.path(directory)).args(["-cz", "."]).output().expect("tar runs");
+        assert!(output.status.success());
+        output.stdout
+    };
+    // No real server of this kind is left; the answers are those that are on record.
+    let server = FakeRegistry::start(|asked| {
+        let known = asked.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
+        match asked.path.contains("=private") && !known {
+            true => (
+                Fault::None,
+                Some(Answered::status(401).body(r#"{"error": {"code": "unauthorized", "message": "no access"}}"#)),
+            ),
+            false => (Fault::None, None),
+        }
+    });
+    let base = "/cnr/api/v1/packages";
+    let mut listed = Vec::new();
+    for (name, release, content) in
+        [("community/etcd", "3.0.0", archive("nested")), ("community/akka", "1.0.0", archive("flat"))]
+    {
+        let digest = image_digest(&content);
+        listed.push(format!(
+            r#"{{"name": "{name}", "namespace": "community", "default": "{release}", "releases": ["{release}"]}}"#
+        ));
+        let shown = format!(
+            r#"{{"package": "{name}", "release": "{release}", "mediaType": "helm", "content": {{"digest": "{digest}", "size": 1}}}}"#
+        );
+        server.put(&format!("{base}/{name}/{release}/helm"), "application/json", shown.as_bytes());
+        server.put(&format!("{base}/{name}/blobs/sha256/{digest}"), "application/x-gzip", &content);
+    }
+    let list = format!("[{}]", listed.join(","));
+    for namespace in ["community", "private"] {
+        let path = format!("{base}?namespace={namespace}&media_type=helm");
+        server.put(&path, "application/json", list.as_bytes());
+    }
+    let broken = r#"{"name": "community/gone", "default": "1.0.0", "releases": ["1.0.0"]}"#;
+    server.put(
+        &format!("{base}?namespace=broken&media_type=helm"),
+        "application/json",
+        format!("[{broken}]").as_bytes(),
+    );
+    server
+}
+
+fn image_digest(content: &[u8]) -> String {
+    image::Digest::of(content).hex()
+}
+
+#[test]
+fn packages_are_loaded_into_a_database() {
+    let env = TestEnv::new();
+    let server = registry(&env);
+    let source = format!("http://{}/cnr|community", server.host());
+    env.stdout(&["operator-registry", "initializer", "-r", &source, "-o", "index.db"]);
+    assert_eq!(
+        env.stdout(&["alpha", "list", "bundles", "index.db"]),
+        "PACKAGE  CHANNEL  BUNDLE       REPLACES     SKIPS  SKIP RANGE  IMAGE\n\
+         akka     beta     akka.v1.0.0                                  \n\
+         etcd     alpha    etcd.v0.9.0                                  \n\
+         etcd     alpha    etcd.v0.9.2  etcd.v0.9.0                     \n"
+    );
+    env.stdout(&["operator-registry", "initializer", "-r", &source, "--packages", "etcd:3.0.0", "-o", "one.db"]);
+    assert_eq!(
+        env.stdout(&["alpha", "list", "channels", "one.db"]),
+        "PACKAGE  CHANNEL  HEAD\netcd     alpha    etcd.v0.9.2\n"
+    );
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let env = TestEnv::new();
+    let server = registry(&env);
+    let source = |namespace: &str| format!("http://{}/cnr|{namespace}", server.host());
+    let load = |namespace: &str, packages: &str| {
+        env.opm(&[
+            "operator-registry",
+            "initializer",
+            "-r",
+            &source(namespace),
+            "--packages",
+            packages,
+            "-o",
+            "index.db",
+        ])
+    };
+    let told = load("community", "etcd:9.9.9");
+    assert!(told.starts_with("exit 1") && told.contains("package etcd in release 9.9.9 was not found"), "{told}");
+    let told = load("elsewhere", "etcd");
+    assert!(told.contains("404") && told.contains("namespace elsewhere"), "{told}");
+    let told = load("broken", "gone");
+    assert!(told.contains("community/gone") && told.contains("404"), "{told}");
+    assert!(!env.path("index.db").exists(), "nothing is made");
+}
+
+#[test]
+fn a_token_is_sent_as_it_is() {
+    let env = TestEnv::new();
+    let server = registry(&env);
+    let source = format!("http://{}/cnr|private", server.host());
+    let load = ["operator-registry", "initializer", "--packages", "akka", "-r", &source, "-o", "index.db"];
+    let told = env.opm(&load);
+    assert!(told.starts_with("exit 1") && told.contains("401") && told.contains("no access"), "{told}");
+    env.file("token", "basic c2VjcmV0\n");
+    env.stdout(&[&load[..], &["--token-file", "token"]].concat());
+    assert!(env.stdout(&["alpha", "list", "packages", "index.db"]).contains("akka"));
+}
+
+#[test]
+fn they_are_served_and_what_is_broken_is_logged() {
+    let env = TestEnv::new();
+    let server = registry(&env);
+    let source = |namespace: &str| format!("http://{}/cnr|{namespace}", server.host());
+    let told = packages(&env, &["-r", &source("broken"), "-r", &source("community"), "-o", "etcd,gone"]);
+    assert_eq!(told, Ok(vec!["etcd".to_owned()]));
+    assert_eq!(env.names("downloaded"), ["etcd"]);
+    let told = packages(&env, &["-r", &source("broken")]);
+    assert_eq!(told, Err("empty querier: cannot list packages".to_owned()));
+    let strict = env.opm(&["appregistry-server", "--strict", "-t", "", "-r", &source("broken")]);
+    assert!(strict.starts_with("exit 1") && strict.contains("community/gone"), "{strict}");
+}
+
+/// Starts a server and asks for its packages.
+fn packages(env: &TestEnv, arguments: &[&str]) -> Result<Vec<String>, String> {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut server = env.command();
+    server.args(["appregistry-server", "-t", "", "-p", &port.to_string()]).args(arguments).stderr(Stdio::piped());
+    let mut server = Stopped(server.spawn().unwrap());
+    let log = BufReader::new(server.0.stderr.take().unwrap());
+    std::thread::spawn(move || log.lines().for_each(drop));
+    let patience = Instant::now() + Duration::from_secs(60);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let endpoint = Endpoint::from_shared(format!("http://127.0.0.1:{port}")).unwrap();
+        let channel = loop {
+            match endpoint.connect().await {
+                Ok(channel) => break channel,
+                Err(error) if Instant::now() > patience => panic!("{error}"),
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        };
+        let mut grpc = Grpc::new(channel);
+        grpc.ready().await.unwrap();
+        let codec: ProstCodec<Named, Named> = ProstCodec::default();
+        let method = PathAndQuery::from_static("/api.Registry/ListPackages");
+        let replies = grpc.server_streaming(tonic::Request::new(Named::default()), method, codec).await;
+        let mut replies = replies.map_err(|status| status.message().to_owned())?.into_inner();
+        let mut packages = Vec::new();
+        while let Some(reply) = replies.message().await.map_err(|status| status.message().to_owned())? {
+            packages.push(reply.name);
+        }
+        Ok(packages)
+    })
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Named {
+    #[prost(string, tag = "1")]
+    name: String,
+}
