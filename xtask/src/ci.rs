@@ -1,12 +1,14 @@
 //! Every check that a change must pass, in one command.
 
+use std::path::PathBuf;
 use std::process::Command;
+use std::thread::JoinHandle;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::workspace::{self, Workspace, cargo, is_installed};
-use crate::{codegen, docs, tidy};
+use crate::{codegen, docs, kube, tidy};
 
 /// One check.
 enum Check {
@@ -14,6 +16,8 @@ enum Check {
     Cargo(&'static [&'static str]),
     /// A cargo command that not everybody has, with its arguments.
     Extra(&'static str, &'static [&'static str]),
+    /// That what is being made since the start is there: an API server for the tests.
+    ApiServer,
     /// The tests, by whatever runs them.
     Tests,
     /// A task of this program, with its options.
@@ -24,6 +28,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("fmt", Check::Cargo(&["fmt", "--all", "--check"])),
     ("clippy", Check::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     ("doc tests", Check::Cargo(&["test", "--quiet", "--workspace", "--doc"])),
+    ("kube", Check::ApiServer),
     ("tests", Check::Tests),
     ("tidy", Check::Task(tidy::run, &[])),
     ("docs --check", Check::Task(docs::run, &["--check"])),
@@ -37,11 +42,14 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     ensure!(options.is_empty(), "ci takes no options");
     let start = Instant::now();
     let mut skipped = Vec::new();
+    // Building it takes minutes, but only once for a machine, while others check.
+    let mut api_server = Some(std::thread::spawn(kube::ensure));
     for (name, check) in CHECKS {
         println!("== {name}");
         let start = Instant::now();
-        let done =
-            check.run(workspace).with_context(|| format!("{name} after {:.1} s", start.elapsed().as_secs_f64()))?;
+        let done = check
+            .run(workspace, &mut api_server)
+            .with_context(|| format!("{name} after {:.1} s", start.elapsed().as_secs_f64()))?;
         match done {
             Done::Checked => println!("== {name}: passed in {:.1} s", start.elapsed().as_secs_f64()),
             Done::Skipped(why) => {
@@ -61,7 +69,7 @@ enum Done {
 }
 
 impl Check {
-    fn run(&self, workspace: &Workspace) -> Result<Done> {
+    fn run(&self, workspace: &Workspace, api_server: &mut Option<JoinHandle<Result<PathBuf>>>) -> Result<Done> {
         let cargo = |arguments: &[&str]| workspace::run(cargo().current_dir(&workspace.root).args(arguments));
         match self {
             Check::Cargo(arguments) => cargo(arguments)?,
@@ -70,6 +78,10 @@ impl Check {
                     return Ok(Done::Skipped(format!("cargo-{name} is not installed")));
                 }
                 cargo(&[&[*name], *arguments].concat())?;
+            }
+            Check::ApiServer => {
+                let made = api_server.take().map(JoinHandle::join);
+                made.transpose().map_err(|_| anyhow!("making it panicked"))?.transpose()?;
             }
             Check::Tests if has_command("nextest") => {
                 cargo(&["nextest", "run", "--workspace", "--status-level", "fail", "--show-progress", "none"])?;

@@ -14,6 +14,7 @@ mod ci;
 mod codegen;
 mod dist;
 mod docs;
+mod kube;
 mod licence;
 mod tidy;
 mod workspace;
@@ -47,6 +48,12 @@ const TASKS: &[Task] = &[
         options: "[--profile NAME] [--target TRIPLE]",
         about: "builds the program as one static file, target/dist/opm",
         run: dist::run,
+    },
+    Task {
+        name: "kube",
+        options: "",
+        about: "gets etcd and builds the Kubernetes API server that tests run against",
+        run: kube::run,
     },
     Task {
         name: "bench",

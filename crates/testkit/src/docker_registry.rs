@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
+
+use crate::certificates::{issue_certificate, make_authority};
 
 /// The program, as Debian names it.
 const PROGRAM: &str = "docker-registry";
@@ -42,7 +44,9 @@ impl DockerRegistry {
             root.join("data").display()
         );
         if plan.tls {
-            make_certificates(root);
+            make_authority(root);
+            issue_certificate(root, "server", "/CN=server", "serverAuth");
+            issue_certificate(root, "client", "/CN=client", "clientAuth");
             let file = |name: &str| root.join(name).display().to_string();
             config += &format!("  tls:\n    certificate: {}\n    key: {}\n", file("server.crt"), file("server.key"));
             if plan.client_certificate {
@@ -107,51 +111,5 @@ impl Drop for DockerRegistry {
         // It is gone already if this fails.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// Makes an authority, and certificates of it for a server on this machine and for a client.
-fn make_certificates(root: &Path) {
-    let openssl = |arguments: &[&str]| {
-        let output = Command::new("openssl").args(arguments).current_dir(root).output().expect("openssl runs");
-        assert!(output.status.success(), "openssl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
-    let all = |first: &[&'static str], rest: &[&'static str]| [first, &key, rest].concat();
-    openssl(&all(
-        &["req", "-x509"],
-        &["-days", "30", "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.crt"],
-    ));
-    for (name, extension) in [
-        (
-            "server",
-            "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth\nbasicConstraints=CA:FALSE\n",
-        ),
-        ("client", "extendedKeyUsage=clientAuth\nbasicConstraints=CA:FALSE\n"),
-    ] {
-        fs::write(root.join("extension"), extension).expect("extension file");
-        let (request, certificate) = (format!("{name}.csr"), format!("{name}.crt"));
-        let (key_file, subject) = (format!("{name}.key"), format!("/CN={name}"));
-        let mut arguments = vec!["req"];
-        arguments.extend(key);
-        arguments.extend(["-subj", &subject, "-keyout", &key_file, "-out", &request]);
-        openssl(&arguments);
-        openssl(&[
-            "x509",
-            "-req",
-            "-in",
-            &request,
-            "-CA",
-            "ca.crt",
-            "-CAkey",
-            "ca.key",
-            "-CAcreateserial",
-            "-days",
-            "30",
-            "-extfile",
-            "extension",
-            "-out",
-            &certificate,
-        ]);
     }
 }

@@ -1,9 +1,14 @@
-//! Helpers for tests: scratch catalogs and bundles, and registries.
+//! Helpers for tests: scratch catalogs and bundles, registries, and a Kubernetes API server.
 
 mod bundle_dir;
+mod certificates;
 mod docker_registry;
 mod fake_registry;
+#[cfg(feature = "kube")]
+mod kube_api;
 
 pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
 pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};
+#[cfg(feature = "kube")]
+pub use kube_api::{KubeApi, OLM_CRDS, User};

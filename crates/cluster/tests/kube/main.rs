@@ -1,0 +1,3 @@
+//! What is done on a cluster, shown on a real API server.
+
+mod server;

@@ -1,0 +1,138 @@
+//! OLM's kinds of objects: the fields of catalogs are checked as on clusters, those of others are taken as they come.
+
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::discovery::ApiResource;
+use serde_json::{Value, json};
+
+const GROUP: &str = "operators.coreos.com";
+
+/// The kinds: name, plural, short name, version.
+pub const OLM_CRDS: &[(&str, &str, &str, &str)] = &[
+    ("CatalogSource", "catalogsources", "catsrc", "v1alpha1"),
+    ("Subscription", "subscriptions", "sub", "v1alpha1"),
+    ("InstallPlan", "installplans", "ip", "v1alpha1"),
+    ("ClusterServiceVersion", "clusterserviceversions", "csv", "v1alpha1"),
+    ("OperatorGroup", "operatorgroups", "og", "v1"),
+];
+
+/// Makes the kinds known, and waits until their objects can be written.
+pub(super) async fn apply(client: Client) {
+    let resource = ApiResource {
+        group: "apiextensions.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "apiextensions.k8s.io/v1".into(),
+        kind: "CustomResourceDefinition".into(),
+        plural: "customresourcedefinitions".into(),
+    };
+    let crds: Api<DynamicObject> = Api::all_with(client, &resource);
+    for (kind, plural, short, version) in OLM_CRDS {
+        let name = format!("{plural}.{GROUP}");
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": name},
+            "spec": {
+                "group": GROUP,
+                "scope": "Namespaced",
+                "names": {
+                    "kind": kind, "listKind": format!("{kind}List"), "plural": plural,
+                    "singular": kind.to_lowercase(), "shortNames": [short], "categories": ["olm"],
+                },
+                "versions": [{
+                    "name": version, "served": true, "storage": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": if *kind == "CatalogSource" { catalog_source() } else { anything() }},
+                }],
+            },
+        });
+        let applied = crds.patch(&name, &PatchParams::apply("testkit").force(), &Patch::Apply(&crd)).await;
+        applied.expect("the kind is defined");
+    }
+    for (_, plural, ..) in OLM_CRDS {
+        let name = format!("{plural}.{GROUP}");
+        while !crds.get(&name).await.is_ok_and(|crd| is_established(&crd.data)) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+fn is_established(crd: &Value) -> bool {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
+}
+
+fn anything() -> Value {
+    json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+}
+
+fn texts(names: &[&str]) -> Value {
+    let fields = names.iter().map(|name| ((*name).to_owned(), json!({"type": "string"})));
+    Value::Object(fields.collect())
+}
+
+/// Adds fields to some that are texts.
+fn and(mut fields: Value, more: Value) -> Value {
+    if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
+        fields.extend(more);
+    }
+    fields
+}
+
+fn object(properties: Value) -> Value {
+    json!({"type": "object", "properties": properties})
+}
+
+fn catalog_source() -> Value {
+    let time = json!({"type": "string", "format": "date-time"});
+    let list_of = |items: Value| json!({"type": "array", "items": items});
+    let security = json!({"type": "string", "enum": ["legacy", "restricted"]});
+    let quantity = json!({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": true});
+    let mut extract = object(texts(&["catalogDir", "cacheDir"]));
+    extract["required"] = json!(["catalogDir"]);
+    let pod_config = object(and(
+        texts(&["priorityClassName"]),
+        json!({
+            "nodeSelector": {"type": "object", "additionalProperties": {"type": "string"}},
+            "tolerations": list_of(anything()),
+            "affinity": anything(),
+            "securityContextConfig": security,
+            "memoryTarget": quantity,
+            "extractContent": extract,
+        }),
+    ));
+    let mut spec = object(and(
+        texts(&["sourceType", "image", "address", "configMap", "displayName", "description", "publisher"]),
+        json!({
+            "priority": {"type": "integer"},
+            "secrets": list_of(json!({"type": "string"})),
+            "updateStrategy": object(json!({"registryPoll": object(texts(&["interval"]))})),
+            "grpcPodConfig": pod_config,
+            "icon": object(texts(&["base64data", "mediatype"])),
+        }),
+    ));
+    spec["required"] = json!(["sourceType"]);
+    let service = and(texts(&["protocol", "serviceName", "serviceNamespace", "port"]), json!({"createdAt": time}));
+    let connection = and(texts(&["address"]), json!({"lastObservedState": {"type": "string"}, "lastConnect": time}));
+    let mut connection = object(connection);
+    connection["required"] = json!(["lastObservedState"]);
+    let status = object(and(
+        texts(&["reason", "message"]),
+        json!({
+            "latestImageRegistryPoll": time,
+            "registryService": object(service),
+            "connectionState": connection,
+            "configMapReference": object(and(
+                texts(&["name", "namespace", "uid", "resourceVersion"]),
+                json!({"lastUpdateTime": time}),
+            )),
+            "conditions": list_of(anything()),
+        }),
+    ));
+    let mut schema = object(and(texts(&["apiVersion", "kind"]), json!({"metadata": {"type": "object"}})));
+    schema["properties"]["spec"] = spec;
+    schema["properties"]["status"] = status;
+    schema["required"] = json!(["metadata", "spec"]);
+    schema
+}

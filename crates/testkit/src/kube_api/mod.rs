@@ -1,0 +1,302 @@
+//! A real Kubernetes API server, without nodes and controllers, for as long as tests run.
+
+mod crds;
+mod process;
+mod shared;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DynamicObject, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::discovery::ApiResource;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::certificates::{issue_certificate, make_authority, openssl};
+use process::{Process, log_end};
+
+pub use crds::OLM_CRDS;
+
+/// What the API server is called where `cargo xtask kube` keeps it.
+const PROGRAM: &str = "kube-apiserver-1.20.2";
+/// How long the API server may take until it is ready.
+const START: Duration = Duration::from_secs(90);
+
+/// A Kubernetes API server with its etcd on free ports of this machine, RBAC on, and OLM's kinds of objects known.
+///
+/// Objects are kept and checked, and nothing happens to them: there is no controller and no node. A server that was
+/// started by [`KubeApi::start`] ends with this value, or with the process; the shared one ends a while after the last
+/// process that uses it.
+#[derive(Debug)]
+pub struct KubeApi {
+    directory: PathBuf,
+    port: u16,
+    own: Option<Own>,
+}
+
+/// What belongs to a server that is not shared.
+#[derive(Debug)]
+struct Own {
+    _directory: TempDir,
+    _etcd: Process,
+    server: Option<Process>,
+    etcd_port: u16,
+}
+
+/// Somebody that the API server knows.
+#[derive(Debug, Clone)]
+pub struct User {
+    /// A kubeconfig file that speaks for them.
+    pub kubeconfig: PathBuf,
+}
+
+impl KubeApi {
+    /// Returns the server that tests share, which is started by the first of them.
+    ///
+    /// Whoever uses it works in a namespace of its own; what is not in a namespace has to have a name of its own.
+    pub fn shared() -> KubeApi {
+        shared::join()
+    }
+
+    /// Starts a server that nobody else uses.
+    pub fn start() -> KubeApi {
+        let scratch = tempfile::tempdir().expect("scratch directory");
+        let directory = scratch.path().to_path_buf();
+        prepare(&directory);
+        let etcd_port = free_port();
+        let etcd = Process::start(&mut etcd_command(&directory, etcd_port), &directory.join("etcd.log"));
+        let own = Own { _directory: scratch, _etcd: etcd, server: None, etcd_port };
+        let mut api = KubeApi { directory, port: free_port(), own: Some(own) };
+        api.write_kubeconfig("admin");
+        api.start_server();
+        api.block_on(crds::apply);
+        api
+    }
+
+    /// Ends the API server at once; its objects stay. Only for a server that is not shared.
+    pub fn stop_server(&mut self) {
+        self.own.as_mut().expect("a server of one's own").server = None;
+    }
+
+    /// Starts the API server again, where it was before, and waits until it is ready.
+    pub fn start_server(&mut self) {
+        let own = self.own.as_mut().expect("a server of one's own");
+        let mut command = server_command(&self.directory, own.etcd_port, self.port);
+        own.server = Some(Process::start(&mut command, &self.directory.join("server.log")));
+        self.wait_until_ready();
+    }
+
+    /// Returns a kubeconfig of somebody who may do everything.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("admin.kubeconfig")
+    }
+
+    /// Returns a client that may do everything.
+    pub async fn client(&self) -> Client {
+        client(&self.kubeconfig()).await
+    }
+
+    /// Makes a namespace with a name that nobody else uses, and returns it.
+    pub async fn namespace(&self) -> String {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test-{}-{count}", std::process::id());
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        create(&self.client().await, "", &object).await;
+        name
+    }
+
+    /// Makes a user of these groups, who may do nothing until a role is bound to them.
+    ///
+    /// A service account is the user `system:serviceaccount:NAMESPACE:NAME`.
+    pub fn user(&self, name: &str, groups: &[&str]) -> User {
+        let file: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let groups: String = groups.iter().map(|group| format!("/O={group}")).collect();
+        issue_certificate(&self.directory, &file, &format!("{groups}/CN={name}"), "clientAuth");
+        User { kubeconfig: self.write_kubeconfig(&file) }
+    }
+
+    /// Makes a user who may do in a namespace what the rules of a Role say, and nothing else.
+    pub async fn user_with_role(&self, name: &str, namespace: &str, rules: Value) -> User {
+        let user = self.user(name, &[]);
+        let client = self.client().await;
+        let metadata = json!({"name": name, "namespace": namespace});
+        let version = "rbac.authorization.k8s.io/v1";
+        let role = json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": &rules});
+        create(&client, namespace, &role).await;
+        let binding = json!({
+            "apiVersion": version,
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "subjects": [{"kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io"}],
+            "roleRef": {"kind": "Role", "name": name, "apiGroup": "rbac.authorization.k8s.io"},
+        });
+        create(&client, namespace, &binding).await;
+        self.wait_until_allowed(name, namespace, &rules[0]).await;
+        user
+    }
+
+    /// Waits until the server knows that somebody may do what the first words of a rule say.
+    pub async fn wait_until_allowed(&self, user: &str, namespace: &str, rule: &Value) {
+        let client = self.client().await;
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "resourceAttributes": {
+                "namespace": namespace,
+                "group": rule["apiGroups"][0],
+                "resource": rule["resources"][0],
+                "verb": rule["verbs"][0],
+                "name": rule["resourceNames"][0],
+            }},
+        });
+        let start = Instant::now();
+        while create(&client, "", &review).await.data["status"]["allowed"] != true {
+            assert!(start.elapsed() < START, "{user} is not allowed what {rule} says");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn write_kubeconfig(&self, user: &str) -> PathBuf {
+        let file = |name: String| self.directory.join(name);
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": {
+                "server": format!("https://127.0.0.1:{}", self.port),
+                "certificate-authority": file("ca.crt".into()),
+            }}],
+            "users": [{"name": user, "user": {
+                "client-certificate": file(format!("{user}.crt")),
+                "client-key": file(format!("{user}.key")),
+            }}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
+            "current-context": "test",
+        });
+        let path = file(format!("{user}.kubeconfig"));
+        fs::write(&path, config.to_string()).expect("kubeconfig");
+        path
+    }
+
+    fn wait_until_ready(&self) {
+        let start = Instant::now();
+        while !self.block_on(is_ready) {
+            let log = log_end(&self.directory.join("server.log"));
+            let etcd = log_end(&self.directory.join("etcd.log"));
+            assert!(start.elapsed() < START, "the API server does not become ready:\n{log}\netcd:\n{etcd}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Runs something with a client, on a thread that waits for it.
+    fn block_on<T: Send, F: Future<Output = T>>(&self, work: impl FnOnce(Client) -> F + Send) -> T {
+        let kubeconfig = self.kubeconfig();
+        let run = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+            runtime.block_on(async { work(client(&kubeconfig).await).await })
+        };
+        // The caller may be inside of a runtime already.
+        std::thread::scope(|scope| scope.spawn(run).join().expect("no panic"))
+    }
+}
+
+/// Creates an object of any kind; a namespace is needed for those that live in one.
+async fn create(client: &Client, namespace: &str, object: &Value) -> DynamicObject {
+    let object: DynamicObject = serde_json::from_value(object.clone()).expect("an object");
+    let types = object.types.clone().expect("a kind");
+    let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: types.api_version.clone(),
+        plural: format!("{}s", types.kind.to_lowercase()),
+        kind: types.kind,
+    };
+    let objects: Api<DynamicObject> = match namespace {
+        "" => Api::all_with(client.clone(), &resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, &resource),
+    };
+    objects.create(&PostParams::default(), &object).await.expect("created")
+}
+
+async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("kubeconfig");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("config");
+    Client::try_from(config).expect("client")
+}
+
+async fn is_ready(client: Client) -> bool {
+    let request = http::Request::get("/readyz").body(Vec::new()).expect("request");
+    client.request_text(request).await.is_ok_and(|answer| answer == "ok")
+}
+
+/// Makes what a server needs to be started: certificates and keys.
+fn prepare(directory: &Path) {
+    make_authority(directory);
+    issue_certificate(directory, "server", "/CN=server", "serverAuth");
+    issue_certificate(directory, "admin", "/O=system:masters/CN=admin", "clientAuth");
+    openssl(directory, &["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key"]);
+}
+
+fn etcd_command(directory: &Path, port: u16) -> Vec<String> {
+    let client = format!("http://127.0.0.1:{port}");
+    vec![
+        "etcd".into(),
+        format!("--data-dir={}", directory.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls=http://127.0.0.1:{}", free_port()),
+        "--log-level=warn".into(),
+    ]
+}
+
+fn server_command(directory: &Path, etcd_port: u16, port: u16) -> Vec<String> {
+    let file = |name: &str| directory.join(name).display().to_string();
+    vec![
+        program().display().to_string(),
+        format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
+        "--bind-address=127.0.0.1".into(),
+        "--advertise-address=127.0.0.1".into(),
+        "--endpoint-reconciler-type=none".into(),
+        format!("--secure-port={port}"),
+        format!("--tls-cert-file={}", file("server.crt")),
+        format!("--tls-private-key-file={}", file("server.key")),
+        format!("--client-ca-file={}", file("ca.crt")),
+        "--authorization-mode=RBAC".into(),
+        // There is no controller that would make the accounts which it wants.
+        "--disable-admission-plugins=ServiceAccount".into(),
+        "--service-cluster-ip-range=10.0.0.0/16".into(),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        format!("--service-account-key-file={}", file("accounts.key")),
+        format!("--service-account-signing-key-file={}", file("accounts.key")),
+        "--enable-priority-and-fairness=false".into(),
+    ]
+}
+
+/// Returns the API server as `cargo xtask kube` left it.
+fn program() -> PathBuf {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = given("OPM_TEST_CACHE")
+        .or_else(|| given("XDG_CACHE_HOME").map(|cache| cache.join("opm-tests")))
+        .or_else(|| given("HOME").map(|home| home.join(".cache/opm-tests")))
+        .unwrap_or_default();
+    let program = cache.join(PROGRAM);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let etcd = std::env::split_paths(&path).any(|directory| directory.join("etcd").is_file());
+    assert!(
+        etcd && program.is_file(),
+        "there is no API server to test with: run `cargo xtask kube` once, which gets etcd and builds kube-apiserver"
+    );
+    program
+}
+
+/// Returns a port that nobody listens on at the moment.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("its address").port()
+}

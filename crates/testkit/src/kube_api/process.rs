@@ -1,0 +1,55 @@
+//! Processes that do not outlive whoever started them.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// A process that is killed when this is dropped, or when this process ends in whatever way.
+#[derive(Debug)]
+pub(crate) struct Process(Child);
+
+/// Starts processes, on a thread that lives as long as this process: the kernel kills them when that thread ends.
+static STARTER: LazyLock<Mutex<Sender<Order>>> = LazyLock::new(|| {
+    let (orders, queue) = channel::<Order>();
+    std::thread::spawn(move || {
+        for mut order in queue {
+            let _ = order.answer.send(order.command.spawn());
+        }
+    });
+    Mutex::new(orders)
+});
+
+struct Order {
+    command: Command,
+    answer: Sender<std::io::Result<Child>>,
+}
+
+impl Process {
+    /// Starts a program with its arguments; what it says is added to the log.
+    pub(crate) fn start(words: &mut Vec<String>, log: &Path) -> Process {
+        let log = OpenOptions::new().create(true).append(true).open(log).expect("log");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).args(words.drain(..)).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("log")).stderr(log);
+        let (answer, answers) = channel();
+        STARTER.lock().unwrap_or_else(PoisonError::into_inner).send(Order { command, answer }).expect("a starter");
+        Process(answers.recv().expect("an answer").expect("setpriv, of util-linux, runs"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It is gone already if this fails.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns the last lines of a log.
+pub(crate) fn log_end(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}

@@ -1,0 +1,98 @@
+//! One server for all test processes of a machine's user: starting one takes longer than most tests.
+//!
+//! Every process holds a lock for as long as it lives. A shell script keeps the server, and ends it when nobody has
+//! held the lock for a while.
+
+use std::fs::{self, File, OpenOptions};
+use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{KubeApi, crds, etcd_command, free_port, log_end, prepare, server_command};
+
+/// Starts what is given and waits for it to be unused. `$1` is the directory, `$2` its lock, `$3` and `$4` are scripts.
+const KEEPER: &str = r#"
+sh "$3" >>"$1/etcd.log" 2>&1 & etcd=$!
+sh "$4" >>"$1/server.log" 2>&1 & server=$!
+idle=0
+while [ $idle -lt 15 ] && kill -0 $etcd 2>/dev/null && kill -0 $server 2>/dev/null; do
+    sleep 1
+    if flock -n -x "$2" true; then idle=$((idle + 1)); else idle=0; fi
+done
+exec 9<>"$2"
+flock -x 9
+rm -f "$1/port"
+kill -9 $server $etcd 2>/dev/null
+mv -f "$1/server.log" "$1/../server.log"
+mv -f "$1/etcd.log" "$1/../etcd.log"
+rm -rf "$1"
+"#;
+
+/// The lock of this process.
+static JOINED: Mutex<Option<File>> = Mutex::new(None);
+
+pub(super) fn join() -> KubeApi {
+    let base = std::env::temp_dir().join(format!("opm-test-kube-{}", user()));
+    fs::create_dir_all(&base).expect("a directory for the server");
+    let open = |name: &str| {
+        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(base.join(name));
+        file.expect("a lock")
+    };
+    let mut joined = JOINED.lock().unwrap_or_else(PoisonError::into_inner);
+    if joined.is_none() {
+        let lock = open("users");
+        lock.lock_shared().expect("locked");
+        *joined = Some(lock);
+    }
+    let starting = open("starting");
+    starting.lock().expect("locked");
+    let directory = base.join("server");
+    running(&directory).unwrap_or_else(|| start(&base, directory))
+}
+
+fn user() -> u32 {
+    fs::metadata("/proc/self").map_or(0, |metadata| metadata.uid())
+}
+
+/// Returns the server that runs, if there is one.
+fn running(directory: &Path) -> Option<KubeApi> {
+    let port: u16 = fs::read_to_string(directory.join("port")).ok()?.parse().ok()?;
+    TcpStream::connect(("127.0.0.1", port)).ok()?;
+    Some(KubeApi { directory: directory.to_path_buf(), port, own: None })
+}
+
+fn start(base: &Path, directory: PathBuf) -> KubeApi {
+    // What a server left that was killed with its keeper.
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).expect("a directory for the server");
+    prepare(&directory);
+    let (etcd_port, port) = (free_port(), free_port());
+    script(&directory.join("etcd.sh"), &etcd_command(&directory, etcd_port));
+    script(&directory.join("server.sh"), &server_command(&directory, etcd_port, port));
+    let mut keeper = Command::new("setsid");
+    keeper.args(["--fork", "sh", "-c", KEEPER, "keeper"]).arg(&directory).arg(base.join("users"));
+    keeper.arg(directory.join("etcd.sh")).arg(directory.join("server.sh")).current_dir("/");
+    keeper.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    assert!(keeper.status().expect("setsid, of util-linux, runs").success(), "the keeper does not start");
+    let start = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let log = log_end(&directory.join("server.log"));
+        assert!(start.elapsed() < super::START, "the API server does not start:\n{log}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let api = KubeApi { directory, port, own: None };
+    api.write_kubeconfig("admin");
+    api.wait_until_ready();
+    api.block_on(crds::apply);
+    fs::write(api.directory.join("port"), port.to_string()).expect("the port is written");
+    api
+}
+
+/// Writes a command as a script that becomes that command.
+fn script(path: &Path, words: &[String]) {
+    let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
+    fs::write(path, format!("exec {}\n", quoted.join(" "))).expect("a script");
+}

