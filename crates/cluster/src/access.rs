@@ -9,6 +9,9 @@ use kube::{Client, Config};
 
 use crate::{Error, Kind};
 
+/// An object of any kind.
+pub type Object = DynamicObject;
+
 /// How to reach a cluster; what is not given comes from `KUBECONFIG`, `~/.kube/config` or, in a pod, from the cluster itself.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
@@ -60,6 +63,18 @@ impl Cluster {
     /// Returns the objects of a kind in the namespace to work in, or in all of the cluster if the kind knows no namespaces.
     pub fn objects(&self, kind: Kind) -> Api<DynamicObject> {
         self.objects_in(kind, &self.namespace)
+    }
+
+    /// Reads an object of the namespace to work in.
+    ///
+    /// # Errors
+    /// Fails if there is none of that name, and if the API server refuses or cannot be asked.
+    pub async fn get(&self, kind: Kind, name: &str) -> Result<Object, Error> {
+        let what = match kind.namespaced {
+            true => format!("{} {}/{name}", kind.kind, self.namespace),
+            false => format!("{} {name}", kind.kind),
+        };
+        self.objects(kind).get(name).await.map_err(Error::api(what))
     }
 
     /// Returns the objects of a kind in another namespace.

@@ -1,6 +1,6 @@
 //! What goes wrong on a cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why something could not be done on a cluster.
 #[derive(Debug, thiserror::Error)]
@@ -16,11 +16,19 @@ pub enum Error {
     /// No cluster is configured.
     #[error("no cluster to talk to: {0}")]
     NoCluster(String),
-    /// Something is not as it has to be.
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: std::io::Error,
+    },
+    /// Something else is wrong; the text says what.
     #[error("{0}")]
     Message(String),
     /// The API server refused, or could not be asked.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", told(source))]
     Api {
         /// What was being done.
         what: String,
@@ -30,9 +38,39 @@ pub enum Error {
 }
 
 impl Error {
+    /// Tells whether the API server says that something does not exist.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Error::Api { source, .. } if has_code(source, 404))
+    }
+
     /// Says what was being done when a request failed.
     pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
         let what = what.into();
         move |source| Error::Api { what, source: Box::new(source) }
     }
+
+    /// Says which file something went wrong with.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| Error::File { path, source }
+    }
+}
+
+/// Returns what the API server said, or why it could not be asked, without the ways it came.
+pub(crate) fn told(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return if status.message.is_empty() { format!("status {}", status.code) } else { status.message.clone() };
+    }
+    let mut cause: &dyn std::error::Error = error;
+    let mut text = error.to_string();
+    while let Some(deeper) = cause.source() {
+        text = deeper.to_string();
+        cause = deeper;
+    }
+    text
+}
+
+/// Tells whether the API server answered with this code.
+pub(crate) fn has_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
 }

@@ -18,7 +18,7 @@ pub(crate) enum Failure {
     Usage(String),
     /// What is wrong has been told already.
     Told,
-    /// Something could not be done, and the exit code says what; only `grpc_health_probe` has such codes.
+    /// Something could not be done, and the exit code says what: those of `grpc_health_probe`, and signals.
     Exit(u8, String),
     /// Nobody reads the output any more. That is no failure.
     ClosedPipe,

@@ -25,8 +25,9 @@ struct Ours<S>(S);
 
 impl<S: Subscriber> Subscriber for Ours<S> {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        let ours =
-            ["serve", "opm", "catalog", "fbc"].iter().any(|name| metadata.target().split("::").next() == Some(name));
+        let ours = ["serve", "opm", "catalog", "cluster", "fbc"]
+            .iter()
+            .any(|name| metadata.target().split("::").next() == Some(name));
         ours && self.0.enabled(metadata)
     }
 

@@ -6,6 +6,7 @@
 
 mod app_registry;
 mod cli;
+mod cluster_flags;
 mod commands;
 mod container;
 mod database;

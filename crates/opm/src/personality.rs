@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::commands::{appregistry_server, health_probe, operator_registry};
+use crate::commands::{appregistry_server, config_map, health_probe, operator_registry};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
@@ -21,6 +21,7 @@ const PERSONALITIES: &[Personality] = &[
     Personality { name: "grpc_health_probe", run: health_probe::run },
     Personality { name: "appregistry-server", run: appregistry_server::run },
     Personality { name: "operator-registry", run: operator_registry::run },
+    Personality { name: "configmap-server", run: config_map::serve },
 ];
 
 /// Returns the names that the binary answers to besides `opm`.

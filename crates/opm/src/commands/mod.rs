@@ -7,6 +7,7 @@ pub(crate) mod bundle;
 pub(crate) mod check_upgrades;
 pub(crate) mod completion;
 mod composite;
+pub(crate) mod config_map;
 pub(crate) mod convert_template;
 pub(crate) mod copy;
 pub(crate) mod diff;

@@ -10,6 +10,8 @@ use fbc::Limits;
 use serde_json::{Value, json};
 use sqlite_index::{Database, Error, Strictness};
 
+use super::bundle::extract;
+use super::config_map;
 use super::index::rmb::shrink;
 use super::read_input;
 use super::registry::add::{HowArgs, add};
@@ -55,6 +57,9 @@ enum OperatorRegistryCommand {
     DeleteLatest(DeleteLatestArgs),
     Manifest(ManifestArgs),
     Initializer(InitializerArgs),
+    #[command(name = "configmap")]
+    ConfigMap(config_map::ConfigMapArgs),
+    Serve(ServeArgs),
 }
 
 /// Make an empty database
@@ -192,8 +197,44 @@ struct AppRegistryFlags {
     kubeconfig: Option<PathBuf>,
 }
 
+/// Write the bundle in a directory of manifests into a ConfigMap of a cluster
+#[derive(clap::Args)]
+#[command(
+    long_about = "Write the bundle in a directory of manifests into a ConfigMap of a cluster.\n\n\
+        Inside of a bundle image, this hands its manifests to OLM; 'opm alpha bundle extract' does the same. The \
+        metadata directory is looked for beside the directory.",
+    after_help = "Examples:\n  operator-registry serve --manifestdir ./manifests/ -n olm -c my-bundle"
+)]
+struct ServeArgs {
+    /// Directory of manifests, or of the bundle
+    #[arg(long, value_name = "DIR")]
+    manifestdir: PathBuf,
+    #[command(flatten)]
+    to: extract::ToArgs,
+}
+
+impl ServeArgs {
+    /// Returns the directory of the bundle.
+    fn root(&self) -> PathBuf {
+        let named_manifests = self.manifestdir.file_name().is_some_and(|name| name == "manifests");
+        match self.manifestdir.parent().filter(|_| named_manifests) {
+            Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+            Some(parent) => parent.to_path_buf(),
+            None => self.manifestdir.clone(),
+        }
+    }
+}
+
 /// Parses the command line and runs the command.
-pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    // Its first description has one dash.
+    for argument in arguments.iter_mut().skip(1) {
+        if argument.to_str().is_some_and(|text| text == "-manifestdir" || text.starts_with("-manifestdir=")) {
+            let mut long = OsString::from("-");
+            long.push(&*argument);
+            *argument = long;
+        }
+    }
     let command = go_conventions(OperatorRegistry::command());
     let Some(args) = cli::parse::<OperatorRegistry>(command, arguments, printer)? else { return Ok(()) };
     images::check_flags(&args.tls, printer)?;
@@ -214,6 +255,8 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         }
         OperatorRegistryCommand::Manifest(args) => run_manifest(args, printer),
         OperatorRegistryCommand::Initializer(initializer) => run_initializer(initializer, &args.tls, printer),
+        OperatorRegistryCommand::ConfigMap(args) => config_map::run(args, printer),
+        OperatorRegistryCommand::Serve(args) => extract::write(&args.root(), &args.to, printer),
     }
 }
 
@@ -262,13 +305,18 @@ fn seed_reference(text: &str) -> Result<String, String> {
 
 /// What a database is that does not exist.
 #[derive(PartialEq, Eq)]
-enum Missing {
+pub(super) enum Missing {
     Fine,
     Wrong,
 }
 
 /// Changes a copy of a database, which then takes its place or that of `output`.
-fn edit(database: &Path, output: Option<&Path>, missing: Missing, change: impl FnOnce(&Path) -> Outcome) -> Outcome {
+pub(super) fn edit(
+    database: &Path,
+    output: Option<&Path>,
+    missing: Missing,
+    change: impl FnOnce(&Path) -> Outcome,
+) -> Outcome {
     let target = output.unwrap_or(database);
     let failed = |error: std::io::Error| Failure::message(format!("{}: {error}", target.display()));
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,6 +1,7 @@
 //! `opm alpha bundle` and `opm bundle`: bundles, made, checked and unpacked.
 
 mod build;
+pub(crate) mod extract;
 mod generate;
 mod unpack;
 mod validate;
@@ -29,6 +30,7 @@ enum AlphaBundleCommand {
     Build(Box<build::BuildArgs>),
     Validate(validate::AlphaValidateArgs),
     Unpack(unpack::UnpackArgs),
+    Extract(extract::ExtractArgs),
 }
 
 /// Check bundles
@@ -50,6 +52,7 @@ pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Pr
         AlphaBundleCommand::Build(args) => build::run(args, tls, printer),
         AlphaBundleCommand::Validate(args) => validate::run_alpha(args, tls, printer),
         AlphaBundleCommand::Unpack(args) => unpack::run(args, tls, printer),
+        AlphaBundleCommand::Extract(args) => extract::run(args, printer),
     }
 }
 

@@ -59,12 +59,24 @@ fn timeout(text: &str) -> Result<Timeout, String> {
     }
 }
 
+impl ServeArgs {
+    /// Returns the database to serve.
+    pub(crate) fn database(&self) -> &Path {
+        &self.database
+    }
+}
+
 pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
+    run_prepared(args, || Ok(()))
+}
+
+/// Serves a database that is made first; the reason of a failure of either goes to the termination log.
+pub(crate) fn run_prepared(args: &ServeArgs, prepare: impl FnOnce() -> Outcome) -> Outcome {
     log::start(args.debug);
     let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
     let termination_log = wanted.and_then(TerminationLog::open);
-    let outcome = serve_database(args);
+    let outcome = prepare().and_then(|()| serve_database(args));
     if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
         log.write(text);
     }

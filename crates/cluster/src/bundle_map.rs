@@ -1,0 +1,347 @@
+//! A bundle in a ConfigMap: how it gets in, and how it is read back.
+//!
+//! OLM unpacks the image of a bundle with this: what is written is what it expects to find.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use fbc::Limits;
+use fbc::base64;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use kube::api::{DynamicObject, PostParams};
+use serde_json::{Map, Value};
+
+use crate::error::has_code;
+use crate::{Cluster, Error, Kind};
+
+/// The file that becomes annotations.
+const ANNOTATIONS_FILE: &str = "annotations.yaml";
+/// What that file may say, behind [`PREFIX`].
+const ANNOTATIONS: [&str; 6] =
+    ["mediatype.v1", "manifests.v1", "metadata.v1", "package.v1", "channels.v1", "channel.default.v1"];
+const PREFIX: &str = "operators.operatorframework.io.bundle.";
+const SOURCE_IMAGE: &str = "olm.sourceImage";
+const ENCODING: &str = "olm.contentEncoding";
+const GZIP: &str = "gzip+base64";
+/// Most bytes that the values of one ConfigMap may become when they are unpacked.
+const UNPACKED: u64 = 256 << 20;
+/// How often a write is tried again that somebody else came between.
+const CONFLICTS: usize = 5;
+
+/// How a bundle is written into a ConfigMap.
+#[derive(Debug, Clone)]
+pub struct BundleMapPlan<'a> {
+    /// The directory of the bundle, with `manifests` and `metadata` in it.
+    pub root: &'a Path,
+    /// The ConfigMap, which has to exist.
+    pub name: &'a str,
+    /// Whether files are compressed.
+    pub gzip: bool,
+    /// Most bytes of all values.
+    pub limit: usize,
+    /// The image that the bundle is from.
+    pub source_image: Option<&'a str>,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenBundle {
+    /// The keys, sorted.
+    pub keys: Vec<String>,
+    /// Bytes of all values.
+    pub size: usize,
+    /// Files whose key another file has taken.
+    pub lost: Vec<PathBuf>,
+}
+
+/// A bundle that was read from a ConfigMap.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredBundle {
+    /// All annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The files, by key.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// The files of a bundle, as they will be stored.
+#[derive(Debug, Default)]
+struct Files {
+    annotations: Option<Map<String, Value>>,
+    /// What is stored, and the file it is from.
+    values: BTreeMap<String, (PathBuf, Vec<u8>)>,
+    lost: Vec<PathBuf>,
+}
+
+/// Writes a bundle into a ConfigMap, in place of what it held; its labels stay.
+///
+/// # Errors
+/// Fails if the ConfigMap does not exist, if a file cannot be read or leads out of the bundle, and if the values are
+/// larger than the limit; then the ConfigMap stays as it was.
+pub async fn write_bundle(
+    cluster: &Cluster,
+    plan: &BundleMapPlan<'_>,
+    limits: &Limits,
+) -> Result<WrittenBundle, Error> {
+    let maps = cluster.objects(Kind::CONFIG_MAP);
+    let what = || format!("ConfigMap {}/{}", cluster.namespace, plan.name);
+    // What is wrong with the cluster is told before what is wrong with the files, as its users are used to.
+    let mut map = maps.get(plan.name).await.map_err(Error::api(what()))?;
+    let files = Files::read(plan, limits)?;
+    let size = files.size();
+    if size > plan.limit {
+        return Err(Error::Message(format!("bundle files exceeded {} bytes limit", plan.limit)));
+    }
+    let mut tries = 0;
+    loop {
+        files.fill(&mut map, plan);
+        match maps.replace(plan.name, &PostParams::default(), &map).await {
+            Ok(_) => break,
+            Err(error) if has_code(&error, 409) && tries < CONFLICTS => {
+                tries += 1;
+                map = maps.get(plan.name).await.map_err(Error::api(what()))?;
+            }
+            Err(error) => return Err(Error::api(what())(error)),
+        }
+    }
+    Ok(WrittenBundle { keys: files.values.keys().cloned().collect(), size, lost: files.lost })
+}
+
+impl Files {
+    fn read(plan: &BundleMapPlan<'_>, limits: &Limits) -> Result<Files, Error> {
+        let root = plan.root.canonicalize().map_err(Error::file(plan.root))?;
+        let mut files = Files::default();
+        for name in ["manifests", "metadata"] {
+            let directory = root.join(name);
+            let shown = plan.root.join(name);
+            let entries = fs::read_dir(&directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+            let mut entries = entries.map_err(Error::file(&shown))?;
+            if entries.len() > limits.files {
+                return Err(Error::Message(format!("{} holds more than {} files", shown.display(), limits.files)));
+            }
+            entries.sort_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                let shown = shown.join(entry.file_name());
+                let path = entry.path().canonicalize().map_err(Error::file(&shown))?;
+                // The bundle comes from outside: it must not make us publish other files of this machine.
+                if !["manifests", "metadata"].iter().any(|name| path.starts_with(root.join(name))) {
+                    return Err(Error::Message(format!("{}: the link leads out of the bundle", shown.display())));
+                }
+                let text = read_file(&path, limits).map_err(Error::file(&shown))?;
+                files.add(shown, text, plan, limits)?;
+            }
+        }
+        Ok(files)
+    }
+
+    fn add(&mut self, shown: PathBuf, text: Vec<u8>, plan: &BundleMapPlan<'_>, limits: &Limits) -> Result<(), Error> {
+        let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == ANNOTATIONS_FILE {
+            let wrong = |error: String| Error::Message(format!("{}: {error}", shown.display()));
+            self.annotations = Some(annotations(&text, limits).map_err(wrong)?);
+            return Ok(());
+        }
+        let value = if plan.gzip {
+            base64(&gzip(&text).map_err(Error::file(&shown))?)
+        } else if std::str::from_utf8(&text).is_ok() {
+            text
+        } else {
+            return Err(Error::Message(format!("{}: not UTF-8 text, which only --gzip can store", shown.display())));
+        };
+        if let Some((earlier, _)) = self.values.insert(key(&name), (shown, value)) {
+            self.lost.push(earlier);
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> usize {
+        self.values.values().map(|(_, value)| value.len()).sum()
+    }
+
+    fn fill(&self, map: &mut DynamicObject, plan: &BundleMapPlan<'_>) {
+        let (mut data, mut binary) = (Map::new(), Map::new());
+        for (key, (_, value)) in &self.values {
+            if plan.gzip {
+                binary.insert(key.clone(), String::from_utf8_lossy(&base64(value)).into());
+            } else {
+                data.insert(key.clone(), String::from_utf8_lossy(value).into());
+            }
+        }
+        for (field, values) in [("data", data), ("binaryData", binary)] {
+            if let Some(content) = map.data.as_object_mut() {
+                content.remove(field);
+                if !values.is_empty() {
+                    content.insert(field.to_owned(), Value::Object(values));
+                }
+            }
+        }
+        if let Some(found) = &self.annotations {
+            let pairs = found.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()));
+            map.metadata.annotations = Some(pairs.collect());
+        }
+        let annotations = map.metadata.annotations.get_or_insert_default();
+        if let Some(image) = plan.source_image.filter(|image| !image.is_empty()) {
+            annotations.insert(SOURCE_IMAGE.into(), image.into());
+        }
+        match plan.gzip {
+            true => drop(annotations.insert(ENCODING.into(), GZIP.into())),
+            // What an earlier bundle left would make readers unpack what is not packed.
+            false => drop(annotations.remove(ENCODING)),
+        }
+    }
+}
+
+/// Reads a bundle back from a ConfigMap.
+///
+/// # Errors
+/// Fails if what is there cannot be unpacked, or becomes too large.
+pub async fn read_bundle(cluster: &Cluster, name: &str) -> Result<StoredBundle, Error> {
+    let what = format!("ConfigMap {}/{name}", cluster.namespace);
+    let map = cluster.objects(Kind::CONFIG_MAP).get(name).await.map_err(Error::api(what.clone()))?;
+    StoredBundle::of_map(&map).map_err(|error| Error::Message(format!("{what}: {error}")))
+}
+
+impl StoredBundle {
+    /// Tells whether a ConfigMap says that it holds a bundle.
+    pub fn is_in(map: &DynamicObject) -> bool {
+        let annotations = map.metadata.annotations.as_ref();
+        annotations.is_some_and(|all| all.contains_key(ENCODING) || all.keys().any(|key| key.starts_with(PREFIX)))
+    }
+
+    /// Reads the bundle that a ConfigMap holds.
+    ///
+    /// # Errors
+    /// Fails, with the key, if a value cannot be unpacked.
+    pub fn of_map(map: &DynamicObject) -> Result<StoredBundle, String> {
+        let annotations = map.metadata.annotations.clone().unwrap_or_default();
+        let packed = annotations.get(ENCODING).is_some_and(|encoding| encoding == GZIP);
+        let field = if packed { "binaryData" } else { "data" };
+        let values = map.data.get(field).and_then(Value::as_object);
+        let mut files = BTreeMap::new();
+        let mut left = UNPACKED;
+        for (key, value) in values.into_iter().flatten() {
+            let text = value.as_str().unwrap_or_default();
+            let content = if packed {
+                unpack(text, left).map_err(|error| format!("{key}: {error}"))?
+            } else {
+                text.as_bytes().to_vec()
+            };
+            left = left.saturating_sub(content.len() as u64);
+            files.insert(key.clone(), content);
+        }
+        Ok(StoredBundle { annotations, files })
+    }
+
+    /// Returns the image that the bundle is from, if it is known.
+    pub fn source_image(&self) -> Option<&str> {
+        self.annotations.get(SOURCE_IMAGE).map(String::as_str)
+    }
+
+    /// Returns the values that are objects of Kubernetes, by key, each with its JSON; the others are passed over.
+    pub fn objects(&self, limits: &Limits) -> Vec<(&str, Value)> {
+        let object = |text: &[u8]| {
+            let (_, json) = fbc::stream::first(text, limits).ok()??;
+            let object: Value = serde_json::from_str(&json).ok()?;
+            let named = |field: &str| object.get(field).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+            (named("apiVersion") && named("kind")).then_some(object)
+        };
+        self.files.iter().filter_map(|(key, text)| Some((key.as_str(), object(text)?))).collect()
+    }
+
+    /// Returns the CSV; of several, the one with the last key.
+    pub fn csv(&self, limits: &Limits) -> Option<Value> {
+        let objects = self.objects(limits).into_iter().map(|(_, object)| object);
+        objects.filter(|object| object["kind"] == Kind::CSV.kind).last()
+    }
+
+    /// Writes the bundle as a directory, which must not exist; files go to where bundles have them.
+    ///
+    /// # Errors
+    /// Fails if a file cannot be written, and if a key cannot be the name of a file.
+    pub fn write_to(&self, directory: &Path, limits: &Limits) -> Result<(), Error> {
+        let (manifests, metadata) = (directory.join("manifests"), directory.join("metadata"));
+        for path in [directory, &manifests, &metadata] {
+            fs::create_dir(path).map_err(Error::file(path))?;
+        }
+        let objects: Vec<&str> = self.objects(limits).into_iter().map(|(key, _)| key).collect();
+        for (key, text) in &self.files {
+            if key.is_empty() || key.contains('/') || key == "." || key == ".." {
+                return Err(Error::Message(format!("key {key:?} cannot be the name of a file")));
+            }
+            let parent = if objects.contains(&key.as_str()) { &manifests } else { &metadata };
+            let path = parent.join(key);
+            fs::write(&path, text).map_err(Error::file(&path))?;
+        }
+        let pairs = self.annotations.iter().filter(|(key, value)| key.starts_with(PREFIX) && !value.is_empty());
+        // A JSON text is a YAML text, and holds any value.
+        let lines: String = pairs.map(|(key, value)| format!("  {key}: {}\n", Value::from(value.as_str()))).collect();
+        let path = metadata.join(ANNOTATIONS_FILE);
+        let text = if lines.is_empty() { "annotations: {}\n".to_owned() } else { format!("annotations:\n{lines}") };
+        fs::write(&path, text).map_err(Error::file(&path))
+    }
+}
+
+/// Reads what the file of annotations says under the keys that count; those it lacks are empty.
+fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, String> {
+    let json = fbc::stream::first(text, limits).map_err(|error| error.to_string())?;
+    let file: Value = match json {
+        Some((_, json)) => serde_json::from_str(&json).map_err(|error| error.to_string())?,
+        None => Value::Null,
+    };
+    let value = |key: &str| match &file["annotations"][key] {
+        Value::String(text) => Ok(text.clone()),
+        Value::Null => Ok(String::new()),
+        scalar @ (Value::Bool(_) | Value::Number(_)) => Ok(scalar.to_string()),
+        _ => Err(format!("annotation {key} is no text")),
+    };
+    let pair = |name: &str| {
+        let key = format!("{PREFIX}{name}");
+        Ok((key.clone(), value(&key)?.into()))
+    };
+    ANNOTATIONS.iter().map(|name| pair(name)).collect()
+}
+
+/// Makes a key of the name of a file.
+fn key(name: &str) -> String {
+    let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.chars().map(|c| if kept(c) { c } else { '-' }).collect()
+}
+
+fn read_file(path: &Path, limits: &Limits) -> std::io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("not a file"));
+    }
+    let mut text = Vec::new();
+    file.take(limits.file_size.saturating_add(1)).read_to_end(&mut text)?;
+    if text.len() as u64 > limits.file_size {
+        return Err(std::io::Error::other(format!("larger than the limit of {} bytes", limits.file_size)));
+    }
+    Ok(text)
+}
+
+fn base64(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    base64::encode(bytes, &mut text);
+    text
+}
+
+fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(text)?;
+    encoder.finish()
+}
+
+/// Undoes base64, which the API adds, then base64 and gzip, which the bundle has.
+fn unpack(value: &str, limit: u64) -> Result<Vec<u8>, String> {
+    let inner = base64::decode(value).map_err(|_| "not base64")?;
+    let inner = std::str::from_utf8(&inner).map_err(|_| "not base64 inside")?;
+    let packed = base64::decode(inner).map_err(|_| "not base64 inside")?;
+    let mut text = Vec::new();
+    let decoder = MultiGzDecoder::new(packed.as_slice());
+    decoder.take(limit + 1).read_to_end(&mut text).map_err(|error| format!("not gzip: {error}"))?;
+    if text.len() as u64 > limit { Err(format!("larger than {UNPACKED} bytes in all")) } else { Ok(text) }
+}

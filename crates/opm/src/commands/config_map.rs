@@ -1,0 +1,129 @@
+//! `operator-registry configmap` and `configmap-server`: what ConfigMaps of a cluster hold.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{CommandFactory, Parser};
+use cluster::{Access, Kind, StoredBundle};
+use serde_json::Value;
+use sqlite_index::Database;
+
+use super::operator_registry::{Missing, edit};
+use super::registry;
+use crate::cli::{self, go_conventions};
+use crate::cluster_flags::{ClusterFlags, block_on, failure};
+use crate::exit::{Failure, Outcome, in_path};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+use crate::{database, limits};
+
+/// Load what a ConfigMap of a cluster holds
+#[derive(clap::Args)]
+#[command(
+    long_about = "Load what a ConfigMap of a cluster holds.\n\n\
+        A catalog, with the keys customResourceDefinitions, clusterServiceVersions and packages, is loaded into a \
+        database. A bundle, as 'opm alpha bundle extract' writes it, becomes a directory.",
+    after_help = "Examples:\n  \
+        operator-registry configmap my-catalog -n olm -o bundles.db\n  \
+        operator-registry configmap my-bundle -n olm --bundle my-bundle"
+)]
+pub(crate) struct ConfigMapArgs {
+    /// The ConfigMap
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+    /// Database to load a catalog into; made if it does not exist
+    #[arg(short, long, value_name = "DB", default_value = "bundles.db", conflicts_with = "bundle")]
+    output: PathBuf,
+    /// Directory to write a bundle to; it must not exist
+    #[arg(long, value_name = "DIR")]
+    bundle: Option<PathBuf>,
+    /// Warn of what cannot be loaded
+    #[arg(long)]
+    permissive: bool,
+}
+
+pub(crate) fn run(args: &ConfigMapArgs, printer: &Printer) -> Outcome {
+    let map = get(args.cluster.access(), &args.name)?;
+    match (&args.bundle, StoredBundle::is_in(&map)) {
+        (Some(directory), _) => write_bundle(&map, directory),
+        (None, true) => {
+            Err(Failure::message(format!("ConfigMap {} holds a bundle: name a directory with --bundle", args.name)))
+        }
+        (None, false) => load(&map, &args.output, args.permissive, printer),
+    }
+}
+
+fn get(access: Access, name: &str) -> Result<cluster::Object, Failure> {
+    let mut found = None;
+    block_on("", async {
+        let cluster = access.connect().await.map_err(failure)?;
+        found = Some(cluster.get(Kind::CONFIG_MAP, name).await.map_err(failure)?);
+        Ok(())
+    })?;
+    found.ok_or_else(|| Failure::message("no answer"))
+}
+
+fn load(map: &cluster::Object, output: &Path, permissive: bool, printer: &Printer) -> Outcome {
+    let limits = limits::from_env()?;
+    let data = map.data.get("data").cloned().unwrap_or(Value::Null);
+    let text = serde_json::json!({ "data": data }).to_string();
+    edit(output, None, Missing::Fine, |path| {
+        let database = Database::write(path).map_err(database::failure)?;
+        let loaded = database.load_config_map(text.as_bytes(), &limits, database::strictness(permissive));
+        database::forgive(&loaded.map_err(database::failure)?, printer)
+    })
+}
+
+fn write_bundle(map: &cluster::Object, directory: &Path) -> Outcome {
+    if directory.exists() {
+        return Err(Failure::message(format!("{} exists already", directory.display())));
+    }
+    let bundle = StoredBundle::of_map(map).map_err(Failure::message)?;
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let aside = Unfinished::create(parent, ".opm-bundle-").map_err(|error| in_path(parent, &error))?;
+    let inside = aside.path().join("bundle");
+    bundle.write_to(&inside, &limits::from_env()?).map_err(failure)?;
+    std::fs::rename(&inside, directory).map_err(|error| in_path(directory, &error))
+}
+
+/// Serve the catalog that a ConfigMap of a cluster holds
+#[derive(Parser)]
+#[command(
+    name = "configmap-server",
+    bin_name = "configmap-server",
+    version,
+    long_about = "Serve the catalog that a ConfigMap of a cluster holds.\n\n\
+        The ConfigMap has the keys customResourceDefinitions, clusterServiceVersions and packages. It is read once, into \
+        a database, which is then served.",
+    after_help = "Examples:\n  configmap-server -c my-catalog -n olm"
+)]
+struct ConfigMapServer {
+    /// The ConfigMap
+    #[arg(short = 'c', long = "configMapName", value_name = "NAME")]
+    name: String,
+    /// Its namespace
+    #[arg(short = 'n', long = "configMapNamespace", value_name = "NAME")]
+    namespace: Option<String>,
+    /// File that says how to reach the cluster; KUBECONFIG, ~/.kube/config or, in a pod, its cluster if not given
+    #[arg(short, long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Warn of what cannot be loaded
+    #[arg(long)]
+    permissive: bool,
+    #[command(flatten)]
+    serve: registry::serve::ServeArgs,
+}
+
+/// Parses the command line of `configmap-server` and serves.
+pub(crate) fn serve(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    let command = go_conventions(ConfigMapServer::command());
+    let Some(args) = cli::parse::<ConfigMapServer>(command, arguments, printer)? else { return Ok(()) };
+    let (kubeconfig, namespace) = (args.kubeconfig.clone(), args.namespace.clone());
+    let prepare = || {
+        let map = get(Access { kubeconfig, context: None, namespace }, &args.name)?;
+        load(&map, args.serve.database(), args.permissive, printer)
+    };
+    registry::serve::run_prepared(&args.serve, prepare)
+}

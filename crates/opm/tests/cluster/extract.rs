@@ -1,0 +1,145 @@
+//! `opm alpha bundle extract`, and `operator-registry serve` that it came from.
+
+use cluster::{Kind, StoredBundle};
+use serde_json::json;
+
+use crate::kit::Kit;
+
+const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: foo.v1}\n";
+const ANNOTATIONS: &str = "annotations:\n  \
+    operators.operatorframework.io.bundle.mediatype.v1: registry+v1\n  \
+    operators.operatorframework.io.bundle.manifests.v1: manifests/\n  \
+    operators.operatorframework.io.bundle.metadata.v1: metadata/\n  \
+    operators.operatorframework.io.bundle.package.v1: foo\n  \
+    operators.operatorframework.io.bundle.channels.v1: stable\n  \
+    another: left out\n";
+
+/// A kit with a bundle directory and a ConfigMap that has been used before.
+async fn kit() -> Kit {
+    let kit = Kit::new().await;
+    kit.env
+        .file("bundle/manifests/foo csv.yaml", CSV)
+        .file("bundle/manifests/secret.yaml", "kind: Secret\napiVersion: v1\nmetadata: {name: s}\n")
+        .file("bundle/metadata/annotations.yaml", ANNOTATIONS)
+        .file("bundle/metadata/dependencies.yaml", "dependencies: []\n");
+    let before = json!({
+        "metadata": {"name": "map", "labels": {"keep": "me"}, "annotations": {"forget": "me"}},
+        "data": {"old": "value"},
+        "binaryData": {"older": "AAAA"},
+    });
+    kit.create(Kind::CONFIG_MAP, before).await;
+    kit
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_become_keys_and_annotations_replace_annotations() {
+    let kit = kit().await;
+    // Without a slash at the end, which once failed.
+    let mut command = kit.command(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map"]);
+    let output = command.env("CONTAINER_IMAGE", "r.test/foo-bundle:v1").output().unwrap();
+    assert!(output.status.success(), "{}", kit.env.show(output));
+    let map = kit.get(Kind::CONFIG_MAP, "map").await;
+    assert_eq!(map.metadata.labels.unwrap()["keep"], "me");
+    let prefix = "operators.operatorframework.io.bundle.";
+    assert_eq!(
+        json!(map.metadata.annotations),
+        json!({
+            format!("{prefix}channel.default.v1"): "",
+            format!("{prefix}channels.v1"): "stable",
+            format!("{prefix}manifests.v1"): "manifests/",
+            format!("{prefix}mediatype.v1"): "registry+v1",
+            format!("{prefix}metadata.v1"): "metadata/",
+            format!("{prefix}package.v1"): "foo",
+            "olm.sourceImage": "r.test/foo-bundle:v1",
+        })
+    );
+    assert_eq!(
+        map.data["data"],
+        json!({
+            "dependencies.yaml": "dependencies: []\n",
+            "foo-csv.yaml": CSV,
+            "secret.yaml": "kind: Secret\napiVersion: v1\nmetadata: {name: s}\n",
+        })
+    );
+    assert_eq!(map.data.get("binaryData"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_files_are_read_back_as_they_were() {
+    let kit = kit().await;
+    let told = kit.opm(&["alpha", "bundle", "extract", "-m", "bundle/", "-c", "map", "-z", "--debug"]);
+    assert!(told.starts_with("exit 0") && told.contains("3 files, "), "{told}");
+    let map = kit.get(Kind::CONFIG_MAP, "map").await;
+    assert_eq!(map.data.get("data"), None);
+    assert_eq!(map.metadata.annotations.as_ref().unwrap()["olm.contentEncoding"], "gzip+base64");
+    let bundle = StoredBundle::of_map(&map).unwrap();
+    assert_eq!(bundle.files["foo-csv.yaml"], CSV.as_bytes());
+    let objects = bundle.objects(&fbc::Limits::default());
+    assert_eq!(objects.iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["foo-csv.yaml", "secret.yaml"]);
+    assert_eq!(bundle.csv(&fbc::Limits::default()).unwrap()["metadata"]["name"], "foo.v1");
+    // Once more without compression: nothing says that it is compressed.
+    kit.opm(&["alpha", "bundle", "extract", "-m", "bundle/", "-c", "map"]);
+    let map = kit.get(Kind::CONFIG_MAP, "map").await;
+    assert_eq!(map.metadata.annotations.unwrap().get("olm.contentEncoding"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_or_leads_out_changes_nothing() {
+    let kit = kit().await;
+    let before = kit.get(Kind::CONFIG_MAP, "map").await;
+    let extract =
+        |more: &[&str]| kit.opm(&[&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map"], more].concat());
+    insta::assert_snapshot!(extract(&["-l", "100"]), @"");
+    std::os::unix::fs::symlink("/etc/passwd", kit.env.path("bundle/manifests/zz")).unwrap();
+    insta::assert_snapshot!(extract(&[]), @"");
+    std::fs::remove_file(kit.env.path("bundle/manifests/zz")).unwrap();
+    std::fs::create_dir(kit.env.path("bundle/manifests/deeper")).unwrap();
+    insta::assert_snapshot!(extract(&["--gzip"]), @"");
+    std::fs::remove_dir(kit.env.path("bundle/manifests/deeper")).unwrap();
+    kit.env.file("bundle/manifests/zz", b"\xff\xfe");
+    insta::assert_snapshot!(extract(&[]), @"");
+    let after = kit.get(Kind::CONFIG_MAP, "map").await;
+    assert_eq!(before.metadata.resource_version, after.metadata.resource_version);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_map_or_cluster_is_told() {
+    let kit = kit().await;
+    insta::assert_snapshot!(kit.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "other"]), @"");
+    insta::assert_snapshot!(kit.env.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map", "-k", "nowhere"]), @"");
+    kit.env.file(
+        "away",
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "a",
+            "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        })
+        .to_string(),
+    );
+    insta::assert_snapshot!(kit.env.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map", "-k", "away"]), @"");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rights_that_olm_gives_suffice() {
+    let kit = kit().await;
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["map"], "verbs": ["create", "get", "update"]},
+    ]);
+    let user = kit.api.user_with_role("unpacker", &kit.cluster.namespace, rules).await;
+    let mut command = kit.env.command();
+    command.args(["alpha", "bundle", "extract", "-m", "bundle/", "-c", "map", "-z", "-k"]).arg(user.kubeconfig);
+    let output = command.args(["-n", &kit.cluster.namespace]).output().unwrap();
+    assert!(output.status.success(), "{}", kit.env.show(output));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_of_manifests_names_its_bundle() {
+    let kit = kit().await;
+    for (directory, written) in [("./bundle/manifests/", "-manifestdir"), ("bundle", "--manifestdir")] {
+        kit.set_data_empty().await;
+        let told = kit.opm(&["operator-registry", "serve", written, directory, "-c", "map"]);
+        assert!(told.starts_with("exit 0"), "{told}");
+        let map = kit.get(Kind::CONFIG_MAP, "map").await;
+        assert_eq!(map.data["data"]["foo-csv.yaml"], CSV);
+    }
+}

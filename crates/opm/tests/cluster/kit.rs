@@ -1,0 +1,65 @@
+//! A place to run commands in, and the cluster they work on.
+
+use cluster::{Access, Cluster, Kind, Object};
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::Value;
+use testkit::KubeApi;
+
+use crate::env::TestEnv;
+
+/// A scratch directory, and a namespace of the API server that tests share.
+pub(crate) struct Kit {
+    pub(crate) env: TestEnv,
+    pub(crate) api: KubeApi,
+    pub(crate) cluster: Cluster,
+}
+
+impl Kit {
+    pub(crate) async fn new() -> Kit {
+        let api = KubeApi::shared();
+        let namespace = Some(api.namespace().await);
+        let access = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace };
+        Kit { env: TestEnv::new(), cluster: access.connect().await.expect("a cluster"), api }
+    }
+
+    /// Runs a command that works in the namespace, and shows what came of it.
+    pub(crate) fn opm(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().expect("opm runs");
+        self.env.show(output).replace(&self.cluster.namespace, "[NAMESPACE]")
+    }
+
+    /// Returns a command that works in the namespace.
+    pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = self.env.command();
+        command.args(arguments).arg("--kubeconfig").arg(self.api.kubeconfig());
+        command.args(["-n", &self.cluster.namespace]);
+        command
+    }
+
+    pub(crate) async fn create(&self, kind: Kind, mut object: Value) -> Object {
+        object["apiVersion"] = kind.api_version().into();
+        object["kind"] = kind.kind.into();
+        let object: Object = serde_json::from_value(object).expect("an object");
+        self.cluster.objects(kind).create(&PostParams::default(), &object).await.expect("created")
+    }
+
+    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Object {
+        self.cluster.get(kind, name).await.expect("it is there")
+    }
+
+    /// Sets fields of an object's status, as a controller does.
+    pub(crate) async fn set_status(&self, kind: Kind, name: &str, status: Value) {
+        let patch = Patch::Merge(serde_json::json!({ "status": status }));
+        let objects = self.cluster.objects(kind);
+        objects.patch_status(name, &PatchParams::default(), &patch).await.expect("status is set");
+    }
+}
+
+impl Kit {
+    /// Empties the ConfigMap `map`.
+    pub(crate) async fn set_data_empty(&self) {
+        let patch = Patch::Merge(serde_json::json!({ "data": null, "binaryData": null }));
+        let maps = self.cluster.objects(Kind::CONFIG_MAP);
+        maps.patch("map", &PatchParams::default(), &patch).await.expect("it is empty");
+    }
+}

@@ -1,0 +1,9 @@
+//! Whole commands that work on a cluster, with a real API server.
+
+#[allow(dead_code, reason = "shared with tests of other commands")]
+#[path = "../cli/env.rs"]
+mod env;
+mod kit;
+
+mod config_map;
+mod extract;
