@@ -9,11 +9,14 @@ use fbc::json::Raw;
 use fbc::{Limits, stream};
 use image::{AppRegistry, Client, LayerFile, Repository, UnpackLimits};
 
+use crate::commands::read_input;
+use crate::exit::{Failure, in_path};
+use crate::images::Images;
 use crate::tree;
 
 /// Where packages are taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
+struct Source {
     base: String,
     namespace: String,
     /// Namespace and name of a secret with a token.
@@ -22,14 +25,14 @@ pub(crate) struct Source {
 
 /// A package that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Wanted {
+struct Wanted {
     name: String,
     /// The default one if it is not named.
     release: Option<String>,
 }
 
 /// Reads `URL|NAMESPACE[|SECRET-NAMESPACE/SECRET]`.
-pub(crate) fn source(text: &str) -> Result<Source, String> {
+fn source(text: &str) -> Result<Source, String> {
     let parts: Vec<&str> = text.split('|').map(str::trim).collect();
     let (base, namespace, secret) = match parts.as_slice() {
         [base, namespace] => (base, namespace, None),
@@ -49,7 +52,7 @@ pub(crate) fn source(text: &str) -> Result<Source, String> {
 }
 
 /// Reads `NAME[:RELEASE]`.
-pub(crate) fn wanted(text: &str) -> Result<Wanted, String> {
+fn wanted(text: &str) -> Result<Wanted, String> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let (name, release) = match text.split_once(':') {
         Some((name, release)) => (name, Some(release.to_owned()).filter(|release| !release.is_empty())),
@@ -61,18 +64,59 @@ pub(crate) fn wanted(text: &str) -> Result<Wanted, String> {
     Ok(Wanted { name: name.into(), release })
 }
 
+/// Which packages are taken, and from where.
+#[derive(clap::Args)]
+pub(crate) struct AppRegistryFlags {
+    /// Application registry: URL|NAMESPACE, or URL|NAMESPACE|SECRET-NAMESPACE/SECRET with a secret of the cluster
+    #[arg(short = 'r', long = "registry", value_name = "SOURCE", value_parser = source)]
+    registries: Vec<Source>,
+    /// Packages to take, each NAME or NAME:RELEASE; all if none is named
+    #[arg(long, value_name = "PACKAGES", value_delimiter = ',', value_parser = wanted, requires = "registries")]
+    packages: Vec<Wanted>,
+    /// File with a token for application registries without a secret
+    #[arg(long, value_name = "FILE", requires = "registries")]
+    token_file: Option<String>,
+    /// Kubeconfig of the cluster that has the secrets
+    #[arg(short, long, value_name = "FILE", requires = "registries")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl AppRegistryFlags {
+    /// Tells whether packages are taken from application registries at all.
+    pub(crate) fn are_given(&self) -> bool {
+        !self.registries.is_empty()
+    }
+
+    /// Fetches the packages into directories below `folder`, each in the place of an older one.
+    pub(crate) fn download(&self, images: &Images, limits: &Limits, folder: &Path) -> Result<Downloaded, Failure> {
+        let token = self.token_file.as_deref().map(|file| {
+            let text = read_input(file, limits).map_err(|error| in_path(Path::new(file), &error))?;
+            String::from_utf8(text).map_err(|_| Failure::message(format!("{file}: not UTF-8 text")))
+        });
+        let download = Download {
+            sources: &self.registries,
+            wanted: &self.packages,
+            client: images.client().map_err(Failure::Message)?,
+            token: token.transpose()?,
+            access: Access { kubeconfig: self.kubeconfig.clone(), ..Access::default() },
+            limits,
+        };
+        Ok(download.run(folder))
+    }
+}
+
 /// How packages are fetched.
-pub(crate) struct Download<'a> {
+struct Download<'a> {
     /// In their order: a package comes from the first that has it.
-    pub(crate) sources: &'a [Source],
+    sources: &'a [Source],
     /// All that there are if nothing is named.
-    pub(crate) wanted: &'a [Wanted],
-    pub(crate) client: &'a Client,
+    wanted: &'a [Wanted],
+    client: &'a Client,
     /// The token of sources that name no secret.
-    pub(crate) token: Option<&'a str>,
+    token: Option<String>,
     /// The cluster that secrets are read from.
-    pub(crate) access: Access,
-    pub(crate) limits: &'a Limits,
+    access: Access,
+    limits: &'a Limits,
 }
 
 /// What came of it.
@@ -85,8 +129,7 @@ pub(crate) struct Downloaded {
 }
 
 impl Download<'_> {
-    /// Fetches the packages into directories below `folder`, each in the place of an older one.
-    pub(crate) fn run(&self, folder: &Path) -> Downloaded {
+    fn run(&self, folder: &Path) -> Downloaded {
         let mut downloaded = Downloaded::default();
         let mut missing: BTreeSet<&Wanted> = self.wanted.iter().collect();
         let mut taken = BTreeSet::new();
@@ -134,7 +177,7 @@ impl Download<'_> {
 
     fn registry(&self, source: &Source) -> Result<AppRegistry, String> {
         let token = match &source.secret {
-            None => self.token.map(str::to_owned),
+            None => self.token.clone(),
             Some((namespace, name)) => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let runtime = runtime.map_err(|error| format!("starting threads: {error}"))?;

@@ -123,7 +123,7 @@ pub(crate) fn serve(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome 
     let (kubeconfig, namespace) = (args.kubeconfig.clone(), args.namespace.clone());
     let prepare = || {
         let map = get(Access { kubeconfig, context: None, namespace }, &args.name)?;
-        load(&map, args.serve.database(), args.permissive, printer)
+        load(&map, args.serve.database(), args.permissive, printer).map(|()| None)
     };
     registry::serve::run_prepared(&args.serve, prepare)
 }

@@ -5,8 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use cluster::Access;
-use fbc::Limits;
 use serde_json::{Value, json};
 use sqlite_index::{Database, Error, Strictness};
 
@@ -15,7 +13,7 @@ use super::config_map;
 use super::index::rmb::shrink;
 use super::read_input;
 use super::registry::add::{HowArgs, add};
-use crate::app_registry::{self, Download};
+use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
 use crate::container::{ContainerTool, container_tool};
 use crate::exit::{Failure, Outcome};
@@ -163,10 +161,10 @@ struct ManifestArgs {
 )]
 struct InitializerArgs {
     /// Directory of packages
-    #[arg(short, long, value_name = "DIR", default_value = "manifests")]
+    #[arg(short, long, value_name = "DIR", default_value = "manifests", conflicts_with = "registries")]
     manifests: PathBuf,
     /// File with a ConfigMap, in place of a directory
-    #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["manifests", "registries"])]
     configmap: Option<String>,
     #[command(flatten)]
     app_registry: AppRegistryFlags,
@@ -178,23 +176,6 @@ struct InitializerArgs {
     permissive: bool,
     #[command(flatten)]
     pull: PullFlags,
-}
-
-/// Application registries in place of a directory.
-#[derive(clap::Args)]
-struct AppRegistryFlags {
-    /// Application registry: URL|NAMESPACE, or URL|NAMESPACE|SECRET-NAMESPACE/SECRET with a secret of the cluster
-    #[arg(short = 'r', long = "registry", value_name = "SOURCE", value_parser = app_registry::source, conflicts_with_all = ["manifests", "configmap"])]
-    registries: Vec<app_registry::Source>,
-    /// Packages to take, each NAME or NAME:RELEASE; all if none is named
-    #[arg(long, value_name = "PACKAGES", value_delimiter = ',', value_parser = app_registry::wanted, requires = "registries")]
-    packages: Vec<app_registry::Wanted>,
-    /// File with a token for application registries without a secret
-    #[arg(long, value_name = "FILE", requires = "registries")]
-    token_file: Option<String>,
-    /// Kubeconfig of the cluster that has the secrets
-    #[arg(short, long, value_name = "FILE", requires = "registries")]
-    kubeconfig: Option<PathBuf>,
 }
 
 /// Write the bundle in a directory of manifests into a ConfigMap of a cluster
@@ -353,20 +334,10 @@ fn run_manifest(args: &ManifestArgs, printer: &mut Printer) -> Outcome {
 fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let limits = limits::from_env()?;
     let strictness = database::strictness(args.permissive);
-    let from = &args.app_registry;
-    if !from.registries.is_empty() {
+    if args.app_registry.are_given() {
         let folder = Unfinished::private("opm-packages-")?;
-        let token = from.token_file.as_deref().map(|file| token(file, &limits)).transpose()?;
         let images = Images::new(tls, &args.pull);
-        let download = Download {
-            sources: &from.registries,
-            wanted: &from.packages,
-            client: images.client().map_err(Failure::Message)?,
-            token: token.as_deref(),
-            access: Access { kubeconfig: from.kubeconfig.clone(), ..Access::default() },
-            limits: &limits,
-        };
-        let downloaded = download.run(folder.path());
+        let downloaded = args.app_registry.download(&images, &limits, folder.path())?;
         if !args.permissive && !downloaded.problems.is_empty() {
             return Err(Failure::Message(downloaded.problems.join("\n")));
         }
@@ -392,10 +363,4 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
         let forgiven = loaded.map_err(|error: Error| database::failure(error))?;
         database::forgive(&forgiven, printer)
     })
-}
-
-/// Reads a token from a file.
-pub(super) fn token(file: &str, limits: &Limits) -> Result<String, Failure> {
-    let text = read_input(file, limits).map_err(|error| Failure::message(format!("{file}: {error}")))?;
-    String::from_utf8(text).map_err(|_| Failure::message(format!("{file}: not UTF-8 text")))
 }

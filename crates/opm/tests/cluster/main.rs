@@ -5,5 +5,6 @@
 mod env;
 mod kit;
 
+mod app_registry;
 mod config_map;
 mod extract;

@@ -68,29 +68,34 @@ impl ServeArgs {
 
 pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    run_prepared(args, || Ok(()))
+    run_prepared(args, || Ok(None))
 }
 
-/// Serves a database that is made first; the reason of a failure of either goes to the termination log.
-pub(crate) fn run_prepared(args: &ServeArgs, prepare: impl FnOnce() -> Outcome) -> Outcome {
+/// Serves a database that is made first, or what is there instead of it; the reason of a failure goes to the termination
+/// log.
+pub(crate) fn run_prepared(
+    args: &ServeArgs,
+    prepare: impl FnOnce() -> Result<Option<Arc<dyn Query>>, Failure>,
+) -> Outcome {
     log::start(args.debug);
     let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
     let termination_log = wanted.and_then(TerminationLog::open);
-    let outcome = prepare().and_then(|()| serve_database(args));
+    let outcome = prepare().and_then(|instead| {
+        let catalog = match instead {
+            Some(catalog) => catalog,
+            None => Arc::new(index(&args.database, args.skip_migrate).map_err(database::failure)?),
+        };
+        let Timeout(timeout) = args.timeout_seconds;
+        serve_query(catalog, args.port, timeout)
+    });
     if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
         log.write(text);
     }
     outcome
 }
 
-fn serve_database(args: &ServeArgs) -> Outcome {
-    let index = index(&args.database, args.skip_migrate).map_err(database::failure)?;
-    let Timeout(timeout) = args.timeout_seconds;
-    serve_query(Arc::new(index), args.port, timeout)
-}
-
 /// Answers from a catalog until a signal comes, or the time is over.
-pub(crate) fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) -> Outcome {
+fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) -> Outcome {
     interrupt::hand_over_signals();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

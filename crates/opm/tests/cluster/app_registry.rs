@@ -1,0 +1,30 @@
+//! `operator-registry initializer -r`, with a token that the cluster keeps.
+
+use cluster::Kind;
+use serde_json::json;
+use testkit::{Answered, FakeRegistry, Fault};
+
+use crate::kit::Kit;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_holds_the_token() {
+    let kit = Kit::new().await;
+    let server = FakeRegistry::start(|asked| {
+        let known = asked.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
+        (Fault::None, Some(if known { Answered::status(200).body("[]") } else { Answered::status(401) }))
+    });
+    kit.create(Kind::SECRET, json!({"metadata": {"name": "token"}, "stringData": {"token": "basic c2VjcmV0"}})).await;
+    kit.create(Kind::SECRET, json!({"metadata": {"name": "other"}, "stringData": {"password": "x"}})).await;
+    let load = |secret: &str| {
+        let source = format!("http://{}/cnr|community|{}/{secret}", server.host(), kit.cluster.namespace);
+        let mut command = kit.env.command();
+        command.args(["operator-registry", "initializer", "-r", &source, "-o", "index.db"]);
+        kit.env.show(command.arg("-k").arg(kit.api.kubeconfig()).output().expect("opm runs"))
+    };
+    let told = load("token");
+    assert!(told.starts_with("exit 0"), "{told}");
+    let told = load("other");
+    assert!(told.starts_with("exit 1") && told.contains("it has no text with the key \"token\""), "{told}");
+    let told = load("missing");
+    assert!(told.starts_with("exit 1") && told.contains("secrets \"missing\" not found"), "{told}");
+}
