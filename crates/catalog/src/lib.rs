@@ -4,10 +4,12 @@
 //! if every rule of [`rules`] holds, into a [`Catalog`]; [`tree`] tells in words what does not
 //! hold. [`list`] answers what is in a catalog; [`graph`] works out its upgrades for [`draw`] to draw,
 //! and [`mermaid`] draws them as older tools do.
+//! [`needs`] reads what bundles offer and need, [`chain`] puts a channel in the order clusters choose in.
 //! [`query`] is what servers are asked, and [`message`] how they answer.
 //! Nothing here touches disk, network or terminal.
 
 mod build;
+pub mod chain;
 mod draft;
 pub mod draw;
 pub mod graph;
@@ -16,6 +18,7 @@ pub mod media_type;
 pub mod mermaid;
 pub mod message;
 mod model;
+pub mod needs;
 pub mod query;
 pub mod rules;
 #[cfg(test)]

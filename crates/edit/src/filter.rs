@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fbc::range::VersionRange;
 
-use crate::facts::Facts;
 use crate::outline::{Channel, Outline, Package};
 use crate::refusal::Refusal;
+use catalog::needs::Facts;
 
 /// What is kept of a catalog.
 #[derive(Debug, Clone, Default)]

@@ -12,7 +12,6 @@ pub mod add_bundle;
 pub mod changes;
 pub mod deprecate;
 pub mod diff;
-pub mod facts;
 pub mod filter;
 pub mod merge;
 pub mod outline;

@@ -4,7 +4,7 @@
 //! entry on the chain of its channel, from the head down, that replaces or skips the bundle or whose `skipRange` has
 //! its version, and so on from there. Entries that another entry skips are not on the chain.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use fbc::blob::Entry;
 use fbc::range::VersionRange;
@@ -238,19 +238,11 @@ struct Simulated<'a> {
 
 impl<'a> Simulated<'a> {
     fn new(package: &str, channel: &'a Channel, forbidden: &Forbidden) -> Simulated<'a> {
-        let heads = channel.heads();
-        let entries: BTreeMap<&str, &Entry> = channel.entries.iter().map(|entry| (&*entry.name, entry)).collect();
-        let skipped: HashSet<&str> =
-            channel.entries.iter().flat_map(|entry| entry.skips.iter().map(|skip| &**skip)).collect();
-        let usable = |entry: &&Entry| {
-            !skipped.contains(&*entry.name) && !forbidden.contains(&(package.to_owned(), entry.name.to_string()))
-        };
-        let chain: Result<Vec<&Entry>, Vec<String>> = match heads.as_slice() {
-            [head] => {
-                let chain = channel.chain(head).into_iter().filter_map(|name| entries.get(name).copied());
-                Ok(chain.filter(usable).collect())
-            }
-            _ => Err(heads.iter().map(|head| (*head).to_owned()).collect()),
+        let entries: Vec<&Entry> = channel.entries.iter().collect();
+        let usable = |entry: &&Entry| !forbidden.contains(&(package.to_owned(), entry.name.to_string()));
+        let chain: Result<Vec<&Entry>, Vec<String>> = match catalog::chain::chain(&entries) {
+            Ok(chain) => Ok(chain.into_iter().map(|place| entries[place]).filter(usable).collect()),
+            Err(error) => Err(error.heads().into_iter().map(str::to_owned).collect()),
         };
         let mut edges: HashMap<&str, usize> = HashMap::new();
         let mut ranges = Vec::new();
@@ -262,7 +254,7 @@ impl<'a> Simulated<'a> {
                 ranges.push((place, range));
             }
         }
-        Simulated { chain, edges, ranges, names: entries.into_keys().collect() }
+        Simulated { chain, edges, ranges, names: entries.into_iter().map(|entry| &*entry.name).collect() }
     }
 
     /// Returns the place in the chain that a bundle is upgraded to.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{AllFacts, Kept, Selection, select};
-use crate::facts::{Facts, Need};
 use crate::outline::{Outline, Package};
+use catalog::needs::{Facts, Need};
 
 /// Adds what kept bundles need to what is kept, and what that needs, until nothing is missing.
 pub(super) fn add(
@@ -32,8 +32,8 @@ pub(super) fn add(
                 continue;
             }
             let Some(facts) = facts.get(&bundle) else { continue };
-            for need in &facts.needs {
-                lookup.satisfy(&bundle, need, selection, kept, notes);
+            for requirement in &facts.needs {
+                lookup.satisfy(&bundle, &requirement.need, selection, kept, notes);
             }
         }
     }
@@ -45,18 +45,24 @@ struct Lookup<'a> {
     facts: &'a AllFacts,
     /// The packages that provide an API.
     providers: HashMap<&'a [String; 3], BTreeSet<&'a str>>,
+    /// The packages that have a label.
+    labelled: HashMap<&'a str, BTreeSet<&'a str>>,
     nothing: Facts,
 }
 
 impl<'a> Lookup<'a> {
     fn new(outline: &'a Outline, facts: &'a AllFacts) -> Lookup<'a> {
         let mut providers: HashMap<&[String; 3], BTreeSet<&str>> = HashMap::new();
+        let mut labelled: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for ((package, _), facts) in facts {
+            for label in &facts.labels {
+                labelled.entry(label).or_default().insert(package);
+            }
             for api in &facts.provides {
                 providers.entry(api).or_default().insert(package);
             }
         }
-        Lookup { outline, facts, providers, nothing: Facts::default() }
+        Lookup { outline, facts, providers, labelled, nothing: Facts::default() }
     }
 
     fn satisfy(
@@ -71,7 +77,7 @@ impl<'a> Lookup<'a> {
         match need {
             // Whoever has such a need meets it.
             Need::Not(_) => return,
-            Need::Unknown => {
+            Need::Rule { .. } | Need::Broken(_) => {
                 notes.push(format!("{of}: {name:?} needs {need}; see yourself that it is met"));
                 return;
             }
@@ -80,7 +86,8 @@ impl<'a> Lookup<'a> {
         let met = |package: &str, name: &str| {
             let version = self.outline.packages.get(package).and_then(|it| it.bundles.get(name)?.version.as_ref());
             let facts = self.facts.get(&(package.to_owned(), name.to_owned())).unwrap_or(&self.nothing);
-            !facts.forbidden && need.met_by(package, version.map(|(version, _)| version), facts) == Some(true)
+            !facts.forbidden
+                && need.met_by(package, version.map(|(version, _)| version), facts, &|_| None) == Some(true)
         };
         let packages = self.candidates(need);
         for package in &packages {
@@ -120,14 +127,17 @@ impl<'a> Lookup<'a> {
                 self.outline.packages.get_key_value(name).map(|(name, _)| name.as_str()).into_iter().collect()
             }
             Need::Api(api) => self.providers.get(api).cloned().unwrap_or_default(),
+            Need::Label(label) => self.labelled.get(label.as_str()).cloned().unwrap_or_default(),
             // One bundle has to meet them all, so the packages of any part will do.
             Need::All(parts) => parts
                 .iter()
-                .find(|part| !matches!(part, Need::Not(_) | Need::Unknown))
+                .find(|part| {
+                    matches!(part, Need::Package(..) | Need::Api(_) | Need::Label(_) | Need::Any(_) | Need::All(_))
+                })
                 .map(|part| self.candidates(part))
                 .unwrap_or_default(),
             Need::Any(parts) => parts.iter().flat_map(|part| self.candidates(part)).collect(),
-            Need::Not(_) | Need::Unknown => BTreeSet::new(),
+            Need::Not(_) | Need::Rule { .. } | Need::Broken(_) => BTreeSet::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::facts::Need;
 use crate::sample::{outline, shown};
+use catalog::needs::{Need, Requirement};
 
 const CATALOG: &str = "
     a/stable: a.v1.0.0; a.v1.1.0 r=a.v1.0.0; a.v1.2.0 r=a.v1.1.0; a.v2.0.0 r=a.v1.2.0 R=>=1.0.0_<2.0.0
@@ -78,11 +78,12 @@ fn the_default_channel_is_kept_or_chosen() {
 fn what_is_needed_is_kept_too() {
     let api = ["g", "v1", "Thing"].map(str::to_owned);
     let of = |package: &str, bundle: &str| (package.to_owned(), bundle.to_owned());
-    let needs = |needs: Vec<Need>| Facts { needs, ..Facts::default() };
-    let old_c = Need::Package("c".to_owned(), Some(VersionRange::parse("<2.0.0").unwrap()));
+    let requirement = |need: Need| Requirement { property: 0, need };
+    let needs = |need: Need| Facts { needs: vec![requirement(need)], ..Facts::default() };
+    let old_c = Need::Package("c".to_owned(), VersionRange::parse("<2.0.0").unwrap());
     let facts = AllFacts::from([
-        (of("a", "a.v2.1.0"), needs(vec![Need::Api(api.clone())])),
-        (of("b", "b.v2.0.0"), Facts { provides: vec![api], needs: vec![old_c], forbidden: false }),
+        (of("a", "a.v2.1.0"), needs(Need::Api(api.clone()))),
+        (of("b", "b.v2.0.0"), Facts { provides: vec![api], ..needs(old_c) }),
     ]);
     let selection =
         Selection { packages: vec!["a".to_owned()], heads_only: true, dependencies: true, ..Selection::default() };

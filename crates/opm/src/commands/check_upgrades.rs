@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use edit::facts::Facts;
+use catalog::needs::Facts;
 use edit::upgrades::{self, ChannelReport, Fate, Fix, Forbidden, Outcome as Upgrade, Side};
 use fbc::blob::BUNDLE;
 use fbc::json::Raw;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use edit::facts::Facts;
+use catalog::needs::Facts;
 use edit::filter::{AllFacts, Selection};
 use fbc::Blob;
 use fbc::blob::BUNDLE;

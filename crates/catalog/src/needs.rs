@@ -1,0 +1,309 @@
+//! What bundles offer and need, as clusters of the first generation read it.
+//!
+//! Every need is a condition on one bundle: `all` means one bundle that meets all parts, not several together. What
+//! cannot be read is kept as [`Need::Broken`], because a cluster that comes across it resolves nothing at all.
+
+use fbc::json::{Kind, Raw};
+use fbc::property;
+use fbc::quote::quote;
+use fbc::range::VersionRange;
+use fbc::version::Version;
+
+/// The type of properties that hold a condition.
+pub const CONSTRAINT: &str = "olm.constraint";
+/// The type of properties that are a label.
+pub const LABEL: &str = "olm.label";
+/// The type of properties that require a label.
+pub const LABEL_REQUIRED: &str = "olm.label.required";
+/// The type of properties that forbid the choice of a bundle.
+pub const DEPRECATED: &str = "olm.deprecated";
+
+/// Conditions longer than this are refused by clusters.
+const LONGEST: usize = 131_072;
+/// Conditions nested deeper than this are refused here: nobody means that.
+const DEEPEST: usize = 50;
+
+/// What a bundle offers and needs.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The APIs it provides: group, version, kind.
+    pub provides: Vec<[String; 3]>,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// The packages it says it belongs to, with the version there if it is one.
+    pub packages: Vec<(String, Option<Version>)>,
+    /// What it needs, each satisfied by one bundle.
+    pub needs: Vec<Requirement>,
+    /// Whether clusters never choose it (`olm.deprecated`).
+    pub forbidden: bool,
+}
+
+/// Something that a bundle needs.
+#[derive(Debug, Clone)]
+pub struct Requirement {
+    /// Which of its properties says so.
+    pub property: usize,
+    /// What it needs.
+    pub need: Need,
+}
+
+/// A condition on one bundle.
+#[derive(Debug, Clone)]
+pub enum Need {
+    /// It belongs to the package, in a version of the range.
+    Package(String, VersionRange),
+    /// It provides the API.
+    Api([String; 3]),
+    /// It has the label.
+    Label(String),
+    /// It meets all of these.
+    All(Vec<Need>),
+    /// It meets any of these.
+    Any(Vec<Need>),
+    /// It meets none of these.
+    Not(Vec<Need>),
+    /// A rule in the Common Expression Language holds for it.
+    Rule {
+        /// The rule.
+        rule: String,
+        /// What its author says about it.
+        message: String,
+    },
+    /// It cannot be read; the text says why.
+    Broken(String),
+}
+
+impl Facts {
+    /// Reads the properties of a bundle.
+    pub fn read(bundle: Raw<'_>) -> Facts {
+        Facts::of(property::of(bundle))
+    }
+
+    /// Reads a list of properties: type, and value if there is one.
+    pub fn of<'a>(properties: impl Iterator<Item = (std::borrow::Cow<'a, str>, Option<Raw<'a>>)>) -> Facts {
+        let mut facts = Facts::default();
+        for (index, (kind, value)) in properties.enumerate() {
+            let mut need = |need| facts.needs.push(Requirement { property: index, need });
+            match (&*kind, value) {
+                (DEPRECATED, _) => facts.forbidden = true,
+                (_, None) => {}
+                (property::GVK, Some(value)) => facts.provides.push(api(value)),
+                (LABEL, Some(value)) => facts.labels.push(string(value, "label")),
+                (property::PACKAGE, Some(value)) => {
+                    let version = Version::parse_strict(&string(value, "version")).ok();
+                    facts.packages.push((string(value, "packageName"), version));
+                }
+                (property::GVK_REQUIRED, Some(value)) => need(Need::Api(api(value))),
+                (LABEL_REQUIRED, Some(value)) => need(Need::Label(string(value, "label"))),
+                (property::PACKAGE_REQUIRED, Some(value)) => need(package(value).unwrap_or_else(Need::Broken)),
+                (CONSTRAINT, Some(value)) => need(Need::read(value)),
+                _ => {}
+            }
+        }
+        facts
+    }
+}
+
+fn string(value: Raw<'_>, name: &str) -> String {
+    value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
+}
+
+fn api(value: Raw<'_>) -> [String; 3] {
+    ["group", "version", "kind"].map(|name| string(value, name))
+}
+
+fn package(value: Raw<'_>) -> Result<Need, String> {
+    let (name, range) = (string(value, "packageName"), string(value, "versionRange"));
+    match VersionRange::parse(&range) {
+        Ok(range) => Ok(Need::Package(name, range)),
+        Err(error) => Err(format!("package {} in invalid range {}: {error}", quote(&name), quote(&range))),
+    }
+}
+
+/// Refuses members that are not known.
+fn only(value: Raw<'_>, known: &[&str]) -> Result<(), String> {
+    if value.kind() != Kind::Object {
+        return Err(format!("an object is expected, not {}", value.kind()));
+    }
+    match value.members().find(|(key, _)| !known.iter().any(|known| key.eq_ignore_ascii_case(known))) {
+        Some((key, _)) => Err(format!("json: unknown field {}", quote(&key))),
+        None => Ok(()),
+    }
+}
+
+impl Need {
+    /// Reads the value of an `olm.constraint`.
+    pub fn read(value: Raw<'_>) -> Need {
+        if value.text().len() > LONGEST {
+            return Need::Broken(format!("olm.constraint value is greater than max constraint size: {LONGEST}"));
+        }
+        match Need::parse(value, 0) {
+            Ok(need) => need,
+            Err(reason) => Need::Broken(format!("parse olm.constraint: {reason}")),
+        }
+    }
+
+    fn parse(value: Raw<'_>, depth: usize) -> Result<Need, String> {
+        if depth > DEEPEST {
+            return Err(format!("nested deeper than {DEEPEST}"));
+        }
+        only(value, &["failureMessage", "cel", "package", "gvk", "all", "any", "not"])?;
+        let named = |name: &str| value.get(name).filter(|value| !value.is_null());
+        let message = string(value, "failureMessage");
+        // All of them are read, as clusters do, even though the first of them counts.
+        let part = |name: &str, known: &[&str]| match named(name) {
+            Some(value) => only(value, known).map(|()| Some(value)),
+            None => Ok(None),
+        };
+        let parts = |name: &str| -> Result<Option<Vec<Need>>, String> {
+            let Some(value) = part(name, &["constraints"])? else { return Ok(None) };
+            let list = value.get("constraints").into_iter().flat_map(Raw::items);
+            list.map(|part| Need::parse(part, depth + 1)).collect::<Result<_, _>>().map(Some)
+        };
+        let gvk = part("gvk", &["group", "kind", "version"])?;
+        let of_package = part("package", &["packageName", "versionRange"])?;
+        let (all, any, not) = (parts("all")?, parts("any")?, parts("not")?);
+        let cel = part("cel", &["rule"])?;
+        if let Some(value) = gvk {
+            Ok(Need::Api(api(value)))
+        } else if let Some(value) = of_package {
+            package(value)
+        } else if let Some(parts) = all {
+            Ok(Need::All(parts))
+        } else if let Some(parts) = any {
+            Ok(Need::Any(parts))
+        } else if let Some(parts) = not {
+            Ok(Need::Not(parts))
+        } else if let Some(value) = cel {
+            Ok(Need::Rule { rule: string(value, "rule"), message })
+        } else {
+            Err("constraint is empty".to_owned())
+        }
+    }
+
+    /// Tells whether a bundle meets this; nothing when that cannot be told.
+    ///
+    /// `rule` tells whether a rule holds for the bundle.
+    pub fn met_by(
+        &self,
+        package: &str,
+        version: Option<&Version>,
+        facts: &Facts,
+        rule: &dyn Fn(&str) -> Option<bool>,
+    ) -> Option<bool> {
+        let part = |part: &Need| part.met_by(package, version, facts, rule);
+        match self {
+            Need::Package(name, range) => {
+                let member = name == package || facts.packages.iter().any(|(of, _)| of == name);
+                let versions = facts.packages.iter().filter_map(|(_, version)| version.as_ref()).chain(version);
+                Some(member && versions.into_iter().any(|version| range.contains(version)))
+            }
+            Need::Api(api) => Some(facts.provides.contains(api)),
+            Need::Label(label) => Some(facts.labels.contains(label)),
+            // A part that decides makes those that cannot be told indifferent.
+            Need::All(parts) => fold(parts.iter().map(part), false),
+            Need::Any(parts) => fold(parts.iter().map(part), true),
+            Need::Not(parts) => fold(parts.iter().map(part), true).map(|any| !any),
+            Need::Rule { rule: text, .. } => rule(text),
+            Need::Broken(_) => None,
+        }
+    }
+
+    /// Returns the rules in this, with those of its parts.
+    pub fn rules(&self) -> Vec<&str> {
+        match self {
+            Need::Rule { rule, .. } => vec![rule],
+            Need::All(parts) | Need::Any(parts) | Need::Not(parts) => parts.iter().flat_map(Need::rules).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Returns `decides` if any part is that, nothing if any cannot be told, and the opposite otherwise.
+fn fold(parts: impl Iterator<Item = Option<bool>>, decides: bool) -> Option<bool> {
+    let mut result = Some(!decides);
+    for part in parts {
+        match part {
+            Some(part) if part == decides => return Some(decides),
+            Some(_) => {}
+            None => result = None,
+        }
+    }
+    result
+}
+
+impl std::fmt::Display for Need {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list = |f: &mut std::fmt::Formatter<'_>, word: &str, parts: &[Need]| {
+            write!(f, "{word}(")?;
+            for (i, part) in parts.iter().enumerate() {
+                write!(f, "{}{part}", if i > 0 { ", " } else { "" })?;
+            }
+            f.write_str(")")
+        };
+        match self {
+            Need::Package(name, range) => write!(f, "package {name} {range}"),
+            Need::Api([group, version, kind]) => write!(f, "{kind} ({group}/{version})"),
+            Need::Label(label) => write!(f, "label {label}"),
+            Need::All(parts) => list(f, "all of ", parts),
+            Need::Any(parts) => list(f, "any of ", parts),
+            Need::Not(parts) => list(f, "none of ", parts),
+            Need::Rule { rule, message } if message.is_empty() => write!(f, "what satisfies the rule {}", quote(rule)),
+            Need::Rule { rule, message } => write!(f, "what satisfies the rule {} ({message})", quote(rule)),
+            Need::Broken(reason) => write!(f, "something that cannot be read: {reason}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(text: &str) -> Need {
+        Need::read(Raw::parse(text, 1000).unwrap())
+    }
+
+    #[test]
+    fn conditions_are_read_as_clusters_read_them() {
+        let text = |json: &str| need(json).to_string();
+        assert_eq!(text(r#"{"gvk":{"group":"g","version":"v","kind":"K"}}"#), "K (g/v)");
+        assert_eq!(
+            text(
+                r#"{"failureMessage":"why","ALL":{"constraints":[{"package":{"packageName":"p","versionRange":">=1.0.0"}},{"not":{"constraints":[]}}]}}"#
+            ),
+            "all of (package p >=1.0.0, none of ())"
+        );
+        assert_eq!(text(r#"{"failureMessage":"why","cel":{"rule":"true"}}"#), "what satisfies the rule \"true\" (why)");
+        for (json, reason) in [
+            ("{}", "constraint is empty"),
+            (r#"{"failureMessage":"why"}"#, "constraint is empty"),
+            (r#"{"some":1}"#, "unknown field \"some\""),
+            (r#"{"gvk":{"group":"g","name":"v"}}"#, "unknown field \"name\""),
+            (r#"{"any":{"constraints":[{}]}}"#, "constraint is empty"),
+            (r#"{"package":{"packageName":"p"}}"#, "invalid range"),
+            ("[]", "an object is expected"),
+        ] {
+            assert!(matches!(need(json), Need::Broken(text) if text.contains(reason)), "{json}");
+        }
+        let deep = format!("{}{{}}{}", r#"{"not":{"constraints":["#.repeat(60), "]}}".repeat(60));
+        assert!(matches!(need(&deep), Need::Broken(text) if text.contains("deeper")));
+        let long = format!(r#"{{"failureMessage":"{}"}}"#, "x".repeat(LONGEST));
+        assert!(matches!(need(&long), Need::Broken(text) if text.contains("max constraint size: 131072")));
+    }
+
+    #[test]
+    fn one_part_that_decides_is_enough() {
+        let facts = Facts { labels: vec!["yes".to_owned()], ..Facts::default() };
+        let (yes, no) = (Need::Label("yes".to_owned()), Need::Label("no".to_owned()));
+        let unknown = Need::Rule { rule: String::new(), message: String::new() };
+        let met = |need: Need| need.met_by("p", None, &facts, &|_| None);
+        assert_eq!(met(Need::All(vec![unknown.clone(), no.clone()])), Some(false));
+        assert_eq!(met(Need::Any(vec![unknown.clone(), yes.clone()])), Some(true));
+        assert_eq!(met(Need::Not(vec![unknown.clone(), yes.clone()])), Some(false));
+        assert_eq!(met(Need::All(vec![unknown, yes])), None);
+        assert_eq!(
+            (met(Need::All(vec![])), met(Need::Any(vec![])), met(Need::Not(vec![no]))),
+            (Some(true), Some(false), Some(true))
+        );
+    }
+}
