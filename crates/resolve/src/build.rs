@@ -1,0 +1,239 @@
+//! From catalogs and a namespace to a puzzle: what could be chosen, and what each of it asks for.
+
+use std::collections::{BTreeMap, HashMap};
+
+use catalog::chain::Edge;
+
+use crate::input::{State, Subscription};
+use crate::pool::Pool;
+use crate::resolver::{Clause, Group, Item, Model, Variable, bundle, id};
+use crate::search::Var;
+
+/// Makes the puzzle of a namespace.
+///
+/// # Errors
+/// Fails when a need cannot be understood or a channel not be put in order.
+pub(crate) fn model(pool: &Pool<'_>, state: &State) -> Result<Model, Vec<String>> {
+    let mut builder = Builder { pool, state, model: Model::default(), items: HashMap::new(), todo: Vec::new() };
+    builder.build()?;
+    Ok(builder.model)
+}
+
+struct Builder<'p, 'a> {
+    pool: &'p Pool<'a>,
+    state: &'p State,
+    model: Model,
+    items: HashMap<Item, Var>,
+    /// Variables whose needs have not been looked at.
+    todo: Vec<Var>,
+}
+
+impl Builder<'_, '_> {
+    fn build(&mut self) -> Result<(), Vec<String>> {
+        let mut errors = Vec::new();
+        for place in 0..self.state.installed.len() {
+            self.variable(Item::Installed(place));
+        }
+        let mut mandatory: Vec<(String, Var)> = Vec::new();
+        for (place, csv) in self.state.installed.iter().enumerate() {
+            let known = |it: &&Subscription| it.installed.as_deref() == Some(csv.name.as_str());
+            if self.state.subscriptions.iter().find(known).is_none() {
+                let variable = self.variable(Item::Installed(place));
+                mandatory.push((id(self.pool, self.state, Item::Installed(place)), variable));
+            }
+        }
+        for (place, subscription) in self.state.subscriptions.iter().enumerate() {
+            let variable = self.model.variables.len();
+            self.model.variables.push(Variable::Subscription(place));
+            mandatory.push((format!("subscription:{}", subscription.name), variable));
+            if let Err(error) = self.subscription(place, subscription, variable) {
+                errors.push(error);
+            }
+        }
+        while let Some(variable) = self.todo.pop() {
+            if let Err(error) = self.needs_of(variable) {
+                errors.push(error);
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        mandatory.sort();
+        self.model.puzzle.mandatory = mandatory.into_iter().map(|(_, variable)| variable).collect();
+        self.model.puzzle.variables = self.model.variables.len();
+        self.invariants();
+        Ok(())
+    }
+
+    fn variable(&mut self, item: Item) -> Var {
+        *self.items.entry(item).or_insert_with(|| {
+            let variable = self.model.variables.len();
+            self.model.variables.push(Variable::Bundle(item));
+            self.todo.push(variable);
+            variable
+        })
+    }
+
+    fn clause(&mut self, owner: Var, candidates: Vec<Var>, meaning: Clause) {
+        self.model.puzzle.clauses.push((owner, candidates));
+        self.model.clauses.push(meaning);
+    }
+
+    /// Adds what a Subscription can be satisfied with.
+    fn subscription(&mut self, place: usize, wish: &Subscription, variable: Var) -> Result<(), String> {
+        let pool = self.pool;
+        let installed = wish.installed.as_deref();
+        let current = self.state.installed.iter().position(|csv| Some(csv.name.as_str()) == installed);
+        let source = pool.sources.iter().position(|it| it.name == wish.source.0 && it.namespace == wish.source.1);
+        let channel = wish.channel.as_deref().filter(|channel| !channel.is_empty());
+        let starting = wish.starting_csv.as_deref().filter(|name| !name.is_empty() && current.is_none());
+        let mut groups = source.map_or_else(Vec::new, |source| pool.of_subscription(source, &wish.package, channel));
+        if let Some(name) = starting {
+            groups.iter_mut().for_each(|group| group.retain(|&node| pool.member(node).bundle.name == name));
+            groups.retain(|group| !group.is_empty());
+        }
+        if groups.is_empty() {
+            let message = self.nothing_found(wish, source, channel, starting);
+            self.clause(variable, Vec::new(), Clause::NothingFound(place, message));
+            return Ok(());
+        }
+        let mut candidates = Vec::new();
+        for group in groups {
+            // Where to begin is not a question of order, so that the channel need not have one.
+            let in_order = match (starting, group.first()) {
+                (None, Some(&first)) => match &*pool.chain_of(first) {
+                    Ok(chain) => chain.clone(),
+                    Err(error) => return Err(error.clone()),
+                },
+                _ => group,
+            };
+            candidates.extend(in_order);
+        }
+        if let Some(current) = current {
+            let csv = &self.state.installed[current];
+            candidates
+                .retain(|&node| Edge::between(pool.member(node).entry, &csv.name, csv.version.as_ref()).is_some());
+        }
+        let mut variables: Vec<Var> = Vec::new();
+        for node in candidates {
+            let candidate = self.variable(Item::Member(node));
+            if !variables.contains(&candidate) {
+                variables.push(candidate);
+            }
+        }
+        if let Some(current) = current {
+            let old = self.variable(Item::Installed(current));
+            for &candidate in &variables {
+                self.model.puzzle.exclusive.push(vec![candidate, old]);
+                self.model.groups.push(Group::Replaces);
+                self.model.replaces.insert(candidate, current);
+            }
+            variables.push(old);
+        }
+        self.clause(variable, variables, Clause::Subscription(place));
+        Ok(())
+    }
+
+    fn nothing_found(
+        &self,
+        wish: &Subscription,
+        source: Option<usize>,
+        channel: Option<&str>,
+        starting: Option<&str>,
+    ) -> String {
+        let (pool, name, package) = (self.pool, &wish.name, &wish.package);
+        let (source_name, namespace) = &wish.source;
+        let is_empty = |channel: Option<&str>| {
+            source.is_none_or(|source| pool.of_subscription(source, package, channel).is_empty())
+        };
+        let nothing = source.is_none_or(|source| !pool.members().any(|(_, member)| member.source == source));
+        if nothing {
+            format!(
+                "no operators found from catalog {source_name} in namespace {namespace} referenced by subscription {name}"
+            )
+        } else if is_empty(None) {
+            format!("no operators found in package {package} in the catalog referenced by subscription {name}")
+        } else if is_empty(channel) {
+            let channel = channel.unwrap_or_default();
+            format!(
+                "no operators found in channel {channel} of package {package} in the catalog referenced by \
+                 subscription {name}"
+            )
+        } else {
+            let (starting, channel) = (starting.unwrap_or_default(), channel.unwrap_or_default());
+            format!(
+                "no operators found with name {starting} in channel {channel} of package {package} in the catalog \
+                 referenced by subscription {name}"
+            )
+        }
+    }
+
+    /// Adds what a bundle needs.
+    fn needs_of(&mut self, variable: Var) -> Result<(), String> {
+        let Variable::Bundle(item) = self.model.variables[variable] else { return Ok(()) };
+        let (pool, state) = (self.pool, self.state);
+        let bundle = bundle(pool, state, item);
+        if bundle.facts.forbidden {
+            self.model.puzzle.forbidden.push(variable);
+        }
+        let mut seen: Vec<String> = Vec::new();
+        for requirement in &bundle.facts.needs {
+            // Servers send dependencies twice, as properties and as what they once were.
+            let text = format!("{:?}", requirement.need);
+            if seen.contains(&text) {
+                continue;
+            }
+            seen.push(text);
+            let mut candidates = Vec::new();
+            for (place, csv) in state.installed.iter().enumerate() {
+                if pool.meets(csv, &requirement.need)? {
+                    candidates.push((&csv.name, self.variable(Item::Installed(place))));
+                }
+            }
+            candidates.sort();
+            let mut candidates: Vec<Var> = candidates.into_iter().map(|(_, variable)| variable).collect();
+            let preferred = match item {
+                Item::Member(node) => Some(pool.member(node).source),
+                Item::Installed(_) => None,
+            };
+            match &*pool.candidates(&requirement.need, preferred) {
+                Ok(nodes) => candidates.extend(nodes.iter().map(|&node| self.variable(Item::Member(node)))),
+                Err(error) => return Err(error.clone()),
+            }
+            self.clause(variable, candidates, Clause::Need(item, requirement.clone()));
+        }
+        Ok(())
+    }
+
+    /// Adds that there is one bundle of a package, and one provider of an API.
+    fn invariants(&mut self) {
+        let mut packages: BTreeMap<String, Vec<Var>> = BTreeMap::new();
+        let mut apis: BTreeMap<[String; 3], Vec<Var>> = BTreeMap::new();
+        for (variable, what) in self.model.variables.iter().enumerate() {
+            let Variable::Bundle(item) = *what else { continue };
+            let bundle = bundle(self.pool, self.state, item);
+            let mut names: Vec<&str> = bundle.facts.packages.iter().map(|(package, _)| package.as_str()).collect();
+            // Clusters add the property to members of catalogs that lack it.
+            if names.is_empty() && matches!(item, Item::Member(_)) {
+                names.push(&bundle.package);
+            }
+            names.sort_unstable();
+            names.dedup();
+            for name in names {
+                packages.entry(name.to_owned()).or_default().push(variable);
+            }
+            let mut provided = bundle.facts.provides.clone();
+            provided.sort();
+            provided.dedup();
+            for api in provided {
+                apis.entry(api).or_default().push(variable);
+            }
+        }
+        let packages = packages.into_iter().map(|(name, members)| (Group::Package(name), members));
+        let apis = apis.into_iter().map(|(api, members)| (Group::Provider(api), members));
+        for (group, members) in packages.chain(apis).filter(|(_, members)| members.len() > 1) {
+            self.model.puzzle.exclusive.push(members);
+            self.model.groups.push(group);
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Everything that catalogs offer, found by what is asked for, in the order clusters prefer.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::rc::Rc;
+
+use catalog::chain;
+use catalog::needs::Need;
+use fbc::blob::Entry;
+
+use crate::input::{Bundle, Source};
+use crate::rule::Rule;
+
+/// A member of a channel of a catalog, by number.
+pub type Node = usize;
+
+/// A member of a channel of a catalog.
+#[derive(Debug, Clone, Copy)]
+pub struct Member<'a> {
+    /// Which catalog it is from.
+    pub source: usize,
+    /// The bundle.
+    pub bundle: &'a Bundle,
+    /// The channel.
+    pub channel: &'a str,
+    /// Its place in the channel.
+    pub entry: &'a Entry,
+    /// Which group it is in.
+    group: usize,
+}
+
+/// A channel of a catalog.
+struct Group<'a> {
+    source: usize,
+    package: &'a str,
+    channel: &'a str,
+    default: bool,
+    members: Vec<Node>,
+    /// Its members in the order clusters choose in, once somebody has asked.
+    chain: RefCell<Option<Chain>>,
+}
+
+/// The members of a channel in order, or why there is no order.
+pub type Chain = Rc<Result<Vec<Node>, String>>;
+type Matches = Rc<Result<Vec<Node>, String>>;
+
+/// The catalogs that a namespace sees.
+pub struct Pool<'a> {
+    /// The catalogs.
+    pub sources: &'a [Source],
+    /// The namespace that is looked from.
+    pub namespace: &'a str,
+    members: Vec<Member<'a>>,
+    groups: Vec<Group<'a>>,
+    by_package: HashMap<&'a str, Vec<Node>>,
+    by_api: HashMap<&'a [String; 3], Vec<Node>>,
+    by_label: HashMap<&'a str, Vec<Node>>,
+    matches: RefCell<HashMap<String, Matches>>,
+    candidates: RefCell<HashMap<(String, Option<usize>), Matches>>,
+    rules: Rules,
+}
+
+/// Rules that were compiled, and how much work may still go into them.
+struct Rules {
+    compiled: RefCell<HashMap<String, Rc<Result<Rule, String>>>>,
+    work: Cell<u64>,
+}
+
+/// As many values rules may look at in all; some seconds of work.
+const MOST_WORK: u64 = 300_000_000;
+
+impl<'a> Pool<'a> {
+    /// Puts catalogs together.
+    pub fn new(sources: &'a [Source], namespace: &'a str) -> Pool<'a> {
+        let mut pool = Pool {
+            sources,
+            namespace,
+            members: Vec::new(),
+            groups: Vec::new(),
+            by_package: HashMap::new(),
+            by_api: HashMap::new(),
+            by_label: HashMap::new(),
+            matches: RefCell::default(),
+            candidates: RefCell::default(),
+            rules: Rules { compiled: RefCell::default(), work: Cell::new(MOST_WORK) },
+        };
+        for (number, source) in sources.iter().enumerate() {
+            let bundles: HashMap<(&str, &str), &Bundle> =
+                source.bundles.iter().map(|bundle| ((&*bundle.package, &*bundle.name), bundle)).collect();
+            for channel in &source.channels {
+                let group = pool.groups.len();
+                let mut members = Vec::new();
+                for entry in &channel.entries {
+                    let Some(bundle) = bundles.get(&(channel.package.as_str(), &*entry.name)) else { continue };
+                    members.push(pool.members.len());
+                    pool.members.push(Member { source: number, bundle, channel: &channel.name, entry, group });
+                }
+                pool.groups.push(Group {
+                    source: number,
+                    package: &channel.package,
+                    channel: &channel.name,
+                    default: channel.default,
+                    members,
+                    chain: RefCell::default(),
+                });
+            }
+        }
+        for (node, member) in pool.members.iter().enumerate() {
+            let facts = &member.bundle.facts;
+            let packages: HashSet<&str> =
+                facts.packages.iter().map(|(package, _)| package.as_str()).chain([&*member.bundle.package]).collect();
+            for package in packages {
+                pool.by_package.entry(package).or_default().push(node);
+            }
+            for api in facts.provides.iter().collect::<HashSet<_>>() {
+                pool.by_api.entry(api).or_default().push(node);
+            }
+            for label in facts.labels.iter().collect::<HashSet<_>>() {
+                pool.by_label.entry(label).or_default().push(node);
+            }
+        }
+        pool
+    }
+
+    /// Returns a member.
+    pub fn member(&self, node: Node) -> &Member<'a> {
+        &self.members[node]
+    }
+
+    /// Returns all members, with their numbers.
+    pub fn members(&self) -> impl Iterator<Item = (Node, &Member<'a>)> {
+        self.members.iter().enumerate()
+    }
+
+    /// Returns the members of a package, of whatever catalog and channel.
+    pub fn of_package(&self, package: &str) -> &[Node] {
+        self.by_package.get(package).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the members that provide an API.
+    pub fn of_api(&self, api: &[String; 3]) -> &[Node] {
+        self.by_api.get(api).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns how clusters name a member.
+    pub fn id(&self, node: Node) -> String {
+        let member = &self.members[node];
+        let source = &self.sources[member.source];
+        format!("{}/{}/{}/{}", source.name, source.namespace, member.channel, member.bundle.name)
+    }
+
+    /// Tells whether a member is in a channel that is followed unless another is asked for.
+    pub fn is_default(&self, node: Node) -> bool {
+        self.groups[self.members[node].group].default
+    }
+
+    /// Returns the members of the channel of a member, in order, or why there is no order.
+    pub fn chain_of(&self, node: Node) -> Chain {
+        self.chain(self.members[node].group)
+    }
+
+    fn chain(&self, group: usize) -> Chain {
+        let group = &self.groups[group];
+        group
+            .chain
+            .borrow_mut()
+            .get_or_insert_with(|| {
+                let entries: Vec<&Entry> = group.members.iter().map(|&node| self.members[node].entry).collect();
+                Rc::new(match chain::chain(&entries) {
+                    Ok(chain) => Ok(chain.into_iter().map(|place| group.members[place]).collect()),
+                    Err(error) => Err(error.message(group.package, group.channel)),
+                })
+            })
+            .clone()
+    }
+
+    /// Puts groups of one catalog in order: default channels first, then by package and channel.
+    fn sort_groups(&self, groups: &mut [usize]) {
+        groups.sort_by_key(|&group| {
+            let group = &self.groups[group];
+            (!group.default, group.package, group.channel)
+        });
+    }
+
+    /// Returns the catalogs in the order of preference of a bundle from `preferred`.
+    fn order(&self, preferred: Option<usize>) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.sources.len()).collect();
+        order.sort_by_key(|&number| {
+            let source = &self.sources[number];
+            let foreign = source.namespace != self.namespace;
+            (Some(number) != preferred, -source.priority, foreign, &source.namespace, &source.name, number)
+        });
+        order
+    }
+
+    /// Tells whether a bundle meets a need.
+    ///
+    /// # Errors
+    /// Fails when the need cannot be understood, or takes too long.
+    pub fn meets(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
+        self.check(need)?;
+        let failed: RefCell<Option<String>> = RefCell::default();
+        let rule = |text: &str| match self.rules.hold(text, bundle) {
+            Ok(holds) => Some(holds),
+            Err(error) => {
+                failed.replace(Some(error));
+                None
+            }
+        };
+        let met = need.met_by(&bundle.package, bundle.version.as_ref(), &bundle.facts, &rule);
+        match (met, failed.into_inner()) {
+            (Some(met), _) => Ok(met),
+            (None, error) => Err(error.unwrap_or_else(|| need.to_string())),
+        }
+    }
+
+    /// Checks that a need can be understood.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn check(&self, need: &Need) -> Result<(), String> {
+        if let Need::Broken(reason) = need {
+            return Err(reason.clone());
+        }
+        for rule in need.rules() {
+            if let Err(error) = &*self.rules.compile(rule) {
+                return Err(format!("convert olm.constraint to resolver predicate: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the members that meet a need.
+    fn matches(&self, need: &Need) -> Matches {
+        let key = format!("{need:?}");
+        if let Some(known) = self.matches.borrow().get(&key) {
+            return known.clone();
+        }
+        let found = self.check(need).and_then(|()| {
+            let mut found = Vec::new();
+            // Most bundles are in several channels.
+            let mut known: HashMap<*const Bundle, bool> = HashMap::new();
+            for node in self.may_meet(need) {
+                let bundle = self.members[node].bundle;
+                let met = match known.get(&std::ptr::from_ref(bundle)) {
+                    Some(met) => *met,
+                    None => self.meets(bundle, need)?,
+                };
+                known.insert(bundle, met);
+                if met {
+                    found.push(node);
+                }
+            }
+            Ok(found)
+        });
+        let found = Rc::new(found);
+        self.matches.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    /// Returns members among which are all that meet a need.
+    fn may_meet(&self, need: &Need) -> Vec<Node> {
+        match need {
+            Need::Package(name, _) => self.of_package(name).to_vec(),
+            Need::Api(api) => self.of_api(api).to_vec(),
+            Need::Label(label) => self.by_label.get(label.as_str()).cloned().unwrap_or_default(),
+            Need::All(parts) => {
+                let narrow = |part: &&Need| matches!(part, Need::Package(..) | Need::Api(_) | Need::Label(_));
+                let part = parts.iter().find(narrow).or_else(|| parts.iter().find(|part| matches!(part, Need::All(_))));
+                part.map_or_else(|| (0..self.members.len()).collect(), |part| self.may_meet(part))
+            }
+            Need::Any(parts) => {
+                let mut all: Vec<Node> = parts.iter().flat_map(|part| self.may_meet(part)).collect();
+                all.sort_unstable();
+                all.dedup();
+                all
+            }
+            Need::Not(_) | Need::Rule { .. } => (0..self.members.len()).collect(),
+            Need::Broken(_) => Vec::new(),
+        }
+    }
+
+    /// Returns the members that meet a need of a bundle from `preferred`, the most preferred first.
+    ///
+    /// # Errors
+    /// Fails when the need cannot be understood, or when any channel that has what meets it cannot be put in order.
+    pub fn candidates(&self, need: &Need, preferred: Option<usize>) -> Matches {
+        let key = (format!("{need:?}"), preferred);
+        if let Some(known) = self.candidates.borrow().get(&key) {
+            return known.clone();
+        }
+        let found = Rc::new(match &*self.matches(need) {
+            Ok(matches) => self.in_order(matches, preferred),
+            Err(error) => Err(error.clone()),
+        });
+        self.candidates.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    fn in_order(&self, matches: &[Node], preferred: Option<usize>) -> Result<Vec<Node>, String> {
+        let wanted: HashSet<Node> = matches.iter().copied().collect();
+        let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut seen = HashSet::new();
+        for &node in matches {
+            let group = self.members[node].group;
+            if seen.insert(group) {
+                groups.entry(self.groups[group].source).or_default().push(group);
+            }
+        }
+        let mut found = Vec::new();
+        for source in self.order(preferred) {
+            let Some(mut groups) = groups.remove(&source) else { continue };
+            self.sort_groups(&mut groups);
+            for group in groups {
+                match &*self.chain(group) {
+                    Ok(chain) => found.extend(chain.iter().copied().filter(|node| wanted.contains(node))),
+                    Err(error) => return Err(error.clone()),
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the members of a catalog that a Subscription is about, by channel, in order of preference.
+    pub(crate) fn of_subscription(&self, source: usize, package: &str, channel: Option<&str>) -> Vec<Vec<Node>> {
+        let mut groups: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
+        for &node in self.of_package(package) {
+            let member = &self.members[node];
+            if member.source == source && channel.is_none_or(|channel| channel == member.channel) {
+                groups.entry(member.group).or_default().push(node);
+            }
+        }
+        let mut order: Vec<usize> = groups.keys().copied().collect();
+        // Here default channels come first and the rest is by name of the channel alone.
+        order.sort_by_key(|&group| (!self.groups[group].default, self.groups[group].channel, group));
+        order.into_iter().filter_map(|group| groups.remove(&group)).collect()
+    }
+}
+
+impl Rules {
+    fn compile(&self, text: &str) -> Rc<Result<Rule, String>> {
+        if let Some(known) = self.compiled.borrow().get(text) {
+            return known.clone();
+        }
+        let rule = Rc::new(Rule::compile(text));
+        self.compiled.borrow_mut().insert(text.to_owned(), rule.clone());
+        rule
+    }
+
+    fn hold(&self, text: &str, bundle: &Bundle) -> Result<bool, String> {
+        let rule = self.compile(text);
+        let rule = rule.as_ref().as_ref().map_err(Clone::clone)?;
+        let left = self.work.get().checked_sub(rule.work(&bundle.properties)?);
+        self.work.set(left.ok_or("gave up: the rules in olm.constraint properties take too long")?);
+        rule.holds(&bundle.properties)
+    }
+}

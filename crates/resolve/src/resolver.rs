@@ -1,0 +1,342 @@
+//! From catalogs and a namespace to what would be installed there, as clusters of the first generation decide it.
+
+use std::collections::HashMap;
+
+use catalog::chain::Edge;
+use catalog::needs::{Need, Requirement};
+
+use crate::build;
+use crate::input::{Bundle, State};
+use crate::pool::{Node, Pool};
+use crate::search::{Condition, Found, Puzzle, Var};
+use crate::words::{and, at_least_one, predicate};
+
+/// A bundle that can be part of a solution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// A member of a channel of a catalog.
+    Member(Node),
+    /// An installed CSV, by its place among them.
+    Installed(usize),
+}
+
+/// What comes of resolving.
+#[derive(Debug)]
+pub enum Outcome {
+    /// These are the bundles of the namespace from then on.
+    Solved(Vec<Chosen>),
+    /// It cannot be done.
+    Unsatisfiable(Conflict),
+    /// Something is so wrong that clusters do not even try.
+    Error(String),
+}
+
+/// A bundle of a solution.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    /// The bundle.
+    pub item: Item,
+    /// Why it is there.
+    pub reasons: Vec<Reason>,
+    /// The installed CSV that it takes the place of.
+    pub replaces: Option<usize>,
+}
+
+/// Why a bundle is part of a solution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// A Subscription asks for it, by its place among them.
+    Subscription(usize),
+    /// Another bundle needs it.
+    Needed {
+        /// The other bundle.
+        by: Item,
+        /// What that needs.
+        need: String,
+    },
+    /// It is installed, and no Subscription knows it.
+    Unmanaged,
+}
+
+/// Conditions that cannot all hold.
+#[derive(Debug, Default)]
+pub struct Conflict {
+    /// What clusters say, one message for each, sorted.
+    pub messages: Vec<String>,
+    /// The same for people who have to mend it.
+    pub parts: Vec<Part>,
+}
+
+/// A condition of a [`Conflict`].
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// A Subscription wants one of these.
+    Subscription {
+        /// Which, by its place among them.
+        subscription: usize,
+        /// What it wants.
+        candidates: Vec<Item>,
+    },
+    /// A Subscription cannot be read from the catalog.
+    NothingFound {
+        /// Which, by its place among them.
+        subscription: usize,
+        /// What clusters say.
+        message: String,
+    },
+    /// A bundle needs one of these.
+    Need {
+        /// The bundle.
+        by: Item,
+        /// What it needs, as property of the bundle.
+        requirement: Requirement,
+        /// What would do.
+        candidates: Vec<Item>,
+    },
+    /// At most one of these can be installed, since all are of one package.
+    OnePackage(String, Vec<Item>),
+    /// At most one of these can be installed, since all provide one API.
+    OneProvider([String; 3], Vec<Item>),
+    /// The first takes the place of the second.
+    Replaces(Item, Item),
+    /// It is never chosen (`olm.deprecated`).
+    Forbidden(Item),
+    /// It is installed, and no Subscription knows it, so that it stays.
+    Unmanaged(Item),
+}
+
+impl Conflict {
+    /// Says it as the condition of a Subscription does.
+    pub fn message(&self) -> String {
+        format!("constraints not satisfiable: {}", self.messages.join(", "))
+    }
+}
+
+/// Works out what becomes of a namespace.
+pub fn resolve(pool: &Pool<'_>, state: &State) -> Outcome {
+    match build::model(pool, state) {
+        Ok(model) => model.solve(pool, state),
+        Err(mut errors) => {
+            errors.sort();
+            errors.dedup();
+            Outcome::Error(match errors.as_slice() {
+                [only] => only.clone(),
+                _ => format!("[{}]", errors.join(", ")),
+            })
+        }
+    }
+}
+
+/// A variable of the puzzle.
+#[derive(Debug, Clone)]
+pub(crate) enum Variable {
+    Subscription(usize),
+    Bundle(Item),
+}
+
+/// A clause of the puzzle, besides its candidates.
+#[derive(Debug, Clone)]
+pub(crate) enum Clause {
+    Subscription(usize),
+    NothingFound(usize, String),
+    Need(Item, Requirement),
+}
+
+/// A group of the puzzle, besides its members.
+#[derive(Debug, Clone)]
+pub(crate) enum Group {
+    Package(String),
+    Provider([String; 3]),
+    Replaces,
+}
+
+/// The puzzle, with what its parts mean.
+#[derive(Default)]
+pub(crate) struct Model {
+    pub(crate) puzzle: Puzzle,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) clauses: Vec<Clause>,
+    pub(crate) groups: Vec<Group>,
+    /// The CSV that a candidate takes the place of.
+    pub(crate) replaces: HashMap<Var, usize>,
+}
+
+/// Returns the bundle of an item.
+pub fn bundle<'a>(pool: &Pool<'a>, state: &'a State, item: Item) -> &'a Bundle {
+    match item {
+        Item::Member(node) => pool.member(node).bundle,
+        Item::Installed(place) => &state.installed[place],
+    }
+}
+
+/// Returns how clusters name an item.
+pub fn id(pool: &Pool<'_>, state: &State, item: Item) -> String {
+    match item {
+        Item::Member(node) => pool.id(node),
+        Item::Installed(place) => format!("@existing/{}//{}", pool.namespace, state.installed[place].name),
+    }
+}
+
+impl Model {
+    fn solve(self, pool: &Pool<'_>, state: &State) -> Outcome {
+        match self.puzzle.solve() {
+            Found::Solution(chosen) => Outcome::Solved(self.chosen(&chosen)),
+            Found::Conflict(conditions) => Outcome::Unsatisfiable(self.conflict(pool, state, &conditions)),
+            Found::GaveUp => Outcome::Error(
+                "gave up: there are too many ways to combine these bundles, and none of the first some million works"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    fn item(&self, variable: Var) -> Option<Item> {
+        match self.variables[variable] {
+            Variable::Bundle(item) => Some(item),
+            Variable::Subscription(_) => None,
+        }
+    }
+
+    fn chosen(&self, solution: &[Var]) -> Vec<Chosen> {
+        let mut reasons: HashMap<Var, Vec<Reason>> = HashMap::new();
+        for ((owner, candidates), meaning) in self.puzzle.clauses.iter().zip(&self.clauses) {
+            if !solution.contains(owner) {
+                continue;
+            }
+            for candidate in candidates.iter().filter(|candidate| solution.contains(candidate)) {
+                let reason = match meaning {
+                    Clause::Subscription(place) => Reason::Subscription(*place),
+                    Clause::NothingFound(..) => continue,
+                    // That it needs itself is no reason.
+                    Clause::Need(..) if candidate == owner => continue,
+                    Clause::Need(by, requirement) => Reason::Needed { by: *by, need: requirement.need.to_string() },
+                };
+                reasons.entry(*candidate).or_default().push(reason);
+            }
+        }
+        let mut chosen = Vec::new();
+        for variable in solution {
+            let Some(item) = self.item(*variable) else { continue };
+            let mut reasons = reasons.remove(variable).unwrap_or_default();
+            if self.puzzle.mandatory.contains(variable) {
+                reasons.insert(0, Reason::Unmanaged);
+            }
+            let replaces = self.replaces.get(variable).copied();
+            chosen.push(Chosen { item, reasons, replaces });
+        }
+        chosen
+    }
+
+    fn conflict(&self, pool: &Pool<'_>, state: &State, conditions: &[Condition]) -> Conflict {
+        let mut conflict = Conflict::default();
+        let items =
+            |variables: &[Var]| variables.iter().filter_map(|&variable| self.item(variable)).collect::<Vec<_>>();
+        let ids = |items: &[Item]| items.iter().map(|&item| id(pool, state, item)).collect::<Vec<_>>();
+        let sorted = |mut names: Vec<String>| {
+            names.sort();
+            names
+        };
+        for condition in conditions {
+            match *condition {
+                Condition::Mandatory(number) => {
+                    let variable = self.puzzle.mandatory[number];
+                    match self.variables[variable] {
+                        Variable::Subscription(place) => {
+                            let name = &state.subscriptions[place].name;
+                            conflict.messages.push(format!("subscription {name} exists"));
+                        }
+                        Variable::Bundle(item) => {
+                            let name = &bundle(pool, state, item).name;
+                            conflict.messages.push(format!(
+                                "clusterserviceversion {name} exists and is not referenced by a subscription"
+                            ));
+                            conflict.parts.push(Part::Unmanaged(item));
+                        }
+                    }
+                }
+                Condition::Forbidden(number) => {
+                    let Some(item) = self.item(self.puzzle.forbidden[number]) else { continue };
+                    conflict.messages.push(format!("bundle {} is deprecated", id(pool, state, item)));
+                    conflict.parts.push(Part::Forbidden(item));
+                }
+                Condition::Clause(number) => {
+                    let candidates = items(&self.puzzle.clauses[number].1);
+                    match &self.clauses[number] {
+                        Clause::NothingFound(place, message) => {
+                            conflict.messages.push(message.clone());
+                            let (subscription, message) = (*place, message.clone());
+                            conflict.parts.push(Part::NothingFound { subscription, message });
+                        }
+                        Clause::Subscription(place) => {
+                            let name = &state.subscriptions[*place].name;
+                            conflict.messages.push(if candidates.is_empty() {
+                                format!("no operators found matching the criteria of subscription {name}")
+                            } else {
+                                format!("subscription {name} requires {}", at_least_one(&ids(&candidates)))
+                            });
+                            conflict.parts.push(Part::Subscription { subscription: *place, candidates });
+                        }
+                        Clause::Need(by, requirement) => {
+                            let name = &bundle(pool, state, *by).name;
+                            let predicate = predicate(&requirement.need);
+                            conflict.messages.push(format!("bundle {name} requires an operator {predicate}"));
+                            let (by, requirement) = (*by, requirement.clone());
+                            conflict.parts.push(Part::Need { by, requirement, candidates });
+                        }
+                    }
+                }
+                Condition::Exclusive(number) => {
+                    let members = items(&self.puzzle.exclusive[number]);
+                    let names = and(&sorted(ids(&members)));
+                    match &self.groups[number] {
+                        Group::Package(package) => {
+                            conflict.messages.push(format!("there can be only one operator from package {package}"));
+                            conflict.messages.push(format!("{names} originate from package {package}"));
+                            conflict.parts.push(Part::OnePackage(package.clone(), members));
+                        }
+                        Group::Provider(api) => {
+                            let [group, version, kind] = api;
+                            let what = format!("{kind} ({group}/{version})");
+                            conflict.messages.push(format!("there can be only one provider of {what}"));
+                            conflict.messages.push(format!("{names} provide {what}"));
+                            conflict.parts.push(Part::OneProvider(api.clone(), members));
+                        }
+                        Group::Replaces => {
+                            if let [new, old] = members[..] {
+                                let (new_id, old_id) = (id(pool, state, new), id(pool, state, old));
+                                conflict.messages.push(format!("{new_id} conflicts with {old_id}"));
+                                conflict.parts.push(Part::Replaces(new, old));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        conflict.messages.sort();
+        conflict.messages.dedup();
+        conflict
+    }
+}
+
+/// Returns the edge by which a chosen bundle takes the place of an installed one.
+pub fn edge(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Option<Edge> {
+    let (Item::Member(node), Some(place)) = (chosen.item, chosen.replaces) else { return None };
+    let old = state.installed.get(place)?;
+    Edge::between(pool.member(node).entry, &old.name, old.version.as_ref())
+}
+
+/// Returns the needs of a bundle that nothing in the catalogs meets, with what is wrong with those that are broken.
+pub fn unmet<'b>(pool: &Pool<'_>, bundle: &'b Bundle) -> Vec<(&'b Requirement, Option<String>)> {
+    let mut unmet = Vec::new();
+    for requirement in &bundle.facts.needs {
+        // Whoever needs nothing of something meets that itself.
+        if matches!(requirement.need, Need::Not(_)) {
+            continue;
+        }
+        match &*pool.candidates(&requirement.need, None) {
+            Ok(found) if found.is_empty() => unmet.push((requirement, None)),
+            Ok(_) => {}
+            Err(error) => unmet.push((requirement, Some(error.clone()))),
+        }
+    }
+    unmet
+}

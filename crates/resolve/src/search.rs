@@ -1,0 +1,426 @@
+//! The search itself: which variables hold, so that every condition is met in the order of preference.
+//!
+//! A library for such problems would find some solution, or the best by a measure. Clusters take the first one in an
+//! order that grows while they search: choices are made breadth first, each by its own order of preference, and
+//! reconsidered from the latest on. What they install is the result of that order, so that the order is kept here and
+//! the rest is no more than propagation that finds dead ends early. A choice that comes up again after an earlier one
+//! was changed starts from its first candidate.
+//!
+//! The work is bounded: whoever writes a catalog can make any such search long.
+
+use std::collections::VecDeque;
+
+/// A variable, by number.
+pub(crate) type Var = usize;
+
+/// What has to be solved.
+#[derive(Debug, Default)]
+pub(crate) struct Puzzle {
+    /// How many variables there are.
+    pub(crate) variables: usize,
+    /// The variables that must hold, in order.
+    pub(crate) mandatory: Vec<Var>,
+    /// The variables that must not hold.
+    pub(crate) forbidden: Vec<Var>,
+    /// If the first holds, one of the others must; in order of preference.
+    pub(crate) clauses: Vec<(Var, Vec<Var>)>,
+    /// At most one of these holds.
+    pub(crate) exclusive: Vec<Vec<Var>>,
+}
+
+/// A condition of a [`Puzzle`], by its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Condition {
+    Mandatory(usize),
+    Forbidden(usize),
+    Clause(usize),
+    Exclusive(usize),
+}
+
+/// The outcome of a search.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The variables that hold, in the order they were chosen.
+    Solution(Vec<Var>),
+    /// There is no solution; these conditions cannot all hold.
+    Conflict(Vec<Condition>),
+    /// It was not found out within the bounds.
+    GaveUp,
+}
+
+/// More steps than this are not made for one question. Real catalogs need some thousands.
+const MOST_STEPS: u64 = 20_000_000;
+
+impl Puzzle {
+    /// Solves the puzzle.
+    pub(crate) fn solve(&self) -> Found {
+        let all = vec![true; self.conditions().count()];
+        let index = Index::new(self);
+        let mut steps = MOST_STEPS;
+        let mut search = Search::new(self, &index, &all, &mut steps);
+        match search.run() {
+            Some(true) => Found::Solution(search.chosen()),
+            Some(false) => {
+                let used = std::mem::take(&mut search.used);
+                Found::Conflict(self.shrink(&index, used, &mut steps))
+            }
+            None => Found::GaveUp,
+        }
+    }
+
+    fn conditions(&self) -> impl Iterator<Item = Condition> + '_ {
+        (0..self.mandatory.len())
+            .map(Condition::Mandatory)
+            .chain((0..self.forbidden.len()).map(Condition::Forbidden))
+            .chain((0..self.clauses.len()).map(Condition::Clause))
+            .chain((0..self.exclusive.len()).map(Condition::Exclusive))
+    }
+
+    /// Leaves out conditions as long as there is no solution without them.
+    ///
+    /// What is left is what people need to know. When it takes too long, more is left than need be.
+    fn shrink(&self, index: &Index, used: Vec<bool>, steps: &mut u64) -> Vec<Condition> {
+        let mut kept = used;
+        let unsolvable = |kept: &[bool], steps: &mut u64| Search::new(self, index, kept, steps).run() == Some(false);
+        if !unsolvable(&kept, steps) {
+            kept = vec![true; kept.len()];
+        }
+        let mut size = kept.iter().filter(|kept| **kept).count().div_ceil(2).max(1);
+        loop {
+            let places: Vec<usize> = (0..kept.len()).filter(|&place| kept[place]).collect();
+            for chunk in places.chunks(size) {
+                chunk.iter().for_each(|&place| kept[place] = false);
+                if !unsolvable(&kept, steps) {
+                    chunk.iter().for_each(|&place| kept[place] = true);
+                }
+            }
+            if size == 1 {
+                break;
+            }
+            size = size.div_ceil(2);
+        }
+        self.conditions().zip(kept).filter(|(_, kept)| *kept).map(|(condition, _)| condition).collect()
+    }
+}
+
+/// Where variables occur.
+struct Index {
+    /// The clauses that a variable is the first of.
+    owned: Vec<Vec<usize>>,
+    /// The clauses that it is a candidate of.
+    candidate_of: Vec<Vec<usize>>,
+    exclusive: Vec<Vec<usize>>,
+}
+
+impl Index {
+    fn new(puzzle: &Puzzle) -> Index {
+        let empty = || vec![Vec::new(); puzzle.variables];
+        let mut index = Index { owned: empty(), candidate_of: empty(), exclusive: empty() };
+        for (number, (owner, candidates)) in puzzle.clauses.iter().enumerate() {
+            index.owned[*owner].push(number);
+            candidates.iter().for_each(|&candidate| index.candidate_of[candidate].push(number));
+        }
+        for (number, members) in puzzle.exclusive.iter().enumerate() {
+            members.iter().for_each(|&member| index.exclusive[member].push(number));
+        }
+        index
+    }
+}
+
+/// One of these has to be chosen.
+#[derive(Debug, Clone, Copy)]
+enum Choice {
+    Mandatory(usize),
+    Clause(usize),
+}
+
+struct Guess {
+    choice: Choice,
+    /// Which candidate is tried; nothing when there is nothing to choose.
+    tried: Option<usize>,
+    /// How much was known before.
+    trail: usize,
+    /// How many choices follow from it.
+    children: usize,
+}
+
+struct Search<'a> {
+    puzzle: &'a Puzzle,
+    index: &'a Index,
+    /// Which conditions count.
+    active: &'a [bool],
+    /// Which conditions had an effect.
+    used: Vec<bool>,
+    steps: &'a mut u64,
+    /// What is known of each variable.
+    value: Vec<Option<bool>>,
+    assumed: Vec<bool>,
+    /// How many candidates of each clause are not ruled out.
+    open: Vec<usize>,
+    trail: Vec<Var>,
+    /// How much of the trail has been followed up.
+    followed: usize,
+    choices: VecDeque<(Choice, usize)>,
+    guesses: Vec<Guess>,
+}
+
+impl<'a> Search<'a> {
+    fn new(puzzle: &'a Puzzle, index: &'a Index, active: &'a [bool], steps: &'a mut u64) -> Search<'a> {
+        Search {
+            puzzle,
+            index,
+            active,
+            used: vec![false; active.len()],
+            steps,
+            value: vec![None; puzzle.variables],
+            assumed: vec![false; puzzle.variables],
+            open: puzzle.clauses.iter().map(|(_, candidates)| candidates.len()).collect(),
+            trail: Vec::new(),
+            followed: 0,
+            choices: VecDeque::new(),
+            guesses: Vec::new(),
+        }
+    }
+
+    fn place(&self, condition: Condition) -> usize {
+        let puzzle = self.puzzle;
+        match condition {
+            Condition::Mandatory(number) => number,
+            Condition::Forbidden(number) => puzzle.mandatory.len() + number,
+            Condition::Clause(number) => puzzle.mandatory.len() + puzzle.forbidden.len() + number,
+            Condition::Exclusive(number) => {
+                puzzle.mandatory.len() + puzzle.forbidden.len() + puzzle.clauses.len() + number
+            }
+        }
+    }
+
+    fn is_active(&self, condition: Condition) -> bool {
+        self.active[self.place(condition)]
+    }
+
+    fn mark(&mut self, condition: Condition) {
+        let place = self.place(condition);
+        self.used[place] = true;
+    }
+
+    fn chosen(&self) -> Vec<Var> {
+        let candidate = |guess: &Guess| guess.tried.map(|tried| self.candidates(guess.choice)[tried]);
+        self.guesses.iter().filter_map(candidate).collect()
+    }
+
+    fn candidates(&self, choice: Choice) -> &'a [Var] {
+        match choice {
+            Choice::Mandatory(number) => std::slice::from_ref(&self.puzzle.mandatory[number]),
+            Choice::Clause(number) => &self.puzzle.clauses[number].1,
+        }
+    }
+
+    /// Tells whether there is a solution; nothing when that takes too long.
+    fn run(&mut self) -> Option<bool> {
+        let puzzle = self.puzzle;
+        let mut possible = true;
+        for (number, &variable) in puzzle.forbidden.iter().enumerate() {
+            possible &= self.assign(variable, false, Condition::Forbidden(number));
+        }
+        for number in 0..puzzle.clauses.len() {
+            possible = possible && self.check_clause(number);
+        }
+        for (number, &variable) in puzzle.mandatory.iter().enumerate() {
+            if self.is_active(Condition::Mandatory(number)) {
+                possible = possible && self.assign(variable, true, Condition::Mandatory(number));
+                self.choices.push_back((Choice::Mandatory(number), 0));
+            }
+        }
+        if !possible || !self.propagate()? {
+            return Some(false);
+        }
+        loop {
+            if !possible {
+                match self.pop_guess() {
+                    None => return Some(false),
+                    // What had no candidate left does not get one by being asked again.
+                    Some(tried) => possible = tried,
+                }
+                continue;
+            }
+            match self.choices.pop_front() {
+                None => return Some(true),
+                Some((choice, next)) => possible = self.push_guess(choice, next)?,
+            }
+        }
+    }
+
+    /// Makes a choice, and tells whether it may be right.
+    fn push_guess(&mut self, choice: Choice, next: usize) -> Option<bool> {
+        let candidates = self.candidates(choice);
+        let mut guess = Guess { choice, tried: None, trail: self.trail.len(), children: 0 };
+        if candidates.iter().any(|&candidate| self.assumed[candidate]) {
+            self.guesses.push(guess);
+            return Some(true);
+        }
+        let candidate = (next..candidates.len()).find(|&place| self.value[candidates[place]] != Some(false));
+        let Some(place) = candidate else {
+            if let Choice::Clause(number) = choice {
+                self.mark(Condition::Clause(number));
+            }
+            self.guesses.push(guess);
+            return Some(false);
+        };
+        let variable = candidates[place];
+        guess.tried = Some(place);
+        for &clause in &self.index.owned[variable] {
+            if self.is_active(Condition::Clause(clause)) {
+                guess.children += 1;
+                self.choices.push_back((Choice::Clause(clause), 0));
+            }
+        }
+        self.guesses.push(guess);
+        self.assumed[variable] = true;
+        if self.value[variable].is_none() {
+            self.value[variable] = Some(true);
+            self.trail.push(variable);
+        }
+        self.propagate()
+    }
+
+    /// Takes the latest choice back, and tells whether there was anything to choose; nothing when there is none left.
+    fn pop_guess(&mut self) -> Option<bool> {
+        let guess = self.guesses.pop()?;
+        self.choices.truncate(self.choices.len() - guess.children);
+        let Some(tried) = guess.tried else {
+            self.choices.push_front((guess.choice, 0));
+            return Some(false);
+        };
+        let variable = self.candidates(guess.choice)[tried];
+        self.assumed[variable] = false;
+        for variable in self.trail.drain(guess.trail..) {
+            if self.value[variable].take() == Some(false) {
+                self.index.candidate_of[variable].iter().for_each(|&clause| self.open[clause] += 1);
+            }
+        }
+        self.followed = self.trail.len();
+        self.choices.push_front((guess.choice, tried + 1));
+        Some(true)
+    }
+
+    /// Notes what a variable must be, and tells whether it can.
+    fn assign(&mut self, variable: Var, value: bool, because: Condition) -> bool {
+        if !self.is_active(because) {
+            return true;
+        }
+        match self.value[variable] {
+            Some(known) if known == value => true,
+            Some(_) => {
+                self.mark(because);
+                false
+            }
+            None => {
+                self.mark(because);
+                self.value[variable] = Some(value);
+                self.trail.push(variable);
+                if !value {
+                    for &clause in &self.index.candidate_of[variable] {
+                        self.open[clause] -= 1;
+                    }
+                }
+                true
+            }
+        }
+    }
+
+    /// Follows up what is known, and tells whether it fits together.
+    fn propagate(&mut self) -> Option<bool> {
+        while let Some(&variable) = self.trail.get(self.followed) {
+            self.followed += 1;
+            let index = self.index;
+            let (clauses, groups): (&[usize], &[usize]) = match self.value[variable] {
+                Some(true) => (&index.owned[variable], &index.exclusive[variable]),
+                _ => (&index.candidate_of[variable], &[]),
+            };
+            for &number in groups {
+                let members = &self.puzzle.exclusive[number];
+                *self.steps = self.steps.checked_sub(members.len() as u64)?;
+                for &member in members.iter().filter(|&&member| member != variable) {
+                    if !self.assign(member, false, Condition::Exclusive(number)) {
+                        return Some(false);
+                    }
+                }
+            }
+            *self.steps = self.steps.checked_sub(clauses.len() as u64 + 1)?;
+            for &number in clauses {
+                if !self.check_clause(number) {
+                    return Some(false);
+                }
+            }
+        }
+        Some(true)
+    }
+
+    /// Draws conclusions from a clause, and tells whether it can still be met.
+    fn check_clause(&mut self, number: usize) -> bool {
+        let (owner, candidates) = &self.puzzle.clauses[number];
+        let because = Condition::Clause(number);
+        match (self.open[number], self.value[*owner]) {
+            (_, Some(false)) => true,
+            (0, _) => self.assign(*owner, false, because),
+            (1, Some(true)) => match candidates.iter().find(|&&candidate| self.value[candidate] != Some(false)) {
+                Some(&last) => self.assign(last, true, because),
+                None => true,
+            },
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preferences_count_from_the_latest_choice_on() {
+        // 0 needs 1 or 2, and 3 or 4; 1 and 3 exclude each other.
+        let puzzle = Puzzle {
+            variables: 5,
+            mandatory: vec![0],
+            clauses: vec![(0, vec![1, 2]), (0, vec![3, 4])],
+            exclusive: vec![vec![1, 3]],
+            ..Puzzle::default()
+        };
+        assert_eq!(puzzle.solve(), Found::Solution(vec![0, 1, 4]));
+    }
+
+    #[test]
+    fn a_conflict_names_no_more_than_it_takes() {
+        let puzzle = Puzzle {
+            variables: 6,
+            mandatory: vec![0, 5],
+            forbidden: vec![4],
+            clauses: vec![(0, vec![1]), (0, vec![2]), (1, vec![3, 4])],
+            exclusive: vec![vec![2, 3], vec![1, 5], vec![4, 5]],
+        };
+        assert_eq!(
+            puzzle.solve(),
+            Found::Conflict(vec![
+                Condition::Mandatory(0),
+                Condition::Mandatory(1),
+                Condition::Clause(0),
+                Condition::Exclusive(1)
+            ])
+        );
+    }
+
+    #[test]
+    fn hopeless_searches_end() {
+        // Pigeons and holes: short to write, and long to refute.
+        let (pigeons, holes) = (14, 13);
+        let place = |pigeon: usize, hole: usize| 1 + pigeon * holes + hole;
+        let puzzle = Puzzle {
+            variables: 1 + pigeons * holes,
+            mandatory: vec![0],
+            clauses: (0..pigeons).map(|pigeon| (0, (0..holes).map(|hole| place(pigeon, hole)).collect())).collect(),
+            exclusive: (0..holes).map(|hole| (0..pigeons).map(|pigeon| place(pigeon, hole)).collect()).collect(),
+            ..Puzzle::default()
+        };
+        assert_eq!(puzzle.solve(), Found::GaveUp);
+    }
+}

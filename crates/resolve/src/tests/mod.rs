@@ -1,0 +1,3 @@
+mod properties;
+mod sample;
+mod table;

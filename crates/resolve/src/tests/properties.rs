@@ -1,0 +1,183 @@
+//! What holds for every catalog and every namespace.
+
+use std::collections::{BTreeSet, HashSet};
+
+use proptest::prelude::*;
+
+use super::sample::read;
+use crate::input::{Bundle, Source, State};
+use crate::pool::Pool;
+use crate::resolver::{self, Chosen, Item, Outcome};
+
+/// Lines of catalogs with a few packages, APIs and edges, and of a namespace: all of it may or may not fit together.
+fn lines() -> impl Strategy<Value = String> {
+    let extra = prop_oneof![
+        4 => Just(String::new()),
+        2 => "(A|B|C)".prop_map(|api| format!(" gives={api}")),
+        2 => "(A|B|C)".prop_map(|api| format!(" needs={api}")),
+        2 => ("(p|q|r)", r"(>=1\.0\.0|<2\.0\.0|>=2\.0\.0|3\.0\.0)").prop_map(|(name, range)| format!(" needs={name}:{range}")),
+        1 => Just(" deprecated".to_owned()),
+        1 => "(A|B)".prop_map(|api| format!(r#" c={{"not":{{"constraints":[{{"gvk":{{"group":"g","version":"v1","kind":"{api}"}}}}]}}}}"#)),
+    ];
+    let entry = (extra.clone(), extra, prop_oneof![5 => Just(0), 1 => Just(1), 1 => Just(2)]);
+    let channel = (proptest::collection::vec(entry, 1..4), "(p|q|r|s)", "(stable|fast)", any::<bool>());
+    let channel = channel.prop_map(|(entries, package, channel, default)| {
+        let mut line = format!("{package}/{channel}{}: ", if default { "*" } else { "" });
+        for (number, (one, other, edge)) in entries.iter().enumerate() {
+            let version = number + 1;
+            line += &format!("{}{package}.v{version}", if number > 0 { "; " } else { "" });
+            match edge {
+                0 if number > 0 => line += &format!(" r={package}.v{number}"),
+                1 if number > 0 => line += &format!(" s={package}.v{number}"),
+                2 => line += " R=<9.0.0",
+                _ => {}
+            }
+            line += one;
+            line += other;
+        }
+        line
+    });
+    let catalog = |name: &'static str| {
+        (proptest::collection::vec(channel.clone(), 1..5), 0..2).prop_map(move |(channels, priority)| {
+            let mut seen = HashSet::new();
+            let channels: Vec<String> = channels
+                .into_iter()
+                .filter(|line| seen.insert(line.split([':', '*']).next().unwrap().to_owned()))
+                .collect();
+            format!("catalog {name} {priority}\n{}", channels.join("\n"))
+        })
+    };
+    let wish = ("(p|q|r|s)", prop_oneof![Just(""), Just(" @stable"), Just(" @fast")], 0..4u8).prop_map(
+        |(package, channel, version)| match version {
+            0 => format!("sub {package}{channel}"),
+            _ => format!("sub {package}{channel} installed={package}.v{version}\ncsv {package}.v{version}"),
+        },
+    );
+    let state = proptest::collection::vec(wish, 1..4).prop_map(|wishes| {
+        let mut seen = HashSet::new();
+        let once = wishes.into_iter().filter(|line| seen.insert(line.as_bytes()[4]));
+        once.collect::<Vec<_>>().join("\n")
+    });
+    (catalog("cat"), catalog("other"), state).prop_map(|(one, other, state)| format!("{one}\n{other}\n{state}"))
+}
+
+/// Checks a solution by the rules alone, without any of what found it.
+fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Result<(), String> {
+    let bundles: Vec<&Bundle> = chosen.iter().map(|chosen| resolver::bundle(pool, state, chosen.item)).collect();
+    let mut packages = HashSet::new();
+    let mut apis = HashSet::new();
+    for bundle in &bundles {
+        if !packages.insert(&bundle.package) {
+            return Err(format!("two bundles of package {}", bundle.package));
+        }
+        for api in bundle.facts.provides.iter().collect::<HashSet<_>>() {
+            if !apis.insert(api) {
+                return Err(format!("two providers of {api:?}"));
+            }
+        }
+        if bundle.facts.forbidden {
+            return Err(format!("{} is forbidden", bundle.name));
+        }
+        for requirement in &bundle.facts.needs {
+            let meets = |other: &&Bundle| {
+                requirement.need.met_by(&other.package, other.version.as_ref(), &other.facts, &|_| None) == Some(true)
+            };
+            if !bundles.iter().any(meets) {
+                return Err(format!("{} needs {}", bundle.name, requirement.need));
+            }
+        }
+    }
+    for wish in &state.subscriptions {
+        let fits = |chosen: &&Chosen| match chosen.item {
+            Item::Installed(place) => Some(&state.installed[place].name) == wish.installed.as_ref(),
+            Item::Member(node) => {
+                let member = pool.member(node);
+                let edge = state.installed.iter().find(|csv| Some(&csv.name) == wish.installed.as_ref());
+                member.bundle.package == wish.package
+                    && sources[member.source].name == wish.source.0
+                    && wish.channel.as_deref().is_none_or(|channel| channel == member.channel)
+                    && edge.is_none_or(|old| {
+                        member.entry.replaces.as_ref() == old.name
+                            || member.entry.skips.iter().any(|skip| **skip == *old.name)
+                            || !member.entry.skip_range.is_empty()
+                    })
+            }
+        };
+        let offered = sources.iter().filter(|source| source.name == wish.source.0).flat_map(|source| &source.channels);
+        let offered = offered.filter(|channel| channel.package == wish.package);
+        let mut offered = offered.filter(|channel| wish.channel.as_ref().is_none_or(|name| *name == channel.name));
+        if offered.next().is_none() || !chosen.iter().any(|chosen| fits(&chosen)) {
+            return Err(format!("{} is not satisfied", wish.name));
+        }
+    }
+    // Nothing is there without a reason.
+    chosen.iter().try_for_each(|chosen| match chosen.reasons.is_empty() {
+        true => Err(format!("{:?} has no reason", chosen.item)),
+        false => Ok(()),
+    })
+}
+
+/// Tells in short what comes of it, so that results can be compared.
+fn told(sources: &[Source], state: &State) -> Result<String, String> {
+    let pool = Pool::new(sources, "here");
+    Ok(match resolver::resolve(&pool, state) {
+        Outcome::Solved(chosen) => {
+            check(sources, &pool, state, &chosen)?;
+            let ids: BTreeSet<String> = chosen.iter().map(|chosen| resolver::id(&pool, state, chosen.item)).collect();
+            format!("{ids:?}")
+        }
+        Outcome::Unsatisfiable(conflict) => {
+            if conflict.messages.is_empty() {
+                return Err("a conflict about nothing".to_owned());
+            }
+            "unsatisfiable".to_owned()
+        }
+        Outcome::Error(message) => message,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn solutions_satisfy_every_rule_whatever_the_order_of_input(lines in lines()) {
+        let (sources, state) = read(&lines);
+        let result = told(&sources, &state).map_err(TestCaseError::fail)?;
+        let mut turned: Vec<Source> = sources.clone();
+        turned.reverse();
+        for source in &mut turned {
+            source.channels.reverse();
+            source.bundles.reverse();
+            source.channels.iter_mut().for_each(|channel| channel.entries.reverse());
+        }
+        let mut other = state.clone();
+        other.installed.reverse();
+        other.subscriptions.reverse();
+        prop_assert_eq!(told(&turned, &other).map_err(TestCaseError::fail)?, result);
+    }
+
+    #[test]
+    fn what_is_unsatisfiable_has_no_solution(lines in lines()) {
+        // Every set of bundles is tried, which small catalogs allow.
+        let (sources, state) = read(&lines);
+        let pool = Pool::new(&sources, "here");
+        if let Outcome::Unsatisfiable(_) = resolver::resolve(&pool, &state) {
+            let free: Vec<usize> = (0..state.installed.len())
+                .filter(|&place| state.subscriptions.iter().all(|it| it.installed.as_ref() != Some(&state.installed[place].name)))
+                .collect();
+            let on_chain: Vec<usize> = pool.members().map(|(node, _)| node)
+                .filter(|&node| matches!(&*pool.chain_of(node), Ok(chain) if chain.contains(&node))).collect();
+            prop_assume!(on_chain.len() + state.installed.len() <= 13);
+            for set in 0u32..1 << (on_chain.len() + state.installed.len()) {
+                let chosen = |item, number: usize| (set & 1 << number != 0)
+                    .then(|| Chosen { item, reasons: vec![resolver::Reason::Unmanaged], replaces: None });
+                let members = on_chain.iter().enumerate().filter_map(|(number, &node)| chosen(Item::Member(node), number));
+                let installed = (0..state.installed.len())
+                    .filter_map(|place| chosen(Item::Installed(place), on_chain.len() + place));
+                let set: Vec<Chosen> = members.chain(installed).collect();
+                let keeps_free = free.iter().all(|place| set.iter().any(|it| it.item == Item::Installed(*place)));
+                prop_assert!(!keeps_free || check(&sources, &pool, &state, &set).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Catalogs and namespaces in a notation that shows the point.
+
+use catalog::needs::Facts;
+use fbc::blob::Entry;
+use fbc::json::Raw;
+use fbc::version::Version;
+
+use crate::input::{Bundle, Channel, Source, State, Subscription};
+use crate::pool::Pool;
+use crate::resolver::{self, Item, Outcome};
+
+/// Reads catalogs and a namespace from lines like these:
+///
+/// ```text
+/// catalog cat 10
+/// a/stable*: a.v1; a.v2 r=a.v1 s=a.v0 R=>=1.0.0_<2.0.0 gives=Foo needs=Foo needs=f:>=1.0.0 not={"gvk":...}
+/// sub a @stable start=a.v1 installed=a.v1
+/// csv a.v1
+/// ```
+///
+/// The star marks the default channel. A CSV that a catalog has is as it is there. `c=` holds an `olm.constraint`.
+pub(super) fn read(lines: &str) -> (Vec<Source>, State) {
+    let mut sources: Vec<Source> = Vec::new();
+    let mut state = State::default();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let mut words = line.split_whitespace();
+        match words.next().unwrap() {
+            "catalog" => {
+                let name = words.next().unwrap().to_owned();
+                let priority = words.next().map_or(0, |word| word.parse().unwrap());
+                let namespace = words.next().unwrap_or("olm").to_owned();
+                sources.push(Source { name, priority, namespace, ..Source::default() });
+            }
+            "sub" => {
+                let package = words.next().unwrap().to_owned();
+                let mut wish = Subscription { name: format!("{package}-sub"), package, ..Subscription::default() };
+                wish.source = (sources[0].name.clone(), sources[0].namespace.clone());
+                for word in words {
+                    match word.split_once('=') {
+                        Some(("start", name)) => wish.starting_csv = Some(name.to_owned()),
+                        Some(("installed", name)) => wish.installed = Some(name.to_owned()),
+                        Some(("name", name)) => wish.name = name.to_owned(),
+                        Some(("from", name)) => wish.source.0 = name.to_owned(),
+                        _ => wish.channel = Some(word.trim_start_matches('@').to_owned()),
+                    }
+                }
+                state.subscriptions.push(wish);
+            }
+            "csv" => {
+                let name = words.next().unwrap();
+                let bundles = sources.iter().flat_map(|source| &source.bundles);
+                let known = bundles.into_iter().find(|bundle| bundle.name == name).cloned();
+                state.installed.push(known.unwrap_or_else(|| bundle(name, &words.collect::<Vec<_>>())));
+            }
+            channel => {
+                let (place, entries) = line.split_once(": ").unwrap_or((channel.trim_end_matches(':'), ""));
+                let (package, name) = place.split_once('/').unwrap();
+                let mut channel = Channel {
+                    package: package.to_owned(),
+                    name: name.trim_end_matches('*').to_owned(),
+                    default: name.ends_with('*'),
+                    ..Channel::default()
+                };
+                let source = sources.last_mut().unwrap();
+                source.packages.insert(package.to_owned(), None);
+                for text in entries.split("; ").filter(|text| !text.is_empty()) {
+                    let mut words = text.split_whitespace();
+                    let name = words.next().unwrap();
+                    let words: Vec<&str> = words.collect();
+                    let value = |key: &'static str| words.iter().filter_map(move |word| word.strip_prefix(key));
+                    channel.entries.push(Entry {
+                        name: name.into(),
+                        replaces: value("r=").next().unwrap_or_default().into(),
+                        skips: value("s=").flat_map(|list| list.split(',')).map(Into::into).collect(),
+                        skip_range: value("R=").next().unwrap_or_default().replace('_', " ").into(),
+                    });
+                    if !source.bundles.iter().any(|known| known.name == name && known.package == package) {
+                        source.bundles.push(bundle(name, &words));
+                    }
+                }
+                source.channels.push(channel);
+            }
+        }
+    }
+    (sources, state)
+}
+
+/// Makes a bundle from its name and words like `gives=Foo needs=f:>=1.0.0`.
+fn bundle(name: &str, words: &[&str]) -> Bundle {
+    let (package, version) = name.split_once(".v").unwrap_or((name, "1"));
+    let version = Version::parse_tolerant(version).unwrap();
+    let mut properties =
+        vec![format!(r#"{{"type":"olm.package","value":{{"packageName":"{package}","version":"{version}"}}}}"#)];
+    for word in words {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        let api = format!(r#"{{"group":"g","version":"v1","kind":"{value}"}}"#);
+        let (kind, value) = match (key, value.split_once(':')) {
+            ("gives", _) => ("olm.gvk", api),
+            ("needs", None) => ("olm.gvk.required", api),
+            ("needs", Some((package, range))) => (
+                "olm.package.required",
+                format!(r#"{{"packageName":"{package}","versionRange":"{}"}}"#, range.replace('_', " ")),
+            ),
+            ("label", _) => ("olm.label", format!(r#"{{"label":"{value}"}}"#)),
+            ("wants-label", _) => ("olm.label.required", format!(r#"{{"label":"{value}"}}"#)),
+            ("c", _) => ("olm.constraint", value.replace('~', " ")),
+            ("deprecated", _) => ("olm.deprecated", "{}".to_owned()),
+            ("r" | "s" | "R", _) => continue,
+            _ => panic!("{word}"),
+        };
+        properties.push(format!(r#"{{"type":"{kind}","value":{value}}}"#));
+    }
+    let properties = format!("[{}]", properties.join(","));
+    let list = Raw::parse(&properties, 100).expect(&properties);
+    let facts = Facts::of(
+        list.items()
+            .map(|property| (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))),
+    );
+    Bundle {
+        package: package.to_owned(),
+        name: name.to_owned(),
+        version: Some(version),
+        facts,
+        properties: properties.into(),
+        ..Bundle::default()
+    }
+}
+
+/// Tells in short what comes of it: the names of what is new, with `=` those that stay.
+pub(super) fn told(lines: &str) -> String {
+    let (sources, state) = read(lines);
+    let pool = Pool::new(&sources, "here");
+    match resolver::resolve(&pool, &state) {
+        Outcome::Solved(chosen) => {
+            let mut names: Vec<String> = chosen
+                .iter()
+                .map(|chosen| match chosen.item {
+                    Item::Member(node) => pool.member(node).bundle.name.clone(),
+                    Item::Installed(place) => format!("={}", state.installed[place].name),
+                })
+                .collect();
+            names.sort();
+            names.join(" ")
+        }
+        Outcome::Unsatisfiable(conflict) => conflict.message(),
+        Outcome::Error(message) => format!("error: {message}"),
+    }
+}
