@@ -35,6 +35,7 @@ struct Group<'a> {
     package: &'a str,
     channel: &'a str,
     default: bool,
+    deprecation: Option<&'a str>,
     members: Vec<Node>,
     /// Its members in the order clusters choose in, once somebody has asked.
     chain: RefCell<Option<Chain>>,
@@ -100,6 +101,7 @@ impl<'a> Pool<'a> {
                     package: &channel.package,
                     channel: &channel.name,
                     default: channel.default,
+                    deprecation: channel.deprecation.as_deref(),
                     members,
                     chain: RefCell::default(),
                 });
@@ -152,6 +154,16 @@ impl<'a> Pool<'a> {
     /// Tells whether a member is in a channel that is followed unless another is asked for.
     pub fn is_default(&self, node: Node) -> bool {
         self.groups[self.members[node].group].default
+    }
+
+    /// Returns the members of the channel of a member, as listed.
+    pub fn channel_of(&self, node: Node) -> &[Node] {
+        &self.groups[self.members[node].group].members
+    }
+
+    /// Returns why the channel of a member should not be followed any more.
+    pub fn channel_deprecation(&self, node: Node) -> Option<&'a str> {
+        self.groups[self.members[node].group].deprecation
     }
 
     /// Returns the members of the channel of a member, in order, or why there is no order.

@@ -49,7 +49,7 @@ pub(crate) enum Found {
 }
 
 /// More steps than this are not made for one question. Real catalogs need some thousands.
-const MOST_STEPS: u64 = 20_000_000;
+const MOST_STEPS: u64 = 5_000_000;
 
 impl Puzzle {
     /// Solves the puzzle.

@@ -1,3 +1,5 @@
+mod dependencies;
+mod path;
 mod properties;
-mod sample;
+pub(crate) mod sample;
 mod table;

@@ -19,7 +19,7 @@ use crate::resolver::{self, Item, Outcome};
 /// ```
 ///
 /// The star marks the default channel. A CSV that a catalog has is as it is there. `c=` holds an `olm.constraint`.
-pub(super) fn read(lines: &str) -> (Vec<Source>, State) {
+pub(crate) fn read(lines: &str) -> (Vec<Source>, State) {
     let mut sources: Vec<Source> = Vec::new();
     let mut state = State::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -127,7 +127,7 @@ fn bundle(name: &str, words: &[&str]) -> Bundle {
 }
 
 /// Tells in short what comes of it: the names of what is new, with `=` those that stay.
-pub(super) fn told(lines: &str) -> String {
+pub(crate) fn told(lines: &str) -> String {
     let (sources, state) = read(lines);
     let pool = Pool::new(&sources, "here");
     match resolver::resolve(&pool, &state) {

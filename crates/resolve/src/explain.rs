@@ -1,0 +1,233 @@
+//! Why something cannot be installed, in words for those who have to mend it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::needs::Need;
+use fbc::version::Version;
+
+use crate::input::State;
+use crate::place::Place;
+use crate::pool::{Node, Pool};
+use crate::resolver::{Conflict, Item, Part, bundle};
+use crate::words::and;
+
+/// More names than this are not told at one place.
+const MOST: usize = 5;
+
+/// Explains a conflict: a line for each part of it, and indented lines for what could have helped.
+pub fn explain(pool: &Pool<'_>, state: &State, conflict: &Conflict) -> Vec<String> {
+    let mut lines = Vec::new();
+    let name = |item: Item| bundle(pool, state, item).name.clone();
+    let mut parts: Vec<&Part> = conflict.parts.iter().collect();
+    // What is asked for comes first.
+    parts.sort_by_key(|part| !matches!(part, Part::NothingFound { .. } | Part::Subscription { .. }));
+    for part in parts {
+        match part {
+            Part::NothingFound { subscription, .. } => nothing_found(pool, state, *subscription, &mut lines),
+            Part::Subscription { subscription, candidates } => {
+                let wish = &state.subscriptions[*subscription];
+                let (package, source) = (&wish.package, &wish.source.0);
+                let channel = wish.channel.as_ref().map(|name| format!(", channel {name}")).unwrap_or_default();
+                match candidates.as_slice() {
+                    [] => lines.push(format!("nothing in package {package}{channel} of {source} can be installed")),
+                    candidates => {
+                        let names: Vec<String> = candidates.iter().map(|&item| name(item)).collect();
+                        lines.push(format!("package {package}{channel} of {source} offers {}", few(&names)));
+                    }
+                }
+            }
+            Part::Forbidden(item) => {
+                lines.push(format!("{} is never installed: it has the property olm.deprecated", name(*item)));
+            }
+            Part::Unmanaged(item) => {
+                let name = name(*item);
+                lines.push(format!("{name} is installed without a Subscription, so that nothing may take its place"));
+            }
+            Part::OnePackage(package, members) => {
+                let names: Vec<String> = distinct(members.iter().map(|&item| described(pool, state, item)));
+                lines.push(format!("only one bundle of package {package} can be installed: {}", few(&names)));
+            }
+            Part::OneProvider([group, version, kind], members) => {
+                let names: Vec<String> = distinct(members.iter().map(|&item| described(pool, state, item)));
+                lines.push(format!("only one bundle can provide {kind} ({group}/{version}): {}", few(&names)));
+            }
+            Part::Replaces(..) | Part::Need { .. } => {}
+        }
+    }
+    needs(pool, state, conflict, &mut lines);
+    lines
+}
+
+/// Tells of the needs that cannot be met, once for all bundles that have the same.
+fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<String>) {
+    let mut by_need: BTreeMap<String, (Vec<String>, &Need, &[Item])> = BTreeMap::new();
+    for part in &conflict.parts {
+        let Part::Need { by, requirement, candidates } = part else { continue };
+        let entry = by_need.entry(requirement.need.to_string());
+        let known = entry.or_insert_with(|| (Vec::new(), &requirement.need, candidates));
+        known.0.push(bundle(pool, state, *by).name.clone());
+    }
+    for (text, (names, need, candidates)) in by_need {
+        let verb = if names.len() == 1 { "requires" } else { "require" };
+        lines.push(format!("{} {verb} {text}", few(&distinct(names))));
+        if candidates.is_empty() {
+            lines.extend(near_misses(pool, need).into_iter().map(|line| format!("  {line}")));
+            continue;
+        }
+        let mut told: Vec<String> = Vec::new();
+        for &item in candidates {
+            let own = bundle(pool, state, item);
+            let why = conflict.parts.iter().find_map(|part| match part {
+                Part::Forbidden(other) if *other == item => Some("is never installed (olm.deprecated)".to_owned()),
+                Part::Need { by, requirement, .. } if *by == item => {
+                    Some(format!("requires {} in its turn", requirement.need))
+                }
+                Part::OneProvider([_, _, kind], members) if members.contains(&item) => {
+                    Some(format!("provides {kind}, which has another provider"))
+                }
+                Part::OnePackage(package, members) if members.contains(&item) => {
+                    Some(format!("is not the bundle of package {package} that is installed or wanted"))
+                }
+                _ => None,
+            });
+            let why = why.unwrap_or_else(|| "would do, but not with the rest".to_owned());
+            told.push(format!("{} {why}", own.name));
+        }
+        let told = distinct(told);
+        let rest = told.len().saturating_sub(MOST);
+        lines.extend(told.into_iter().take(MOST).map(|line| format!("  {line}")));
+        if rest > 0 {
+            lines.push(format!("  and {rest} more"));
+        }
+    }
+}
+
+fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mut Vec<String>) {
+    let wish = &state.subscriptions[subscription];
+    let (package, (source, _)) = (&wish.package, &wish.source);
+    let Some(number) = pool.sources.iter().position(|it| it.name == wish.source.0 && it.namespace == wish.source.1)
+    else {
+        let names: Vec<String> = pool.sources.iter().map(|source| source.name.clone()).collect();
+        lines.push(format!("there is no catalog {source:?} here, only {}", few(&names)));
+        return;
+    };
+    let here: Vec<Node> =
+        pool.of_package(package).iter().copied().filter(|&node| pool.member(node).source == number).collect();
+    if here.is_empty() {
+        lines.push(format!("catalog {source} has no package {package:?}"));
+        let others: Vec<String> =
+            distinct(pool.of_package(package).iter().map(|&node| pool.sources[pool.member(node).source].name.clone()));
+        if !others.is_empty() {
+            lines.push(format!("  but {} has", few(&others)));
+        }
+        return;
+    }
+    let channel = wish.channel.as_deref().unwrap_or_default();
+    let in_channel: Vec<Node> = match &wish.channel {
+        None => here.clone(),
+        Some(name) => here.iter().copied().filter(|&node| pool.member(node).channel == name).collect(),
+    };
+    if in_channel.is_empty() {
+        lines.push(format!("package {package} of catalog {source} has no channel {channel:?}"));
+        let channels = distinct(here.iter().map(|&node| pool.member(node).channel.to_owned()));
+        lines.push(format!("  its channels are {}", and(&channels)));
+        if let Some(old) = &wish.installed {
+            lines.push(format!("  as long as the Subscription that installed {old} names it, nothing is resolved"));
+        }
+        return;
+    }
+    let name = wish.starting_csv.as_deref().unwrap_or_default();
+    lines.push(format!("package {package} of catalog {source} has no bundle {name:?} there"));
+    let names = newest_first(pool, &in_channel);
+    lines.push(format!("  there is {}", few(&names)));
+}
+
+/// Says what comes near to meeting a need that nothing meets.
+pub fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
+    match need {
+        Need::Package(package, range) => {
+            let nodes = pool.of_package(package);
+            if nodes.is_empty() {
+                return vec![format!("no catalog here has package {package:?}")];
+            }
+            let (inside, outside): (Vec<Node>, Vec<Node>) = nodes.iter().copied().partition(|&node| {
+                pool.member(node).bundle.version.as_ref().is_some_and(|version| range.contains(version))
+            });
+            let mut lines = unchosen(pool, &inside);
+            let versions = newest_first(pool, &outside);
+            if !versions.is_empty() {
+                lines.push(format!("not in the range: {}", few(&versions)));
+            }
+            lines
+        }
+        Need::Api(api) => {
+            let nodes = pool.of_api(api);
+            if !nodes.is_empty() {
+                return unchosen(pool, nodes);
+            }
+            let [group, _, kind] = api;
+            let other = pool.members().filter_map(|(_, member)| {
+                let same = |api: &&[String; 3]| api[0] == *group && api[2] == *kind;
+                let found = member.bundle.facts.provides.iter().find(same)?;
+                Some(format!("{} ({})", member.bundle.name, found[1]))
+            });
+            let other = distinct(other);
+            match other.is_empty() {
+                true => vec!["no bundle here provides it".to_owned()],
+                false => vec![format!("no bundle here provides this version of it; others do: {}", few(&other))],
+            }
+        }
+        Need::Label(label) => vec![format!("no bundle here has the label {label:?}")],
+        Need::All(_) => vec!["no single bundle here meets all of it".to_owned()],
+        _ => vec!["no bundle here meets it".to_owned()],
+    }
+}
+
+/// Says of bundles that would do why clusters do not choose them.
+fn unchosen(pool: &Pool<'_>, nodes: &[Node]) -> Vec<String> {
+    let lines = nodes.iter().filter_map(|&node| {
+        let member = pool.member(node);
+        let why = Place::of(pool, node).why_not()?;
+        Some(format!("{} would do, but in channel {} it is {why}", member.bundle.name, member.channel))
+    });
+    let lines = distinct(lines);
+    let rest = lines.len().saturating_sub(MOST);
+    let mut shown: Vec<String> = lines.into_iter().take(MOST).collect();
+    if rest > 0 {
+        shown.push(format!("and {rest} more"));
+    }
+    shown
+}
+
+/// Names an item so that it cannot be taken for another.
+fn described(pool: &Pool<'_>, state: &State, item: Item) -> String {
+    match item {
+        Item::Installed(place) => format!("{} (installed)", state.installed[place].name),
+        Item::Member(node) => pool.member(node).bundle.name.clone(),
+    }
+}
+
+/// Returns the names of the bundles of members, the newest first.
+pub(crate) fn newest_first(pool: &Pool<'_>, nodes: &[Node]) -> Vec<String> {
+    let mut bundles: Vec<(Option<&Version>, &str)> =
+        nodes.iter().map(|&node| pool.member(node).bundle).map(|it| (it.version.as_ref(), it.name.as_str())).collect();
+    bundles.sort_by(|(a, a_name), (b, b_name)| match (a, b) {
+        (Some(a), Some(b)) => b.cmp_precedence(a).then(a_name.cmp(b_name)),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    });
+    distinct(bundles.into_iter().map(|(_, name)| name.to_owned()))
+}
+
+/// Keeps the first of equals.
+fn distinct(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    names.into_iter().filter(|name| seen.insert(name.clone())).collect()
+}
+
+/// Names the first few, and how many more there are.
+pub(crate) fn few(names: &[String]) -> String {
+    match names.len().checked_sub(MOST) {
+        None | Some(0 | 1) => and(names),
+        Some(rest) => format!("{} and {rest} more", names[..MOST].join(", ")),
+    }
+}

@@ -1,0 +1,255 @@
+//! The steps that a cluster takes from one version to the newest, one after the other.
+
+use std::collections::HashSet;
+
+use catalog::chain::Edge;
+
+use crate::explain::explain;
+use crate::input::{Bundle, State, Subscription};
+use crate::place::Place;
+use crate::pool::{Node, Pool};
+use crate::resolver::{Chosen, Item, Outcome, Reason, bundle, edge, resolve};
+
+/// Where a path starts.
+#[derive(Debug, Clone)]
+pub struct Start<'a> {
+    /// The catalog.
+    pub source: usize,
+    /// The package.
+    pub package: &'a str,
+    /// The channel; all of them when there is none.
+    pub channel: Option<&'a str>,
+    /// What is installed.
+    pub from: Bundle,
+    /// Where to stop.
+    pub to: Option<&'a str>,
+}
+
+/// The steps, and how they end.
+#[derive(Debug)]
+pub struct Path {
+    /// The steps in order.
+    pub steps: Vec<Step>,
+    /// How they end.
+    pub end: End,
+}
+
+/// One resolution that changes something.
+#[derive(Debug)]
+pub struct Step {
+    /// The bundle that is installed after it.
+    pub to: Node,
+    /// What leads to it.
+    pub edge: Edge,
+    /// What else is installed or upgraded with it: the bundle, what it takes the place of, and what needs it.
+    pub along: Vec<Along>,
+}
+
+/// A bundle that comes along.
+#[derive(Debug)]
+pub struct Along {
+    /// The bundle.
+    pub node: Node,
+    /// What it takes the place of.
+    pub replaces: Option<String>,
+    /// Who needs it, and what for.
+    pub needed: Vec<String>,
+}
+
+/// How a path ends.
+#[derive(Debug)]
+pub enum End {
+    /// There is nothing newer.
+    Latest,
+    /// It is where somebody wanted to go.
+    Reached,
+    /// There is something newer, but nothing leads there; the lines say why.
+    Stuck(Vec<String>),
+    /// Nothing can be resolved; what clusters say, and the lines that explain it.
+    Blocked(String, Vec<String>),
+}
+
+/// Follows the upgrades of a package.
+pub fn path(pool: &Pool<'_>, start: &Start<'_>) -> Path {
+    let source = &pool.sources[start.source];
+    let mut state = State { installed: vec![start.from.clone()], subscriptions: vec![subscription(pool, start)] };
+    state.installed.extend(dependencies(pool, start, &start.from.name));
+    subscribe(pool, &mut state);
+    let mut steps: Vec<Step> = Vec::new();
+    let mut seen: HashSet<String> = HashSet::new();
+    loop {
+        let current = state.subscriptions[0].installed.clone().unwrap_or_default();
+        if start.to == Some(current.as_str()) {
+            return Path { steps, end: End::Reached };
+        }
+        if !seen.insert(current.clone()) {
+            return Path { steps, end: End::Stuck(vec![format!("the upgrades lead back to {current}")]) };
+        }
+        let chosen = match resolve(pool, &state) {
+            Outcome::Solved(chosen) => chosen,
+            Outcome::Unsatisfiable(conflict) => {
+                let lines = explain(pool, &state, &conflict);
+                return Path { steps, end: End::Blocked(conflict.message(), lines) };
+            }
+            Outcome::Error(message) => return Path { steps, end: End::Blocked(message, Vec::new()) },
+        };
+        let main = chosen.iter().find(|chosen| chosen.reasons.contains(&Reason::Subscription(0)));
+        let to = match main.map(|chosen| (chosen.item, edge(pool, &state, chosen))) {
+            Some((Item::Member(node), Some(edge))) if pool.member(node).bundle.name != current => Some((node, edge)),
+            _ => None,
+        };
+        let Some((to, edge)) = to else {
+            let end = why_no_further(pool, &state, start, source.name.as_str(), &current);
+            return Path { steps, end };
+        };
+        steps.push(Step { to, edge, along: along(pool, &state, &chosen, to) });
+        state = apply(pool, &state, &chosen);
+    }
+}
+
+fn subscription(pool: &Pool<'_>, start: &Start<'_>) -> Subscription {
+    let source = &pool.sources[start.source];
+    Subscription {
+        name: start.package.to_owned(),
+        package: start.package.to_owned(),
+        channel: start.channel.map(str::to_owned),
+        starting_csv: None,
+        installed: Some(start.from.name.clone()),
+        source: (source.name.clone(), source.namespace.clone()),
+    }
+}
+
+/// Returns what is installed with a bundle, as far as the catalogs can tell.
+fn dependencies(pool: &Pool<'_>, start: &Start<'_>, name: &str) -> Vec<Bundle> {
+    let wish = Subscription {
+        starting_csv: Some(name.to_owned()),
+        installed: None,
+        channel: None,
+        ..subscription(pool, start)
+    };
+    let state = State { installed: Vec::new(), subscriptions: vec![wish] };
+    match resolve(pool, &state) {
+        Outcome::Solved(chosen) => {
+            let bundles = chosen.iter().map(|chosen| bundle(pool, &state, chosen.item));
+            bundles.filter(|bundle| bundle.name != name).cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Gives each installed bundle the Subscription that a cluster makes for dependencies.
+fn subscribe(pool: &Pool<'_>, state: &mut State) {
+    for csv in &state.installed {
+        if state.subscriptions.iter().any(|wish| wish.installed.as_deref() == Some(csv.name.as_str())) {
+            continue;
+        }
+        let mut nodes = pool.of_package(&csv.package).iter().copied();
+        let Some(node) = nodes.find(|&node| pool.member(node).bundle.name == csv.name) else { continue };
+        state.subscriptions.push(made(pool, node));
+    }
+}
+
+/// The Subscription that a cluster makes for a dependency.
+fn made(pool: &Pool<'_>, node: Node) -> Subscription {
+    let member = pool.member(node);
+    let source = &pool.sources[member.source];
+    let (package, channel) = (&member.bundle.package, member.channel);
+    Subscription {
+        name: format!("{package}-{channel}-{}-{}", source.name, source.namespace),
+        package: package.clone(),
+        channel: Some(channel.to_owned()),
+        starting_csv: Some(member.bundle.name.clone()),
+        installed: Some(member.bundle.name.clone()),
+        source: (source.name.clone(), source.namespace.clone()),
+    }
+}
+
+fn along(pool: &Pool<'_>, state: &State, chosen: &[Chosen], main: Node) -> Vec<Along> {
+    let mut along = Vec::new();
+    for chosen in chosen {
+        let Item::Member(node) = chosen.item else { continue };
+        if node == main {
+            continue;
+        }
+        let needed = chosen.reasons.iter().filter_map(|reason| match reason {
+            Reason::Needed { by, need } => Some(format!("{} requires {need}", bundle(pool, state, *by).name)),
+            _ => None,
+        });
+        let replaces = chosen.replaces.map(|place| state.installed[place].name.clone());
+        along.push(Along { node, replaces, needed: needed.collect() });
+    }
+    along
+}
+
+/// Returns the namespace after a solution is put in place.
+pub fn apply(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> State {
+    let mut next = State { installed: Vec::new(), subscriptions: state.subscriptions.clone() };
+    for chosen in chosen {
+        let new = bundle(pool, state, chosen.item);
+        next.installed.push(new.clone());
+        let Item::Member(node) = chosen.item else { continue };
+        let mut known = false;
+        for reason in &chosen.reasons {
+            if let Reason::Subscription(place) = reason {
+                next.subscriptions[*place].installed = Some(new.name.clone());
+                known = true;
+            }
+        }
+        if !known {
+            next.subscriptions.push(made(pool, node));
+        }
+    }
+    next
+}
+
+/// Says why a bundle stays, if it is not the newest.
+fn why_no_further(pool: &Pool<'_>, state: &State, start: &Start<'_>, source: &str, current: &str) -> End {
+    let csv = state.installed.iter().find(|csv| csv.name == current);
+    let version = csv.and_then(|csv| csv.version.as_ref());
+    let groups = pool.of_subscription(start.source, start.package, start.channel);
+    let nodes: Vec<Node> = groups.into_iter().flatten().collect();
+    let heads: Vec<Node> = nodes.iter().copied().filter(|&node| Place::of(pool, node) == Place::Head).collect();
+    if heads.iter().any(|&node| pool.member(node).bundle.name == current) {
+        return End::Latest;
+    }
+    let mut lines = Vec::new();
+    let leads = |node: &Node| Edge::between(pool.member(*node).entry, current, version).is_some();
+    for node in nodes.iter().copied().filter(leads) {
+        let member = pool.member(node);
+        let name = &member.bundle.name;
+        if name == current {
+            continue;
+        }
+        if let Some(why) = Place::of(pool, node).why_not() {
+            lines.push(format!("{name} would upgrade {current}, but in channel {} it is {why}", member.channel));
+            continue;
+        }
+        let why = cannot_be(pool, state, start, current, node);
+        lines.push(format!("{name} would upgrade {current}, but cannot be installed:"));
+        lines.extend(why.into_iter().map(|line| format!("  {line}")));
+    }
+    if lines.is_empty() {
+        let heads: Vec<String> = heads.iter().map(|&node| pool.member(node).bundle.name.clone()).collect();
+        let newest = if heads.is_empty() { String::new() } else { format!("; the newest is {}", heads.join(", ")) };
+        lines.push(format!("no entry of {} in {source} replaces or skips {current}{newest}", start.package));
+    }
+    End::Stuck(lines)
+}
+
+/// Says why a bundle cannot take the place of another.
+fn cannot_be(pool: &Pool<'_>, state: &State, start: &Start<'_>, current: &str, node: Node) -> Vec<String> {
+    let member = pool.member(node);
+    let mut without = state.clone();
+    without.installed.retain(|csv| csv.name != current);
+    without.subscriptions[0] = Subscription {
+        starting_csv: Some(member.bundle.name.clone()),
+        installed: None,
+        channel: Some(member.channel.to_owned()),
+        ..subscription(pool, start)
+    };
+    match resolve(pool, &without) {
+        Outcome::Unsatisfiable(conflict) => explain(pool, &without, &conflict),
+        Outcome::Error(message) => vec![message],
+        Outcome::Solved(_) => vec!["the rest of the namespace is preferred as it is".to_owned()],
+    }
+}

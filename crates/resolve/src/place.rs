@@ -1,0 +1,53 @@
+//! Where a bundle stands in its channel, as far as clusters can choose it.
+
+use crate::pool::{Node, Pool};
+
+/// Where a member of a channel stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// It is the head.
+    Head,
+    /// It is this far below the head, on the chain that clusters choose from.
+    Below(usize),
+    /// It is left out, because these skip it.
+    Skipped(Vec<String>),
+    /// Nothing leads to it from the head.
+    Unreachable,
+    /// The channel cannot be put in order.
+    Broken(String),
+}
+
+impl Place {
+    /// Finds where a member stands.
+    pub fn of(pool: &Pool<'_>, node: Node) -> Place {
+        let chain = match &*pool.chain_of(node) {
+            Ok(chain) => chain.clone(),
+            Err(error) => return Place::Broken(error.clone()),
+        };
+        match chain.iter().position(|&other| other == node) {
+            Some(0) => return Place::Head,
+            Some(below) => return Place::Below(below),
+            None => {}
+        }
+        let name = &pool.member(node).bundle.name;
+        let skips = |other: &&Node| pool.member(**other).entry.skips.iter().any(|skip| **skip == **name);
+        let all = pool.channel_of(node);
+        let by: Vec<String> = all.iter().filter(skips).map(|&other| pool.member(other).bundle.name.clone()).collect();
+        if by.is_empty() { Place::Unreachable } else { Place::Skipped(by) }
+    }
+
+    /// Tells whether clusters can choose what stands here.
+    pub fn is_on_chain(&self) -> bool {
+        matches!(self, Place::Head | Place::Below(_))
+    }
+
+    /// Says why clusters do not choose what stands here; nothing when they can.
+    pub fn why_not(&self) -> Option<String> {
+        match self {
+            Place::Head | Place::Below(_) => None,
+            Place::Skipped(by) => Some(format!("skipped by {}", by.join(", "))),
+            Place::Unreachable => Some("not on the chain: 'replaces' does not lead to it from the head".to_owned()),
+            Place::Broken(reason) => Some(reason.clone()),
+        }
+    }
+}

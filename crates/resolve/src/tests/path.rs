@@ -1,0 +1,72 @@
+//! Upgrades, one after the other.
+
+use super::sample::read;
+use crate::path::{End, Start, path};
+use crate::pool::Pool;
+
+fn told(lines: &str, channel: Option<&str>, to: Option<&str>) -> String {
+    let (sources, state) = read(lines);
+    let pool = Pool::new(&sources, "here");
+    let start = Start { source: 0, package: "a", channel, from: state.installed[0].clone(), to };
+    let path = path(&pool, &start);
+    let mut out = String::new();
+    for step in &path.steps {
+        out += &format!("{} by {}\n", pool.member(step.to).bundle.name, step.edge.field());
+        for along in &step.along {
+            let old = along.replaces.as_deref().unwrap_or("nothing");
+            out += &format!("  with {} for {old}: {}\n", pool.member(along.node).bundle.name, along.needed.join(", "));
+        }
+    }
+    match path.end {
+        End::Latest => out += "latest\n",
+        End::Reached => out += "reached\n",
+        End::Stuck(lines) => out += &format!("stuck\n{}\n", lines.join("\n")),
+        End::Blocked(message, lines) => out += &format!("blocked: {message}\n{}\n", lines.join("\n")),
+    }
+    out
+}
+
+#[test]
+fn steps_follow_each_other_with_what_they_need() {
+    let chain = "catalog cat
+        a/stable*: a.v1 needs=f:<3.0.0; a.v2 r=a.v1 needs=f:>=2.0.0; a.v3 s=a.v2x r=a.v2 needs=New; a.v4 r=a.v3 R=>=3.0.0_<4.0.0
+        f/stable*: f.v1; f.v2 r=f.v1
+        n/stable*: n.v1 gives=New
+        csv a.v1";
+    insta::assert_snapshot!(told(chain, None, None), @r"
+    a.v2 by replaces
+    a.v3 by replaces
+      with n.v1 for nothing: a.v3 requires New (g/v1)
+    a.v4 by replaces
+    latest
+    ");
+    insta::assert_snapshot!(told(chain, None, Some("a.v2")), @r"
+    a.v2 by replaces
+    reached
+    ");
+}
+
+#[test]
+fn a_dead_end_says_why() {
+    insta::assert_snapshot!(told("catalog cat\na/stable*: a.v1; a.v2 r=a.v1; a.v3 s=a.v2\ncsv a.v1", None, None), @r"
+    stuck
+    a.v2 would upgrade a.v1, but in channel stable it is skipped by a.v3
+    ");
+    insta::assert_snapshot!(told("catalog cat\na/stable*: a.v1; a.v2 r=a.v1 needs=Nothing\ncsv a.v1", None, None), @r"
+    stuck
+    a.v2 would upgrade a.v1, but cannot be installed:
+      package a, channel stable of cat offers a.v2
+      a.v2 requires Nothing (g/v1)
+        no bundle here provides it
+    ");
+    insta::assert_snapshot!(told("catalog cat\na/stable*: a.v5\ncsv a.v1", None, None), @r"
+    stuck
+    no entry of a in cat replaces or skips a.v1; the newest is a.v5
+    ");
+    insta::assert_snapshot!(told("catalog cat\na/stable*: a.v5\ncsv a.v1", Some("fast"), None), @r#"
+    blocked: constraints not satisfiable: no operators found in channel fast of package a in the catalog referenced by subscription a, subscription a exists
+    package a of catalog cat has no channel "fast"
+      its channels are stable
+      as long as the Subscription that installed a.v1 names it, nothing is resolved
+    "#);
+}

@@ -1,0 +1,161 @@
+//! What the second generation of cluster software installs: the newest bundle of one package. Dependencies play no part.
+
+use catalog::chain::Edge;
+use fbc::release::cmp_version_release;
+
+use crate::input::Bundle;
+use crate::masterminds::Range;
+use crate::pool::{Node, Pool};
+
+/// What is asked for.
+#[derive(Debug, Default)]
+pub struct Wish<'a> {
+    /// The package.
+    pub package: &'a str,
+    /// The channels; all of them when there are none.
+    pub channels: &'a [String],
+    /// The versions that will do; all of them when there is none.
+    pub range: Option<&'a Range>,
+    /// What is installed.
+    pub installed: Option<&'a Bundle>,
+    /// Whether only upgrades that the catalog provides are allowed, or any version.
+    pub any_version: bool,
+}
+
+/// Chooses the bundle to install.
+///
+/// # Errors
+/// Says in the words of clusters that there is none, or that there are several.
+pub fn select(pool: &Pool<'_>, wish: &Wish<'_>) -> Result<Node, String> {
+    let mut best: Vec<Node> = Vec::new();
+    for source in 0..pool.sources.len() {
+        let fits = |&node: &Node| pool.member(node).source == source && is_eligible(pool, wish, node);
+        let found = pool.of_package(wish.package).iter().copied().filter(fits);
+        best.extend(found.min_by(|&a, &b| compare(pool, a, b)));
+    }
+    // A catalog without a warning is preferred, then the priority that somebody gave it.
+    if best.iter().any(|&node| !is_deprecated(pool, node)) {
+        best.retain(|&node| !is_deprecated(pool, node));
+    }
+    let priority = |node: Node| pool.sources[pool.member(node).source].priority;
+    let highest = best.iter().map(|&node| priority(node)).max();
+    best.retain(|&node| Some(priority(node)) == highest);
+    match best.as_slice() {
+        [only] => Ok(*only),
+        [] => Err(format!("no bundles found for {}", described(wish))),
+        several => {
+            let mut names: Vec<&str> =
+                several.iter().map(|&node| pool.sources[pool.member(node).source].name.as_str()).collect();
+            names.sort_unstable();
+            let names = names.join(" ");
+            Err(format!("found bundles for {} in multiple catalogs with the same priority [{names}]", described(wish)))
+        }
+    }
+}
+
+/// Tells whether a bundle is among those to choose from.
+pub fn is_eligible(pool: &Pool<'_>, wish: &Wish<'_>, node: Node) -> bool {
+    let member = pool.member(node);
+    let bundle = member.bundle;
+    let listed = |channel: &str| wish.channels.is_empty() || wish.channels.iter().any(|name| name == channel);
+    let in_range = wish.range.is_none_or(|range| bundle.version.as_ref().is_some_and(|it| range.contains(it)));
+    let successor = || {
+        let Some(old) = wish.installed.filter(|_| !wish.any_version) else { return true };
+        let same = bundle.name == old.name
+            || bundle.version.as_ref().zip(old.version.as_ref()).is_some_and(|(a, b)| {
+                cmp_version_release((a, bundle.release.as_ref()), (b, old.release.as_ref())).is_eq()
+            });
+        same || Edge::between(member.entry, &old.name, old.version.as_ref()).is_some()
+    };
+    member.bundle.package == wish.package && listed(member.channel) && in_range && successor()
+}
+
+/// Tells whether users are told not to use a bundle, its channel or its package.
+pub fn is_deprecated(pool: &Pool<'_>, node: Node) -> bool {
+    let member = pool.member(node);
+    let source = &pool.sources[member.source];
+    let package = source.packages.get(&member.bundle.package).is_some_and(Option::is_some);
+    package || member.bundle.deprecation.is_some() || pool.channel_deprecation(node).is_some()
+}
+
+/// Puts the one to choose first.
+fn compare(pool: &Pool<'_>, a: Node, b: Node) -> std::cmp::Ordering {
+    let (one, other) = (pool.member(a).bundle, pool.member(b).bundle);
+    let versions = match (&one.version, &other.version) {
+        (Some(x), Some(y)) => cmp_version_release((y, other.release.as_ref()), (x, one.release.as_ref())),
+        (x, y) => y.is_some().cmp(&x.is_some()),
+    };
+    is_deprecated(pool, a)
+        .cmp(&is_deprecated(pool, b))
+        .then(versions)
+        .then_with(|| (&one.name, pool.member(a).channel).cmp(&(&other.name, pool.member(b).channel)))
+}
+
+/// Says what is asked for, as clusters do.
+fn described(wish: &Wish<'_>) -> String {
+    let mut text = format!("package {:?}", wish.package);
+    if let Some(range) = wish.range {
+        text += &format!(" matching version {:?}", range.as_str());
+    }
+    if !wish.channels.is_empty() {
+        text += &format!(" in channels [{}]", wish.channels.join(" "));
+    }
+    if let Some(old) = wish.installed.filter(|_| !wish.any_version) {
+        text += &format!(" that upgrade the currently installed {:?}", old.name);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample::read;
+
+    fn told(lines: &str, range: &str, channels: &[&str], installed: &str) -> String {
+        let (sources, _) = read(lines);
+        let pool = Pool::new(&sources, "here");
+        let range = (!range.is_empty()).then(|| Range::parse(range).unwrap());
+        let channels: Vec<String> = channels.iter().map(|&name| name.to_owned()).collect();
+        let installed = sources[0].bundles.iter().find(|bundle| bundle.name == installed);
+        let wish = Wish { package: "a", channels: &channels, range: range.as_ref(), installed, any_version: false };
+        match select(&pool, &wish) {
+            Ok(node) => pool.member(node).bundle.name.clone(),
+            Err(message) => message,
+        }
+    }
+
+    #[test]
+    fn the_newest_that_the_edges_allow_is_chosen() {
+        let skips = "catalog cat\na/stable*: a.v1; a.v2 r=a.v1; a.v3 r=a.v2 s=a.v1\na/fast: a.v9 R=>=3.0.0";
+        assert_eq!(told(skips, "", &[], ""), "a.v9");
+        assert_eq!(told(skips, "", &["stable"], ""), "a.v3");
+        assert_eq!(told(skips, "<3", &[], ""), "a.v2");
+        assert_eq!(told(skips, "", &["stable"], "a.v1"), "a.v3");
+        assert_eq!(told(skips, "~2", &[], "a.v1"), "a.v2");
+        assert_eq!(told(skips, "", &[], "a.v3"), "a.v9");
+        assert_eq!(told(skips, "", &["stable"], "a.v3"), "a.v3");
+        assert_eq!(
+            told(skips, "7.x", &["stable"], "a.v3"),
+            "no bundles found for package \"a\" matching version \"7.x\" in channels [stable] that upgrade the \
+             currently installed \"a.v3\""
+        );
+    }
+
+    #[test]
+    fn of_several_catalogs_priority_decides() {
+        let two = |one: i32, other: i32| {
+            told(&format!("catalog x {one}\na/stable*: a.v1\ncatalog y {other}\na/stable*: a.v2"), "", &[], "")
+        };
+        assert_eq!((two(1, 0).as_str(), two(0, 1).as_str()), ("a.v1", "a.v2"));
+        assert_eq!(two(0, 0), "found bundles for package \"a\" in multiple catalogs with the same priority [x y]");
+    }
+
+    #[test]
+    fn what_is_deprecated_comes_last() {
+        let (mut sources, _) = read("catalog x\na/stable*: a.v1; a.v2 r=a.v1");
+        sources[0].bundles[1].deprecation = Some("old".to_owned());
+        let pool = Pool::new(&sources, "here");
+        let wish = Wish { package: "a", ..Wish::default() };
+        assert_eq!(select(&pool, &wish).map(|node| pool.member(node).bundle.name.as_str()), Ok("a.v1"));
+    }
+}
