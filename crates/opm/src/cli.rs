@@ -8,7 +8,7 @@ use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::commands::{
     add, build, bundle, check_upgrades, completion, convert_template, copy, diff, edit, generate, graph, index, init,
-    list, migrate, registry, render, render_template, serve, unpack, validate, version,
+    list, migrate, registry, render, render_template, resolve, serve, unpack, upgrade_path, validate, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -57,6 +57,9 @@ enum OpmCommand {
     Copy(copy::CopyArgs),
     Edit(edit::EditArgs),
     CheckUpgrades(check_upgrades::CheckUpgradesArgs),
+    Resolve(Box<resolve::ResolveArgs>),
+    UpgradePath(upgrade_path::UpgradePathArgs),
+    Why(why::WhyArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -104,6 +107,9 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Copy(args) => copy::run(args, &opm.tls, printer),
         OpmCommand::Edit(args) => edit::run(args, &opm.tls, printer),
         OpmCommand::CheckUpgrades(args) => check_upgrades::run(args, &opm.tls, printer),
+        OpmCommand::Resolve(args) => resolve::run(args, &opm.tls, printer),
+        OpmCommand::UpgradePath(args) => upgrade_path::run(args, &opm.tls, printer),
+        OpmCommand::Why(args) => why::run(args, &opm.tls, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {

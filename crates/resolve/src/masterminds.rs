@@ -117,7 +117,7 @@ impl Comparison {
         let wild = |part: &&str| matches!(*part, "x" | "X" | "*");
         let numbers = parts.iter().position(wild).unwrap_or(parts.len());
         let plain = |part: &&str| wild(part) || !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-        if !parts.iter().all(|part| plain(part)) {
+        if !parts.iter().all(plain) {
             return None;
         }
         let number = |place: usize| parts.get(place).filter(|_| place < numbers).copied().unwrap_or("0");

@@ -19,14 +19,18 @@ pub(crate) mod index;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod migrate;
+mod offline;
 pub(crate) mod operator_registry;
 pub(crate) mod registry;
 pub(crate) mod render;
 pub(crate) mod render_template;
+pub(crate) mod resolve;
 pub(crate) mod serve;
 pub(crate) mod unpack;
+pub(crate) mod upgrade_path;
 pub(crate) mod validate;
 pub(crate) mod version;
+pub(crate) mod why;
 
 use std::fs::File;
 use std::io::{self, Read};

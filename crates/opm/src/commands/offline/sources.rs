@@ -1,0 +1,155 @@
+//! The catalogs that a cluster sees, each with its name there.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use fbc::blob::TextBuffer;
+use fbc::json::Raw;
+use fbc::{Blob, Fbc, Loaded, Problem};
+use resolve::input::{Reader, Source};
+
+use crate::exit::Failure;
+use crate::images::Images;
+use crate::printer::Printer;
+use crate::source::{self, Options};
+use crate::{database, limits, report};
+
+/// The namespace that catalogs are in unless somebody says otherwise: one that all namespaces see.
+const GLOBAL: &str = "olm";
+
+/// Loads catalogs given as `[NAME=]SOURCE`.
+///
+/// # Errors
+/// Fails when one of them is not valid, after telling all of it: no cluster would see it.
+pub(crate) fn load(
+    references: &[String],
+    priorities: &[(String, i64)],
+    images: &Images,
+    printer: &Printer,
+) -> Result<Vec<Source>, Failure> {
+    let named: Vec<(Option<&str>, &str)> = references.iter().map(|reference| split(reference)).collect();
+    let plain: Vec<&str> = named.iter().map(|(_, reference)| *reference).collect();
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut sources = Vec::new();
+    for ((name, reference), found) in named.into_iter().zip(source::resolve(&plain, images)) {
+        let found = found.map_err(|error| Failure::message(format!("{reference}: {error}")))?;
+        let mut source = read(reference, &found, images, printer)?;
+        source.name = unique(name.map_or_else(|| named_after(reference), str::to_owned), &mut taken);
+        source.namespace = GLOBAL.to_owned();
+        sources.push(source);
+    }
+    for (name, priority) in priorities {
+        let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
+        match sources.iter_mut().find(|source| source.name == *name) {
+            Some(source) => source.priority = *priority,
+            None => {
+                let message = format!("--priority {name}={priority}: the catalogs are called {}", names.join(", "));
+                return Err(Failure::message(message));
+            }
+        }
+    }
+    Ok(sources)
+}
+
+/// Reads the value of `--priority`.
+pub(crate) fn priority(text: &str) -> Result<(String, i64), String> {
+    let (name, number) = text.split_once('=').ok_or("expected NAME=NUMBER")?;
+    Ok((name.to_owned(), number.parse().map_err(|_| "expected NAME=NUMBER")?))
+}
+
+/// Splits off the name of a catalog; what is there as a path is no name.
+fn split(reference: &str) -> (Option<&str>, &str) {
+    let plain = |name: &str| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
+    };
+    match reference.split_once('=') {
+        Some((name, source)) if plain(name) && !source.is_empty() && !Path::new(reference).exists() => {
+            (Some(name), source)
+        }
+        _ => (None, reference),
+    }
+}
+
+/// Makes the name of a catalog from what it is read from: the last part of it, without tag and digest.
+fn named_after(reference: &str) -> String {
+    let path = Path::new(reference).canonicalize().ok();
+    let name = path.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let name = name.unwrap_or_else(|| {
+        let reference = reference.split('@').next().unwrap_or_default();
+        let last = reference.rsplit('/').next().unwrap_or_default();
+        last.split(':').next().unwrap_or_default().to_owned()
+    });
+    let name: String =
+        name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
+    if name.is_empty() { "catalog".to_owned() } else { name }
+}
+
+fn unique(name: String, taken: &mut HashSet<String>) -> String {
+    let mut unique = name.clone();
+    let mut number = 1;
+    while !taken.insert(unique.clone()) {
+        number += 1;
+        unique = format!("{name}-{number}");
+    }
+    unique
+}
+
+/// Reads one catalog of whatever form, checked.
+pub(crate) fn read(
+    reference: &str,
+    found: &source::Source,
+    images: &Images,
+    printer: &Printer,
+) -> Result<Source, Failure> {
+    let reader = Reader::default();
+    let rules = catalog::inspect(catalog::Warnings::Off);
+    let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
+        rules(blob, text, problems);
+        reader.look(blob, text);
+    };
+    let options = Options {
+        limits: limits::from_env()?,
+        images,
+        catalogs_only: true,
+        keep_text: false,
+        migrate: false,
+        image_template: None,
+        inspect: Some(&inspect),
+    };
+    let mut fbc = Fbc::default();
+    let loaded = match found {
+        source::Source::Catalog(path) => source::load_catalog(&mut fbc, path, &options)
+            .map_err(|error| Failure::message(format!("{}: {error}", path.display())))?,
+        source::Source::Database(path) => {
+            database::load(&mut fbc, path, &options, printer).map_err(Failure::message)?;
+            let mut buffer = TextBuffer::default();
+            for blob in fbc.blobs() {
+                reader.look(blob, fbc.text(blob, &mut buffer)?);
+            }
+            Loaded::default()
+        }
+        source::Source::Bundle(..) => {
+            return Err(Failure::message(format!("\"{reference}\" is a bundle, not a catalog")));
+        }
+    };
+    let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
+    if checked.catalog.is_none() {
+        report::tell(printer, &report::find(&fbc, checked.errors()));
+        return Err(Failure::message(format!("no cluster would accept the catalog {reference}")));
+    }
+    Ok(reader.finish(&fbc))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn catalogs_are_named_after_what_they_are_read_from() {
+        assert_eq!(split("community=quay.io/x/y:latest"), (Some("community"), "quay.io/x/y:latest"));
+        assert_eq!(split("./a=b"), (None, "./a=b"));
+        assert_eq!(named_after("quay.io/example/my_catalog:v1@sha256:0"), "my-catalog");
+        let mut taken = HashSet::new();
+        assert_eq!((unique("a".into(), &mut taken), unique("a".into(), &mut taken)), ("a".into(), "a-2".into()));
+    }
+}

@@ -1,0 +1,313 @@
+//! `opm resolve`: what a cluster would install or upgrade, and why.
+
+use std::fmt::Write;
+
+use catalog::chain::Edge;
+use resolve::explain::explain;
+use resolve::input::State;
+use resolve::masterminds::Range;
+use resolve::pool::{Node, Pool};
+use resolve::resolver::{self, Chosen, Item, Outcome as Resolved, Reason};
+use resolve::v1;
+use serde_json::{Value, json};
+
+use super::offline::namespace::{self, NamespaceArgs};
+use super::offline::wish::{self, Wish};
+use super::offline::{Output, output, sources};
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::printer::Printer;
+
+/// Tell what a cluster would install or upgrade, without a cluster
+#[derive(clap::Args)]
+#[command(
+    long_about = "Tell what a cluster would install or upgrade, without a cluster.\n\n\
+        One resolution of a namespace is worked out as the Operator Lifecycle Manager does it: channels, dependencies of \
+        all kinds, catalogs and their priorities, at most one bundle of a package and one provider of an API. When it \
+        cannot be done, the reason is told in words and as the cluster would say it, and the exit code is 1.\n\n\
+        A catalog is a directory, an image or a database. Its name in the cluster can be put before it: NAME=SOURCE.",
+    after_help = "Examples:\n  \
+        opm resolve my-catalog --install etcd\n  \
+        opm resolve my-catalog --install etcd@stable --install prometheus=0.56.3\n  \
+        opm resolve my-catalog --installed etcd.v0.9.2                 # what it is upgraded to\n  \
+        opm resolve mine=./my-catalog community=quay.io/example/catalog:latest --priority mine=10 --install etcd\n  \
+        kubectl get subscriptions,clusterserviceversions -n operators -o json > state.json\n  \
+        opm resolve operatorhubio-catalog=quay.io/operatorhubio/catalog:latest --state state.json --install etcd\n  \
+        opm resolve my-catalog --olm v1 --install 'etcd@stable=~0.9'   # as the newer OLM does"
+)]
+pub(crate) struct ResolveArgs {
+    /// Catalogs that the namespace sees
+    #[arg(value_name = "[NAME=]CATALOG", required = true)]
+    catalogs: Vec<String>,
+    /// What to install; can be given several times. For --olm v1 VERSION may be a range like '~1.2' or '>=1, <3'
+    #[arg(long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = wish::wish)]
+    install: Vec<Wish>,
+    /// Priority of a catalog, 0 unless said; a higher one is preferred for dependencies
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = sources::priority)]
+    priority: Vec<(String, i64)>,
+    /// Whose rules are followed (v0|v1): v0 is the OLM with Subscriptions, v1 the one with ClusterExtensions
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation)]
+    olm: Generation,
+    /// With --olm v1, allow versions that the upgrade edges do not lead to (upgradeConstraintPolicy: SelfCertified)
+    #[arg(long)]
+    self_certified: bool,
+    /// Output format (text|json)
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    output: Output,
+    #[command(flatten)]
+    namespace: NamespaceArgs,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Generation {
+    V0,
+    V1,
+}
+
+fn generation(text: &str) -> Result<Generation, String> {
+    match text {
+        "v0" => Ok(Generation::V0),
+        "v1" => Ok(Generation::V1),
+        _ => Err("expected v0 or v1".into()),
+    }
+}
+
+pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let nothing = args.install.is_empty()
+        && args.namespace.installed.is_empty()
+        && args.namespace.unsubscribed.is_empty()
+        && args.namespace.state.is_none();
+    if nothing {
+        return Err(Failure::message("nothing to resolve: say what to --install, or what is --installed"));
+    }
+    if args.self_certified && args.olm == Generation::V0 {
+        return Err(Failure::message("--self-certified goes with --olm v1 only"));
+    }
+    let images = Images::new(tls, &args.pull);
+    let mut sources = sources::load(&args.catalogs, &args.priority, &images, printer)?;
+    let (namespace, mut state) = namespace::read(&args.namespace, &mut sources, printer)?;
+    let pool = Pool::new(&sources, &namespace);
+    namespace::add_installed(&args.namespace, &pool, &mut state)?;
+    match args.olm {
+        Generation::V0 => first(args, &pool, &mut state, printer),
+        Generation::V1 => second(args, &pool, &state, printer),
+    }
+}
+
+/// Resolves a namespace as the first generation does.
+fn first(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut Printer) -> Outcome {
+    for wish in &args.install {
+        namespace::subscribe(wish, pool, state)?;
+    }
+    let chosen = match resolver::resolve(pool, state) {
+        Resolved::Solved(chosen) => chosen,
+        Resolved::Unsatisfiable(conflict) => {
+            let lines = explain(pool, state, &conflict);
+            return refuse(args.output, "ConstraintsNotSatisfiable", &conflict.message(), &lines, printer);
+        }
+        Resolved::Error(message) => {
+            return refuse(args.output, "ErrorPreventedResolution", &message, &[], printer);
+        }
+    };
+    let answer = match args.output {
+        Output::Text => text(pool, state, &chosen),
+        Output::Json => format!("{:#}\n", as_json(pool, state, &chosen)),
+    };
+    printer.data().write_all(answer.as_bytes())?;
+    Ok(())
+}
+
+/// Tells that nothing can be resolved.
+pub(super) fn refuse(output: Output, reason: &str, message: &str, lines: &[String], printer: &mut Printer) -> Outcome {
+    match output {
+        Output::Json => {
+            let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+            let answer = json!({"resolved": false, "reason": reason, "message": message, "explanation": lines});
+            printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
+        }
+        Output::Text => {
+            printer.error("this cannot be resolved, and nothing in the namespace would be installed or upgraded");
+            lines.iter().for_each(|line| printer.tell(&format!("  {line}")));
+            printer.tell(&format!("OLM says: {message}"));
+        }
+    }
+    Err(Failure::Told)
+}
+
+/// Says where a member comes from.
+pub(super) fn origin(pool: &Pool<'_>, node: Node) -> String {
+    let member = pool.member(node);
+    let version = member.bundle.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let source = &pool.sources[member.source].name;
+    format!("{}{version}, channel {} of {source}", member.bundle.package, member.channel)
+}
+
+/// Says by which edge a bundle takes the place of another.
+pub(super) fn by(edge: Edge, old: &str) -> String {
+    match edge {
+        Edge::Replaces => format!("it replaces {old}"),
+        Edge::Skips => format!("it skips {old}"),
+        Edge::SkipRange => format!("the version of {old} is in its skipRange"),
+    }
+}
+
+/// Says why a bundle is there.
+fn reasons(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
+    let words = |reason: &Reason| match reason {
+        Reason::Subscription(place) => {
+            let wish = &state.subscriptions[*place];
+            match (&wish.installed, chosen.item) {
+                (None, _) => "asked for".to_owned(),
+                (Some(_), Item::Installed(_)) => "nothing upgrades it".to_owned(),
+                (Some(old), Item::Member(_)) => match resolver::edge(pool, state, chosen) {
+                    Some(edge) => by(edge, old),
+                    None => format!("upgrades {old}"),
+                },
+            }
+        }
+        Reason::Needed { by, need } => format!("{} requires {need}", resolver::bundle(pool, state, *by).name),
+        Reason::Unmanaged => "installed without a Subscription".to_owned(),
+    };
+    let mut told: Vec<String> = Vec::new();
+    for reason in chosen.reasons.iter().map(words) {
+        if !told.contains(&reason) {
+            told.push(reason);
+        }
+    }
+    told
+}
+
+fn text(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> String {
+    let mut out = String::new();
+    let mut changes = 0;
+    for chosen in chosen {
+        let name = &resolver::bundle(pool, state, chosen.item).name;
+        let _ = match (chosen.item, chosen.replaces) {
+            (Item::Installed(_), _) => writeln!(out, "keep     {name}"),
+            // What covers its own version is up to date.
+            (Item::Member(_), Some(place)) if state.installed[place].name == *name => writeln!(out, "keep     {name}"),
+            (Item::Member(node), None) => {
+                changes += 1;
+                writeln!(out, "install  {name}  ({})", origin(pool, node))
+            }
+            (Item::Member(node), Some(place)) => {
+                changes += 1;
+                writeln!(out, "upgrade  {} to {name}  ({})", state.installed[place].name, origin(pool, node))
+            }
+        };
+        for reason in reasons(pool, state, chosen) {
+            let _ = writeln!(out, "           {reason}");
+        }
+    }
+    if changes == 0 {
+        out += "nothing changes\n";
+    }
+    out
+}
+
+fn as_json(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Value {
+    let bundles: Vec<Value> = chosen
+        .iter()
+        .map(|chosen| {
+            let bundle = resolver::bundle(pool, state, chosen.item);
+            let replaces = chosen.replaces.map(|place| state.installed[place].name.clone());
+            let (action, channel, catalog) = match chosen.item {
+                Item::Installed(_) => ("keep", None, None),
+                Item::Member(_) if replaces.as_ref() == Some(&bundle.name) => ("keep", None, None),
+                Item::Member(node) => {
+                    let member = pool.member(node);
+                    let action = if replaces.is_some() { "upgrade" } else { "install" };
+                    (action, Some(member.channel), Some(&pool.sources[member.source].name))
+                }
+            };
+            json!({
+                "action": action,
+                "name": bundle.name,
+                "package": bundle.package,
+                "version": bundle.version.as_ref().map(ToString::to_string),
+                "channel": channel,
+                "catalog": catalog,
+                "replaces": replaces,
+                "edge": resolver::edge(pool, state, chosen).map(Edge::field),
+                "reasons": reasons(pool, state, chosen),
+            })
+        })
+        .collect();
+    json!({"resolved": true, "bundles": bundles})
+}
+
+/// Chooses bundles as the second generation does, each on its own.
+fn second(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Printer) -> Outcome {
+    let mut answers: Vec<Value> = Vec::new();
+    let mut out = String::new();
+    let mut failed = false;
+    let mut wishes: Vec<Wish> = args.install.clone();
+    for csv in &state.installed {
+        if !wishes.iter().any(|wish| wish.package == csv.package) {
+            let channel = args.namespace.installed.iter().find(|it| it.package == csv.package);
+            let channel = channel.and_then(|it| it.channel.clone());
+            wishes.push(Wish { text: csv.name.clone(), package: csv.package.clone(), channel, version: None });
+        }
+    }
+    for wish in &wishes {
+        let range = wish.version.as_deref().map(Range::parse).transpose().map_err(|error| {
+            Failure::message(format!("{}: expected a range like '1.2.x', '~1.2' or '>=1, <3': {error}", wish.text))
+        })?;
+        let channels: Vec<String> = wish.channel.iter().flat_map(|list| list.split(',')).map(str::to_owned).collect();
+        let installed = state.installed.iter().find(|csv| csv.package == wish.package);
+        let asked = v1::Wish {
+            package: &wish.package,
+            channels: &channels,
+            range: range.as_ref(),
+            installed,
+            any_version: args.self_certified,
+        };
+        match v1::select(pool, &asked) {
+            Ok(node) => {
+                let member = pool.member(node);
+                let name = &member.bundle.name;
+                let deprecated = v1::is_deprecated(pool, node);
+                let action = match installed {
+                    None => "install",
+                    Some(old) if old.name == *name => "keep",
+                    Some(_) => "upgrade",
+                };
+                let old = installed.map(|old| old.name.as_str()).filter(|_| action == "upgrade");
+                let from = old.map(|old| format!("{old} to ")).unwrap_or_default();
+                let _ = writeln!(out, "{action:<7}  {from}{name}  ({})", origin(pool, node));
+                if deprecated {
+                    out += "           deprecated, but there is nothing else\n";
+                }
+                if !member.bundle.facts.needs.is_empty() {
+                    out += "           it has dependencies, which this OLM does not install\n";
+                }
+                answers.push(json!({
+                    "action": action,
+                    "name": name,
+                    "package": wish.package,
+                    "version": member.bundle.version.as_ref().map(ToString::to_string),
+                    "catalog": pool.sources[member.source].name,
+                    "replaces": old,
+                    "deprecated": deprecated,
+                }));
+            }
+            Err(message) => {
+                failed = true;
+                if args.output == Output::Text {
+                    printer.error(&message);
+                }
+                answers.push(json!({"action": "fail", "package": wish.package, "message": message}));
+            }
+        }
+    }
+    match args.output {
+        Output::Text => printer.data().write_all(out.as_bytes())?,
+        Output::Json => {
+            let answer = json!({"resolved": !failed, "bundles": answers});
+            printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
+        }
+    }
+    if failed { Err(Failure::Told) } else { Ok(()) }
+}

@@ -1,0 +1,198 @@
+//! `opm upgrade-path`: the steps a cluster takes from one version to the newest.
+
+use std::fmt::Write;
+
+use resolve::path::{self, End, Path, Start};
+use resolve::pool::Pool;
+use serde_json::{Value, json};
+
+use super::offline::namespace;
+use super::offline::wish::Wish;
+use super::offline::{Output, output, sources};
+use super::resolve::origin;
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::printer::Printer;
+
+/// Tell the steps of an upgrade, one after the other
+#[derive(clap::Args)]
+#[command(
+    long_about = "Tell the steps of an upgrade, one after the other.\n\n\
+        Each step is one resolution of a cluster that follows the channel: the bundle it goes to, the edge that leads \
+        there (replaces, skips or skipRange), and what is installed or upgraded along with it because it is required. \
+        The exit code is 1 when the cluster does not come to the newest bundle, or to the one named by --to.",
+    after_help = "Examples:\n  \
+        opm upgrade-path my-catalog etcd --from 0.9.0\n  \
+        opm upgrade-path my-catalog etcd --from etcdoperator.v0.9.0 --channel clusterwide-alpha\n  \
+        opm upgrade-path quay.io/example/catalog:latest etcd --from 0.9.0 --to 0.9.4 -o json"
+)]
+pub(crate) struct UpgradePathArgs {
+    /// The catalog
+    #[arg(value_name = "CATALOG")]
+    catalog: String,
+    /// The package
+    #[arg(value_name = "PACKAGE")]
+    package: String,
+    /// Version or bundle that is installed
+    #[arg(long, value_name = "VERSION|BUNDLE")]
+    from: String,
+    /// Channel that is followed; the default channel unless said
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+    /// Version or bundle to stop at
+    #[arg(long, value_name = "VERSION|BUNDLE")]
+    to: Option<String>,
+    /// Another catalog that the cluster sees, for dependencies; can be given several times
+    #[arg(long, value_name = "[NAME=]CATALOG")]
+    with: Vec<String>,
+    /// Output format (text|json)
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    output: Output,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let references: Vec<String> = std::iter::once(&args.catalog).chain(&args.with).cloned().collect();
+    let sources = sources::load(&references, &[], &images, printer)?;
+    let pool = Pool::new(&sources, "operators");
+    let wish = |version: &str| Wish {
+        text: version.to_owned(),
+        package: args.package.clone(),
+        channel: args.channel.clone(),
+        version: Some(version.to_owned()),
+    };
+    let here = |&node: &usize| pool.member(node).source == 0;
+    let default = pool.of_package(&args.package).iter().copied().filter(here).find(|&node| pool.is_default(node));
+    let Some(default) = default else { return Err(wish(&args.from).unknown(&pool)) };
+    let channel = args.channel.as_deref().unwrap_or(pool.member(default).channel);
+    let known = |&node: &usize| here(&node) && pool.member(node).channel == channel;
+    if !pool.of_package(&args.package).iter().any(known) {
+        return Err(wish(&args.from).unknown(&pool));
+    }
+    let (from, _) = namespace::installed(&wish(&args.from), &pool)?;
+    let to = match &args.to {
+        None => None,
+        Some(version) => {
+            let wanted = wish(version);
+            let members = Wish { channel: Some(channel.to_owned()), ..wanted.clone() }.members(&pool);
+            Some(members.first().map(|&node| &pool.member(node).bundle.name).ok_or_else(|| wanted.unknown(&pool))?)
+        }
+    };
+    let to = to.map(String::as_str);
+    let start = Start { source: 0, package: &args.package, channel: Some(channel), from, to };
+    let path = path::path(&pool, &start);
+    let arrived = match (&path.end, to) {
+        (End::Reached, _) | (End::Latest, None) => true,
+        _ => false,
+    };
+    let answer = match args.output {
+        Output::Text => text(&pool, &start, &path),
+        Output::Json => format!("{:#}\n", as_json(&pool, &start, &path, arrived)),
+    };
+    printer.data().write_all(answer.as_bytes())?;
+    if arrived { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn text(pool: &Pool<'_>, start: &Start<'_>, path: &Path) -> String {
+    let mut out = String::new();
+    let mut at = start.from.name.clone();
+    let _ = writeln!(out, "{at}");
+    for step in &path.steps {
+        at.clone_from(&pool.member(step.to).bundle.name);
+        let _ = writeln!(out, "-> {at}  ({})", step.edge.field());
+        for along in &step.along {
+            let name = &pool.member(along.node).bundle.name;
+            let what = match &along.replaces {
+                Some(old) => format!("upgrades {old} to {name}"),
+                None => format!("installs {name}"),
+            };
+            let _ = writeln!(out, "     {what}  ({})", origin(pool, along.node));
+            along.needed.iter().for_each(|reason| {
+                let _ = writeln!(out, "       {reason}");
+            });
+        }
+    }
+    let channel = start.channel.unwrap_or_default();
+    match (&path.end, start.to) {
+        (End::Latest, None) => {
+            let _ = writeln!(out, "{at} is the newest of channel {channel}");
+        }
+        (End::Latest, Some(to)) => {
+            let _ = writeln!(out, "the cluster goes on to {at}, the newest of channel {channel}, and never runs {to}");
+        }
+        (End::Reached, _) => {
+            let _ = writeln!(out, "{at} is reached in {}", steps(path.steps.len()));
+        }
+        (End::Stuck(lines), _) => {
+            let _ = writeln!(out, "stuck at {at}: it is not the newest of channel {channel}, and nothing upgrades it");
+            lines.iter().for_each(|line| {
+                let _ = writeln!(out, "  {line}");
+            });
+        }
+        (End::Blocked(message, lines), _) => {
+            let _ = writeln!(out, "stuck at {at}: nothing in the namespace can be resolved");
+            lines.iter().for_each(|line| {
+                let _ = writeln!(out, "  {line}");
+            });
+            let _ = writeln!(out, "OLM says: {message}");
+        }
+    }
+    out
+}
+
+fn steps(number: usize) -> String {
+    match number {
+        0 => "no step".to_owned(),
+        1 => "one step".to_owned(),
+        _ => format!("{number} steps"),
+    }
+}
+
+fn as_json(pool: &Pool<'_>, start: &Start<'_>, path: &Path, arrived: bool) -> Value {
+    let steps: Vec<Value> = path
+        .steps
+        .iter()
+        .map(|step| {
+            let bundle = pool.member(step.to).bundle;
+            let along: Vec<Value> = step
+                .along
+                .iter()
+                .map(|along| {
+                    let bundle = pool.member(along.node).bundle;
+                    json!({
+                        "name": bundle.name,
+                        "package": bundle.package,
+                        "version": bundle.version.as_ref().map(ToString::to_string),
+                        "replaces": along.replaces,
+                        "reasons": along.needed,
+                    })
+                })
+                .collect();
+            json!({
+                "name": bundle.name,
+                "version": bundle.version.as_ref().map(ToString::to_string),
+                "edge": step.edge.field(),
+                "along": along,
+            })
+        })
+        .collect();
+    let (end, explanation): (&str, Vec<&str>) = match &path.end {
+        End::Latest => ("latest", Vec::new()),
+        End::Reached => ("reached", Vec::new()),
+        End::Stuck(lines) => ("stuck", lines.iter().map(String::as_str).collect()),
+        End::Blocked(message, lines) => {
+            ("blocked", lines.iter().map(String::as_str).chain([message.as_str()]).collect())
+        }
+    };
+    json!({
+        "package": start.package,
+        "channel": start.channel,
+        "from": start.from.name,
+        "steps": steps,
+        "end": end,
+        "arrived": arrived,
+        "explanation": explanation,
+    })
+}

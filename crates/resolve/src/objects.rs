@@ -1,0 +1,175 @@
+//! What a namespace holds, from its objects as `kubectl get -o json` shows them.
+
+use std::collections::BTreeSet;
+
+use fbc::json::{Raw, write_str};
+use fbc::version::Version;
+
+use crate::input::{Bundle, State, Subscription};
+
+/// What objects say of a cluster.
+#[derive(Debug, Default)]
+pub struct Objects {
+    /// The namespaces that have Subscriptions or CSVs of their own.
+    namespaces: BTreeSet<String>,
+    subscriptions: Vec<(String, Subscription)>,
+    csvs: Vec<(String, Bundle, bool)>,
+    /// The priorities of catalogs, by name and namespace.
+    pub priorities: Vec<((String, String), i64)>,
+}
+
+impl Objects {
+    /// Reads documents: objects, or lists of them. Objects of other kinds are left alone.
+    ///
+    /// # Errors
+    /// Fails when a document is no object of a cluster.
+    pub fn read(documents: &[String]) -> Result<Objects, String> {
+        let mut objects = Objects::default();
+        for document in documents {
+            let raw = Raw::from_checked(document);
+            match text(raw, &["kind"]).as_str() {
+                "" => return Err("objects of a cluster are expected: one of them has no kind".to_owned()),
+                kind if kind.ends_with("List") => {
+                    raw.get("items").into_iter().flat_map(Raw::items).for_each(|item| objects.add(item, kind));
+                }
+                _ => objects.add(raw, ""),
+            }
+        }
+        Ok(objects)
+    }
+
+    fn add(&mut self, object: Raw<'_>, list: &str) {
+        let kind = match text(object, &["kind"]) {
+            // Items of a list of one kind need not say it again.
+            kind if kind.is_empty() => list.trim_end_matches("List").to_owned(),
+            kind => kind,
+        };
+        let (name, namespace) = (text(object, &["metadata", "name"]), text(object, &["metadata", "namespace"]));
+        let some = |path: &[&str]| Some(text(object, path)).filter(|text| !text.is_empty());
+        match kind.as_str() {
+            "Subscription" => {
+                self.namespaces.insert(namespace.clone());
+                let subscription = Subscription {
+                    name,
+                    package: text(object, &["spec", "name"]),
+                    channel: some(&["spec", "channel"]),
+                    starting_csv: some(&["spec", "startingCSV"]),
+                    installed: some(&["status", "installedCSV"]),
+                    source: (text(object, &["spec", "source"]), text(object, &["spec", "sourceNamespace"])),
+                };
+                self.subscriptions.push((namespace, subscription));
+            }
+            "ClusterServiceVersion" => {
+                let copied = some(&["metadata", "labels", "olm.copiedFrom"]).is_some()
+                    || text(object, &["status", "reason"]) == "Copied";
+                if !copied {
+                    self.namespaces.insert(namespace.clone());
+                    let (bundle, complete) = csv(object, &name);
+                    self.csvs.push((namespace, bundle, complete));
+                }
+            }
+            "CatalogSource" => {
+                let priority = object.get("spec").and_then(|spec| spec.get("priority")?.text().parse().ok());
+                self.priorities.push(((name, namespace), priority.unwrap_or_default()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns what one namespace holds, and its name.
+    ///
+    /// # Errors
+    /// Fails when there are several and none is named, or the one that is named is not there.
+    pub fn namespace(&self, wanted: Option<&str>) -> Result<(String, State), String> {
+        let names: Vec<&str> = self.namespaces.iter().map(String::as_str).collect();
+        let name = match (wanted, names.as_slice()) {
+            (Some(name), _) if self.namespaces.contains(name) => name,
+            (Some(name), _) => return Err(format!("nothing is in namespace {name:?}, only in {}", names.join(", "))),
+            (None, [only]) => only,
+            (None, []) => return Err("there are no Subscriptions and no ClusterServiceVersions".to_owned()),
+            (None, _) => return Err(format!("say which namespace: there are {}", names.join(", "))),
+        };
+        let here = |(namespace, it): &(String, Subscription)| (namespace == name).then(|| it.clone());
+        let subscriptions: Vec<Subscription> = self.subscriptions.iter().filter_map(here).collect();
+        let mut installed = Vec::new();
+        for (_, csv, complete) in self.csvs.iter().filter(|(namespace, ..)| namespace == name) {
+            let mut csv = csv.clone();
+            let known = subscriptions.iter().find(|it| it.installed.as_deref() == Some(csv.name.as_str()));
+            if let Some(known) = known.filter(|_| !complete) {
+                // Without the annotation clusters take the package from the Subscription.
+                csv.package = known.package.clone();
+                csv.facts.packages.push((known.package.clone(), csv.version.clone()));
+            }
+            installed.push(csv);
+        }
+        Ok((name.to_owned(), State { installed, subscriptions }))
+    }
+}
+
+fn text(object: Raw<'_>, path: &[&str]) -> String {
+    let found = path.iter().try_fold(object, |value, name| value.get(name));
+    found.and_then(Raw::as_str).unwrap_or_default().into_owned()
+}
+
+/// Reads a CSV, and whether it carries the properties of its bundle.
+fn csv(object: Raw<'_>, name: &str) -> (Bundle, bool) {
+    let version = Version::parse_tolerant(&text(object, &["spec", "version"])).ok();
+    let annotation = text(object, &["metadata", "annotations", "operatorframework.io/properties"]);
+    if let Ok(raw) = Raw::parse(&annotation, fbc::limits::MAX_DEPTH)
+        && let Some(properties) = raw.get("properties")
+    {
+        return (Bundle::installed(name, version, properties.text()), true);
+    }
+    let mut properties = Vec::new();
+    let spec = object.get("spec");
+    for (list, kind) in [("owned", "olm.gvk"), ("required", "olm.gvk.required")] {
+        let of = |field: &str| spec.and_then(|spec| spec.get(field)?.get(list)).into_iter().flat_map(Raw::items);
+        for crd in of("customresourcedefinitions") {
+            let name = text(crd, &["name"]);
+            let group = name.split_once('.').map_or("", |(_, group)| group);
+            properties.push(api(kind, group, &text(crd, &["version"]), &text(crd, &["kind"])));
+        }
+        for service in of("apiservicedefinitions") {
+            let part = |name: &str| text(service, &[name]);
+            properties.push(api(kind, &part("group"), &part("version"), &part("kind")));
+        }
+    }
+    (Bundle::installed(name, version, &format!("[{}]", properties.join(","))), false)
+}
+
+fn api(kind: &str, group: &str, version: &str, name: &str) -> String {
+    let quoted = |text: &str| {
+        let mut out = Vec::new();
+        write_str(&mut out, text);
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    let (group, version, name) = (quoted(group), quoted(version), quoted(name));
+    format!(r#"{{"type":"{kind}","value":{{"group":{group},"kind":{name},"version":{version}}}}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_objects_is_a_namespace() {
+        let list = r#"{"kind":"List","items":[
+            {"kind":"Subscription","metadata":{"name":"s","namespace":"n"},"spec":{"name":"p","channel":"c","source":"cat","sourceNamespace":"olm"},"status":{"installedCSV":"p.v1"}},
+            {"kind":"ClusterServiceVersion","metadata":{"name":"p.v1","namespace":"n"},"spec":{"version":"1.0.0","customresourcedefinitions":{"owned":[{"name":"foos.g.example","version":"v1","kind":"Foo"}],"required":[{"name":"bars.g.example","version":"v1","kind":"Bar"}]}}},
+            {"kind":"ClusterServiceVersion","metadata":{"name":"q.v1","namespace":"n","annotations":{"operatorframework.io/properties":"{\"properties\":[{\"type\":\"olm.package\",\"value\":{\"packageName\":\"q\",\"version\":\"1.0.0\"}}]}"}},"spec":{"version":"1.0.0"}},
+            {"kind":"ClusterServiceVersion","metadata":{"name":"c.v1","namespace":"n","labels":{"olm.copiedFrom":"x"}}},
+            {"kind":"CatalogSource","metadata":{"name":"cat","namespace":"olm"},"spec":{"priority":-7}},
+            {"kind":"Pod","metadata":{"name":"x","namespace":"y"}}]}"#;
+        let objects = Objects::read(&[list.to_owned()]).unwrap();
+        let (name, state) = objects.namespace(None).unwrap();
+        assert_eq!((name.as_str(), state.subscriptions.len(), state.installed.len()), ("n", 1, 2));
+        let first = &state.installed[0];
+        assert_eq!((first.package.as_str(), first.facts.provides.len(), first.facts.needs.len()), ("p", 1, 1));
+        assert_eq!(first.facts.provides[0], ["g.example", "v1", "Foo"].map(str::to_owned));
+        assert_eq!(state.installed[1].package, "q");
+        assert_eq!(objects.priorities, [(("cat".to_owned(), "olm".to_owned()), -7)]);
+        assert!(objects.namespace(Some("other")).is_err());
+        assert!(Objects::read(&["{}".to_owned()]).is_err());
+        assert!(Objects::default().namespace(None).is_err());
+    }
+}
