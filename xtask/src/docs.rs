@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use catalog::rules::{RULES, Rule, WARNINGS};
+use catalog::rules::{DEPENDENCIES, RULES, Rule, WARNINGS};
 
 use crate::workspace::Workspace;
 
@@ -72,6 +72,13 @@ fn rules() -> String {
         READING,
     );
     table(&mut page, "Meaning", "What must hold for a catalog to be used.", &named(RULES));
+    table(
+        &mut page,
+        "Dependencies",
+        "What must hold for bundles to be installed, with `--deps`. Other catalogs that clusters see are named by \
+         `--with`.",
+        &named(DEPENDENCIES),
+    );
     table(
         &mut page,
         "Warnings",

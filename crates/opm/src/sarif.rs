@@ -11,7 +11,8 @@ pub(crate) fn log(found: &[Found<'_>]) -> String {
     names.sort_unstable();
     names.dedup();
     let about = |name: &str| {
-        let mut rules = catalog::rules::RULES.iter().chain(catalog::rules::WARNINGS);
+        use catalog::rules::{DEPENDENCIES, RULES, WARNINGS};
+        let mut rules = RULES.iter().chain(WARNINGS).chain(DEPENDENCIES);
         rules.find(|rule| rule.name == name).map_or_else(|| name.replace('-', " "), |rule| rule.about.to_owned())
     };
     let rules: Vec<Value> =

@@ -67,8 +67,23 @@ pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
     findings
 }
 
+/// Says why a bundle can never be installed, if it cannot: what it lacks first of all, and what comes near.
+pub fn why_not(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
+    let bundle = pool.member(node).bundle;
+    if bundle.facts.forbidden {
+        return Some(("it has the property olm.deprecated, so that clusters never choose it".to_owned(), Vec::new()));
+    }
+    match unmet(pool, bundle).into_iter().next() {
+        Some((_, Some(error))) => Some((error, Vec::new())),
+        Some((requirement, None)) => {
+            Some((format!("it requires {}", requirement.need), near_misses(pool, &requirement.need)))
+        }
+        None => not_alone(pool, node),
+    }
+}
+
 /// Says why a bundle cannot be installed into an empty namespace, if it cannot.
-pub fn not_alone(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
+fn not_alone(pool: &Pool<'_>, node: Node) -> Option<(String, Vec<String>)> {
     let member = pool.member(node);
     let source = &pool.sources[member.source];
     let wish = Subscription {

@@ -119,6 +119,12 @@ fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mu
             distinct(pool.of_package(package).iter().map(|&node| pool.sources[pool.member(node).source].name.clone()));
         if !others.is_empty() {
             lines.push(format!("  but {} has", few(&others)));
+        } else if let Some(stem) = package.split(['-', '.']).next().filter(|stem| stem.len() > 2) {
+            let known = pool.sources[number].packages.keys().filter(|name| name.contains(stem)).cloned();
+            let alike: BTreeSet<String> = known.collect();
+            if !alike.is_empty() {
+                lines.push(format!("  but {}", few(&alike.into_iter().collect::<Vec<_>>())));
+            }
         }
         return;
     }

@@ -231,7 +231,9 @@ fn why_no_further(pool: &Pool<'_>, state: &State, start: &Start<'_>, source: &st
     if lines.is_empty() {
         let heads: Vec<String> = heads.iter().map(|&node| pool.member(node).bundle.name.clone()).collect();
         let newest = if heads.is_empty() { String::new() } else { format!("; the newest is {}", heads.join(", ")) };
-        lines.push(format!("no entry of {} in {source} replaces or skips {current}{newest}", start.package));
+        let channel = start.channel.map(|name| format!(", channel {name}")).unwrap_or_default();
+        let place = format!("{}{channel} of {source}", start.package);
+        lines.push(format!("in {place} nothing replaces or skips {current} or has it in its skipRange{newest}"));
     }
     End::Stuck(lines)
 }

@@ -77,6 +77,8 @@ pub(crate) enum Check {
     Entry(fn(&DraftPackage<'_>, &DraftChannel<'_>, usize, &mut Vec<Problem>)),
     /// One channel, after its entries.
     ChannelAfter(fn(&DraftPackage<'_>, &DraftChannel<'_>, &mut Vec<Problem>)),
+    /// What the catalog as a whole resolves to; that is not worked out here.
+    Resolved,
     /// One package, after its channels.
     PackageAfter(fn(&Draft<'_>, &DraftPackage<'_>, &mut Vec<Problem>)),
 }
@@ -132,6 +134,25 @@ pub const WARNINGS: &[Rule] = &[
     warn_metadata_once::RULE,
     warn_unknown_fields::RULE,
     warn_replaces_newer::RULE,
+];
+
+/// The rules on dependencies, which are looked at when somebody asks: what a bundle needs may be in another catalog.
+pub const DEPENDENCIES: &[Rule] = &[
+    Rule {
+        name: "dependency-met",
+        about: "what a bundle requires is offered by a bundle that clusters can choose",
+        check: Check::Resolved,
+    },
+    Rule {
+        name: "dependencies-together",
+        about: "all that a bundle requires can be installed together",
+        check: Check::Resolved,
+    },
+    Rule {
+        name: "dependency-readable",
+        about: "what a bundle requires can be understood, with rules that compile and channels in order",
+        check: Check::Resolved,
+    },
 ];
 
 /// Adds a problem with its place, if it has one.

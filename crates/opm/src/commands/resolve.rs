@@ -179,6 +179,29 @@ fn reasons(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
     told
 }
 
+/// Says why a Subscription gets something other than the first that its channel offers.
+fn passed_over(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
+    let asked = chosen.reasons.iter().find_map(|reason| match reason {
+        Reason::Subscription(place) => Some(*place),
+        _ => None,
+    });
+    let (Some(place), Item::Member(node)) = (asked, chosen.item) else { return Vec::new() };
+    let chain = pool.chain_of(node);
+    let newest = chain.as_ref().as_ref().ok().and_then(|chain| chain.first().copied()).filter(|newest| *newest != node);
+    let wish = &state.subscriptions[place];
+    let (Some(newest), None, None) = (newest, &wish.installed, &wish.starting_csv) else { return Vec::new() };
+    let name = &pool.member(newest).bundle.name;
+    let mut forced = state.clone();
+    forced.subscriptions[place].starting_csv = Some(name.clone());
+    let why = match resolver::resolve(pool, &forced) {
+        Resolved::Unsatisfiable(conflict) => explain(pool, &forced, &conflict),
+        Resolved::Error(message) => vec![message],
+        Resolved::Solved(_) => return Vec::new(),
+    };
+    let heading = format!("{name} is newer, but cannot be installed:");
+    std::iter::once(heading).chain(why.into_iter().map(|line| format!("  {line}"))).collect()
+}
+
 fn text(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> String {
     let mut out = String::new();
     let mut changes = 0;
@@ -197,7 +220,7 @@ fn text(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> String {
                 writeln!(out, "upgrade  {} to {name}  ({})", state.installed[place].name, origin(pool, node))
             }
         };
-        for reason in reasons(pool, state, chosen) {
+        for reason in reasons(pool, state, chosen).into_iter().chain(passed_over(pool, state, chosen)) {
             let _ = writeln!(out, "           {reason}");
         }
     }
@@ -232,6 +255,7 @@ fn as_json(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Value {
                 "replaces": replaces,
                 "edge": resolver::edge(pool, state, chosen).map(Edge::field),
                 "reasons": reasons(pool, state, chosen),
+                "passedOver": passed_over(pool, state, chosen),
             })
         })
         .collect();

@@ -83,10 +83,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
     let to = to.map(String::as_str);
     let start = Start { source: 0, package: &args.package, channel: Some(channel), from, to };
     let path = path::path(&pool, &start);
-    let arrived = match (&path.end, to) {
-        (End::Reached, _) | (End::Latest, None) => true,
-        _ => false,
-    };
+    let arrived = matches!((&path.end, to), (End::Reached, _) | (End::Latest, None));
     let answer = match args.output {
         Output::Text => text(&pool, &start, &path),
         Output::Json => format!("{:#}\n", as_json(&pool, &start, &path, arrived)),
@@ -126,7 +123,7 @@ fn text(pool: &Pool<'_>, start: &Start<'_>, path: &Path) -> String {
             let _ = writeln!(out, "{at} is reached in {}", steps(path.steps.len()));
         }
         (End::Stuck(lines), _) => {
-            let _ = writeln!(out, "stuck at {at}: it is not the newest of channel {channel}, and nothing upgrades it");
+            let _ = writeln!(out, "stuck at {at}, which is not the newest of channel {channel}:");
             lines.iter().for_each(|line| {
                 let _ = writeln!(out, "  {line}");
             });

@@ -3,8 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use catalog::Warnings;
+use catalog::needs::Requirement;
 use fbc::json::{Layout, Raw, write_str};
-use fbc::{Fbc, Severity};
+use fbc::{Blob, Fbc, Problem, Severity, Stage, path};
+use resolve::dependencies;
+use resolve::input::{Reader, Source};
+use resolve::pool::Pool;
+
+use super::offline::sources;
 
 use crate::exit::{Failure, Outcome};
 use crate::github::Annotation;
@@ -22,6 +28,7 @@ use crate::{limits, sarif, source};
     after_help = "Examples:\n  \
         opm validate my-catalog\n  \
         opm validate my-catalog --warnings\n  \
+        opm validate my-catalog --deps --with quay.io/example/other:latest\n  \
         opm validate quay.io/example/catalog:latest\n  \
         opm validate my-catalog -o sarif > problems.sarif\n  \
         opm validate my-catalog -o github    # annotations in a GitHub workflow"
@@ -36,6 +43,12 @@ pub(crate) struct ValidateArgs {
     /// Tell also what merely looks wrong; the exit code does not depend on it
     #[arg(long)]
     warnings: bool,
+    /// Check also that everything can be installed: that the dependencies of each bundle clusters choose can be met
+    #[arg(long)]
+    deps: bool,
+    /// Another catalog that clusters see, which may meet dependencies; can be given several times
+    #[arg(long, value_name = "CATALOG", requires = "deps")]
+    with: Vec<String>,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -64,7 +77,14 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let images = Images::new(tls, &args.pull);
     let directory = directory(&args.source, &images)?;
     let warnings = if args.warnings { Warnings::On } else { Warnings::Off };
-    let inspect = catalog::inspect(warnings);
+    let rules = catalog::inspect(warnings);
+    let reader = Reader::default();
+    let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
+        rules(blob, text, problems);
+        if args.deps {
+            reader.look(blob, text);
+        }
+    };
     let options = source::Options {
         limits: limits::from_env()?,
         images: &images,
@@ -77,7 +97,12 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let mut fbc = Fbc::default();
     let loaded = source::load_catalog(&mut fbc, &directory, &options)
         .map_err(|error| Failure::message(format!("{}: {error}", directory.display())))?;
-    let checked = catalog::check(&fbc, loaded, warnings);
+    let mut checked = catalog::check(&fbc, loaded, warnings);
+    if args.deps && checked.catalog.is_some() {
+        let mut sources = vec![reader.finish(&fbc)];
+        sources.extend(sources::load(&args.with, &[], &images, printer)?);
+        checked.problems.extend(dependencies(&fbc, &sources, !args.with.is_empty()));
+    }
     let found = report::find(&fbc, &checked.problems);
     let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
     match args.output {
@@ -99,6 +124,39 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         Output::Github => printer.data().write_all(github(&found).as_bytes())?,
     }
     if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Finds what cannot be installed of the first of `sources`.
+fn dependencies(fbc: &Fbc, sources: &[Source], others: bool) -> Vec<Problem> {
+    let pool = Pool::new(sources, "operators");
+    let mut problems = Vec::new();
+    for finding in dependencies::check(&pool, 0) {
+        let (bundle, blob) = (finding.bundle, &fbc.blobs()[finding.bundle.blob]);
+        let is_readable = |it: &Requirement| pool.check(&it.need).is_ok() && pool.candidates(&it.need, None).is_ok();
+        let (rule, place, label) = match finding.requirement {
+            None => ("dependencies-together", path!["name"], "cannot be installed"),
+            Some(it) => {
+                let place = path!["properties", it.property, "value"];
+                match is_readable(it) {
+                    true => ("dependency-met", place, "nothing that clusters can choose offers this"),
+                    false => ("dependency-readable", place, "stops everything in a namespace"),
+                }
+            }
+        };
+        let head = if finding.head { format!(", the head of channel \"{}\",", finding.channel) } else { String::new() };
+        let message = format!("\"{}\"{head} cannot be installed: {}", bundle.name, finding.reason);
+        let mut help = finding.hints.join("\n      ");
+        if rule == "dependency-met" && !others {
+            help += "\n      if another catalog of the cluster offers it, name that by --with";
+        }
+        let mut problem = Problem::new(rule, Stage::Model, message)
+            .about(&bundle.package, finding.channel, &bundle.name)
+            .label(label);
+        problem.help = Some(help).filter(|help| !help.is_empty());
+        problem.place = blob.place(place);
+        problems.push(problem);
+    }
+    problems
 }
 
 /// Returns the directory of the catalog, which an image is unpacked to.

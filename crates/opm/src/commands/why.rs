@@ -115,7 +115,8 @@ fn channels(pool: &Pool<'_>, wish: &Wish, nodes: &[Node]) -> Part {
                     0 => String::new(),
                     _ => format!(", {hidden} of them skipped or not on the chain"),
                 };
-                format!("{}{default} of {source}: head {head}, {all} bundles{hidden}", member.channel)
+                let bundles = if all == 1 { "bundle" } else { "bundles" };
+                format!("{}{default} of {source}: head {head}, {all} {bundles}{hidden}", member.channel)
             }
             Err(error) => format!("{}{default} of {source}: {error}", member.channel),
         };
@@ -127,18 +128,19 @@ fn channels(pool: &Pool<'_>, wish: &Wish, nodes: &[Node]) -> Part {
 
 /// Tells what users are told about a package, its channels and bundles.
 fn messages(pool: &Pool<'_>, nodes: &[Node]) -> Option<Part> {
+    let one_line = |message: &str| message.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut lines = BTreeSet::new();
     for &node in nodes {
         let member = pool.member(node);
         let package = &member.bundle.package;
         if let Some(Some(message)) = pool.sources[member.source].packages.get(package) {
-            lines.insert(format!("package {package}: {message}"));
+            lines.insert(format!("package {package}: {}", one_line(message)));
         }
         if let Some(message) = pool.channel_deprecation(node) {
-            lines.insert(format!("channel {}: {message}", member.channel));
+            lines.insert(format!("channel {}: {}", member.channel, one_line(message)));
         }
         if let Some(message) = &member.bundle.deprecation {
-            lines.insert(format!("bundle {}: {message}", member.bundle.name));
+            lines.insert(format!("bundle {}: {}", member.bundle.name, one_line(message)));
         }
     }
     let heading = "deprecated (users are told; what is chosen does not depend on it):".to_owned();
@@ -187,7 +189,8 @@ fn passed_over(pool: &Pool<'_>, node: Node) -> Vec<String> {
     if let Ok(chain) = &*pool.chain_of(node) {
         for &newer in chain.iter().take_while(|&&other| other != node).take(3) {
             let name = &pool.member(newer).bundle.name;
-            lines.push(format!("{name} is newer, but {}", cannot(pool, newer).unwrap_or_default()));
+            lines
+                .push(format!("{name} is newer, but cannot be installed: {}", cannot(pool, newer).unwrap_or_default()));
         }
     }
     lines
@@ -195,13 +198,9 @@ fn passed_over(pool: &Pool<'_>, node: Node) -> Vec<String> {
 
 /// Says why a bundle cannot be installed, in one line.
 fn cannot(pool: &Pool<'_>, node: Node) -> Option<String> {
-    let bundle = pool.member(node).bundle;
-    if bundle.facts.forbidden {
-        return Some("it is never installed: it has the property olm.deprecated".to_owned());
-    }
-    let (reason, hints) = dependencies::not_alone(pool, node)?;
+    let (reason, hints) = dependencies::why_not(pool, node)?;
     let hints: Vec<&str> = hints.iter().map(|hint| hint.trim()).collect();
-    Some(format!("{reason}: {}", hints.join("; ")))
+    Some(if hints.is_empty() { reason } else { format!("{reason}; {}", hints.join("; ")) })
 }
 
 /// Tells who requires a package.
@@ -239,19 +238,24 @@ fn of_version(pool: &Pool<'_>, wish: &Wish) -> Result<Vec<Part>, Failure> {
     let name = &bundle.name;
     let mut parts = Vec::new();
     let mut places = Vec::new();
+    let impossible = cannot(pool, first);
     for &node in &nodes {
         let member = pool.member(node);
         let source = &pool.sources[member.source].name;
         let place = match Place::of(pool, node) {
+            Place::Head if impossible.is_some() => "the head".to_owned(),
             Place::Head => "the head: new installations get it".to_owned(),
             Place::Below(1) => "directly below the head".to_owned(),
             Place::Below(number) => format!("{number} below the head"),
             Place::Skipped(by) => {
-                format!("skipped by {}: not offered, but startingCSV: {name} still installs it", by.join(", "))
+                format!(
+                    "skipped by {}: not offered; a Subscription with startingCSV {name} still gets it",
+                    by.join(", ")
+                )
             }
             Place::Unreachable => format!(
-                "not on the chain, since 'replaces' does not lead to it from the head: not offered, but startingCSV: \
-                 {name} still installs it"
+                "not on the chain, since 'replaces' does not lead to it from the head: not offered; a Subscription \
+                 with startingCSV {name} still gets it"
             ),
             Place::Broken(error) => error,
         };
@@ -259,7 +263,7 @@ fn of_version(pool: &Pool<'_>, wish: &Wish) -> Result<Vec<Part>, Failure> {
     }
     parts.push(Part { key: "place", heading: format!("{name}:"), lines: places });
     parts.extend(messages(pool, &nodes));
-    parts.push(match cannot(pool, first) {
+    parts.push(match impossible {
         None if bundle.facts.needs.is_empty() => {
             Part { key: "install", heading: "it can be installed; it requires nothing".to_owned(), lines: Vec::new() }
         }

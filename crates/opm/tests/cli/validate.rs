@@ -1,4 +1,5 @@
 use crate::env::{SMALL, TestEnv};
+use crate::resolve;
 
 #[test]
 fn a_valid_catalog_says_nothing() {
@@ -159,4 +160,91 @@ fn what_a_broken_file_may_hold_is_not_missed() {
     let told = env.opm(&["validate", "catalog"]);
     assert!(told.contains("catalog/b.yaml:4:11 [yaml-syntax]"), "{told}");
     assert!(!told.contains("unknown package"), "{told}");
+}
+
+#[test]
+fn dependencies_of_a_whole_catalog_are_checked() {
+    let env = resolve::env();
+    insta::assert_snapshot!(env.opm(&["validate", "cat"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    ");
+    insta::assert_snapshot!(env.opm(&["validate", "cat", "--deps"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: invalid index:
+    ├── invalid package "h":
+    │   └── invalid channel "stable":
+    │       └── invalid bundle "h.v2.0.0":
+    │           └── "h.v2.0.0", the head of channel "stable", cannot be installed: it requires Nothing (g/v1)
+    └── invalid package "k":
+        └── invalid channel "stable":
+            └── invalid bundle "k.v2.0.0":
+                └── "k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0
+
+    package "h", channel "stable", bundle "h.v2.0.0": "h.v2.0.0", the head of channel "stable", cannot be installed: it requires Nothing (g/v1)
+      --> cat/catalog.yaml:84:35 [dependency-met]
+    84 | - {type: olm.gvk.required, value: {group: g, version: v1, kind: Nothing}}
+       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ nothing that clusters can choose offers this
+    help: no bundle here provides it
+          if another catalog of the cluster offers it, name that by --with
+
+    package "k", channel "stable", bundle "k.v2.0.0": "k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0
+       --> cat/catalog.yaml:120:39 [dependency-met]
+    120 | - {type: olm.package.required, value: {packageName: f, versionRange: '1.0.0'}}
+        |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ nothing that clusters can choose offers this
+    help: f.v1.0.0 would do, but in channel stable it is skipped by f.v2.0.0
+          not in the range: f.v2.0.0
+          if another catalog of the cluster offers it, name that by --with
+
+    2 problems found
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", "cat", "--deps", "-o", "github"]), @r#"
+    exit 1
+    --- stdout
+    ::error file=cat/catalog.yaml,line=84,col=35,title=dependency-met::"h.v2.0.0", the head of channel "stable", cannot be installed: it requires Nothing (g/v1)%0Ahelp: no bundle here provides it%0A      if another catalog of the cluster offers it, name that by --with
+    ::error file=cat/catalog.yaml,line=120,col=39,title=dependency-met::"k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0%0Ahelp: f.v1.0.0 would do, but in channel stable it is skipped by f.v2.0.0%0A      not in the range: f.v2.0.0%0A      if another catalog of the cluster offers it, name that by --with
+    --- stderr
+    "#);
+    env.file("other/catalog.yaml", resolve::catalog("near/stable: near.v1.0.0 gives=Nothing"));
+    insta::assert_snapshot!(env.opm(&["validate", "cat", "--deps", "--with", "other"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: invalid index:
+    └── invalid package "k":
+        └── invalid channel "stable":
+            └── invalid bundle "k.v2.0.0":
+                └── "k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0
+       --> cat/catalog.yaml:120:39 [dependency-met]
+    120 | - {type: olm.package.required, value: {packageName: f, versionRange: '1.0.0'}}
+        |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ nothing that clusters can choose offers this
+    help: f.v1.0.0 would do, but in channel stable it is skipped by f.v2.0.0
+          not in the range: f.v2.0.0
+    "#);
+    env.file("rule/catalog.yaml", resolve::catalog("r/stable: r.v1.0.0 rule=properties.exists("));
+    insta::assert_snapshot!(env.opm(&["validate", "rule", "--deps", "-o", "json"]), @r#"
+    exit 1
+    --- stdout
+    {
+      "passed": false,
+      "error": {
+        "message": "invalid index:\n└── invalid package \"r\":\n    └── invalid channel \"stable\":\n        └── invalid bundle \"r.v1.0.0\":\n            └── \"r.v1.0.0\", the head of channel \"stable\", cannot be installed: convert olm.constraint to resolver predicate: ERROR: <input>:1:19: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+      }
+    }
+    --- stderr
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", "cat", "--with", "other"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the following required arguments were not provided:
+      --deps[=<true|false>]
+
+    Usage: opm validate --deps[=<true|false>] --with <CATALOG> <SOURCE>
+
+    For more information, try '--help'.
+    ");
 }

@@ -61,7 +61,7 @@ fn a_dead_end_says_why() {
     ");
     insta::assert_snapshot!(told("catalog cat\na/stable*: a.v5\ncsv a.v1", None, None), @r"
     stuck
-    no entry of a in cat replaces or skips a.v1; the newest is a.v5
+    in a of cat nothing replaces or skips a.v1 or has it in its skipRange; the newest is a.v5
     ");
     insta::assert_snapshot!(told("catalog cat\na/stable*: a.v5\ncsv a.v1", Some("fast"), None), @r#"
     blocked: constraints not satisfiable: no operators found in channel fast of package a in the catalog referenced by subscription a, subscription a exists
