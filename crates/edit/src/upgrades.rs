@@ -4,7 +4,7 @@
 //! entry on the chain of its channel, from the head down, that replaces or skips the bundle or whose `skipRange` has
 //! its version, and so on from there. Entries that another entry skips are not on the chain.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fbc::blob::Entry;
 use fbc::range::VersionRange;
@@ -15,6 +15,9 @@ use crate::outline::{Channel, Outline, Package};
 /// Names of bundles that clusters never choose, each with its package.
 pub type Forbidden = HashSet<(String, String)>;
 
+/// Bundles that cannot be installed, each with its package, and why not.
+pub type Unmet = HashMap<(String, String), String>;
+
 /// A catalog, and the bundles of it that clusters never choose.
 #[derive(Debug, Clone, Copy)]
 pub struct Side<'a> {
@@ -22,6 +25,8 @@ pub struct Side<'a> {
     pub outline: &'a Outline,
     /// What clusters never choose of it.
     pub forbidden: &'a Forbidden,
+    /// What they would choose, but cannot install.
+    pub unmet: &'a Unmet,
 }
 
 /// What becomes of a cluster that runs a bundle and follows a channel.
@@ -33,6 +38,15 @@ pub enum Fate {
     Upgraded(Vec<String>),
     /// It comes no further than the last of these steps, or not at all if there are none.
     Stuck(Vec<String>),
+    /// It comes no further than the last of these steps, since what comes next cannot be installed.
+    HeldBack {
+        /// The steps until then.
+        steps: Vec<String>,
+        /// What comes next.
+        by: String,
+        /// Why that cannot be installed.
+        why: String,
+    },
     /// What it runs is not in the channel, and nothing there upgrades it.
     NoPath,
     /// The channel is not there.
@@ -52,7 +66,9 @@ impl Fate {
     /// Returns the bundle that the cluster runs in the end, if it runs another.
     pub fn destination(&self) -> Option<&str> {
         match self {
-            Fate::Upgraded(steps) | Fate::Stuck(steps) => steps.last().map(String::as_str),
+            Fate::Upgraded(steps) | Fate::Stuck(steps) | Fate::HeldBack { steps, .. } => {
+                steps.last().map(String::as_str)
+            }
             _ => None,
         }
     }
@@ -138,10 +154,10 @@ fn check_channel(
     old: Side<'_>,
     new: Side<'_>,
 ) -> ChannelReport {
-    let was = Simulated::new(name, members, old.forbidden);
+    let was = Simulated::new(name, members, old);
     let now_package = new.outline.packages.get(name);
     let now_channel = now_package.and_then(|package| package.channels.get(channel));
-    let now = now_channel.map(|members| Simulated::new(name, members, new.forbidden));
+    let now = now_channel.map(|members| Simulated::new(name, members, new));
     // Also what is only mentioned: clusters may run it, and can upgrade.
     let bundles: BTreeSet<&str> = members
         .entries
@@ -173,7 +189,7 @@ fn check_channel(
         match (now_package, now_channel) {
             (None, _) => Some(Fix::KeepPackage),
             (_, None) => Some(Fix::KeepChannel),
-            (_, Some(members)) => find_fix(name, members, new.forbidden, &worse, &version),
+            (_, Some(members)) => find_fix(name, members, new, &worse, &version),
         }
     };
     ChannelReport { package: name.to_owned(), channel: channel.to_owned(), outcomes, fix }
@@ -183,11 +199,11 @@ fn check_channel(
 fn find_fix<'v>(
     package: &str,
     channel: &Channel,
-    forbidden: &Forbidden,
+    side: Side<'_>,
     worse: &[&Outcome],
     version: &dyn Fn(&str) -> Option<&'v Version>,
 ) -> Option<Fix> {
-    let simulated = Simulated::new(package, channel, forbidden);
+    let simulated = Simulated::new(package, channel, side);
     let Ok(chain) = &simulated.chain else { return Some(Fix::OneHead) };
     let head = chain.first()?.name.to_string();
     // Where they get stuck: it is enough to help them on from there.
@@ -203,7 +219,7 @@ fn find_fix<'v>(
             Fix::SkipRange { bundle, range } => channel.entry_mut(bundle)?.skip_range = range.as_str().into(),
             _ => return None,
         }
-        let tried = Simulated::new(package, &channel, forbidden);
+        let tried = Simulated::new(package, &channel, side);
         let good = worse.iter().all(|outcome| tried.fate(&outcome.bundle, version).is_good());
         let nobody_else = channel.entries.iter().all(|entry| {
             let before = simulated.fate(&entry.name, version).is_good();
@@ -234,19 +250,27 @@ struct Simulated<'a> {
     /// The places in the chain that have a range, with it.
     ranges: Vec<(usize, VersionRange)>,
     names: HashSet<&'a str>,
+    /// The places in the chain that cannot be installed, with the reasons.
+    unmet: BTreeMap<usize, String>,
 }
 
 impl<'a> Simulated<'a> {
-    fn new(package: &str, channel: &'a Channel, forbidden: &Forbidden) -> Simulated<'a> {
+    fn new(package: &str, channel: &'a Channel, side: Side<'_>) -> Simulated<'a> {
         let entries: Vec<&Entry> = channel.entries.iter().collect();
-        let usable = |entry: &&Entry| !forbidden.contains(&(package.to_owned(), entry.name.to_string()));
+        let key = |entry: &Entry| (package.to_owned(), entry.name.to_string());
+        let usable = |entry: &&Entry| !side.forbidden.contains(&key(entry));
         let chain: Result<Vec<&Entry>, Vec<String>> = match catalog::chain::chain(&entries) {
             Ok(chain) => Ok(chain.into_iter().map(|place| entries[place]).filter(usable).collect()),
             Err(error) => Err(error.heads().into_iter().map(str::to_owned).collect()),
         };
         let mut edges: HashMap<&str, usize> = HashMap::new();
         let mut ranges = Vec::new();
+        let mut unmet = BTreeMap::new();
         for (place, entry) in chain.iter().flatten().enumerate() {
+            if let Some(why) = side.unmet.get(&key(entry)) {
+                unmet.insert(place, why.clone());
+                continue;
+            }
             for from in entry.skips.iter().chain([&entry.replaces]) {
                 edges.entry(from).or_insert(place);
             }
@@ -254,7 +278,7 @@ impl<'a> Simulated<'a> {
                 ranges.push((place, range));
             }
         }
-        Simulated { chain, edges, ranges, names: entries.into_iter().map(|entry| &*entry.name).collect() }
+        Simulated { chain, edges, ranges, names: entries.into_iter().map(|entry| &*entry.name).collect(), unmet }
     }
 
     /// Returns the place in the chain that a bundle is upgraded to.
@@ -286,6 +310,13 @@ impl<'a> Simulated<'a> {
             }
         }
         let newest = chain.first().is_some_and(|newest| *newest.name == *at);
+        let leads = |(place, _): &(&usize, &String)| {
+            chain.get(**place).is_some_and(|entry| catalog::chain::Edge::between(entry, at, version(at)).is_some())
+        };
+        if let Some((place, why)) = self.unmet.iter().find(leads).filter(|_| !newest) {
+            let by = chain.get(*place).map(|entry| entry.name.to_string()).unwrap_or_default();
+            return Fate::HeldBack { steps, by, why: why.clone() };
+        }
         match (newest, steps.is_empty()) {
             (true, true) => Fate::Latest,
             (true, false) => Fate::Upgraded(steps),
@@ -302,8 +333,12 @@ mod tests {
 
     fn told(old: &str, new: &str) -> String {
         let (old, new) = (outline(old), outline(new));
-        let none = Forbidden::new();
-        let reports = check(Side { outline: &old, forbidden: &none }, Side { outline: &new, forbidden: &none });
+        let (none, all) = (Forbidden::new(), Unmet::new());
+        let unmet = Unmet::from([(("p".to_owned(), "p.v9.0.0".to_owned()), "it requires q".to_owned())]);
+        let reports = check(
+            Side { outline: &old, forbidden: &none, unmet: &all },
+            Side { outline: &new, forbidden: &none, unmet: &unmet },
+        );
         let mut out = String::new();
         for report in reports {
             for outcome in &report.outcomes {
@@ -354,6 +389,14 @@ mod tests {
         KeepChannel
         ! q.v1.0.0 PackageGone
         KeepPackage
+        "#);
+    }
+
+    #[test]
+    fn what_cannot_be_installed_holds_clusters_back() {
+        insta::assert_snapshot!(told("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v9.0.0 r=p.v2.0.0"), @r#"
+        ! p.v1.0.0 HeldBack { steps: ["p.v2.0.0"], by: "p.v9.0.0", why: "it requires q" }
+        ! p.v2.0.0 HeldBack { steps: [], by: "p.v9.0.0", why: "it requires q" }
         "#);
     }
 

@@ -3,17 +3,19 @@
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
-use catalog::needs::Facts;
-use edit::upgrades::{self, ChannelReport, Fate, Fix, Forbidden, Outcome as Upgrade, Side};
-use fbc::blob::BUNDLE;
+use catalog::needs::Need;
+use edit::upgrades::{self, ChannelReport, Fate, Fix, Forbidden, Outcome as Upgrade, Side, Unmet};
 use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, path};
+use resolve::dependencies::{self, Finding};
+use resolve::input::{Reader, Source};
+use resolve::pool::Pool;
 use serde_json::{Value, json};
 
 use super::edit::workbench::{self, Loaded};
+use super::offline::sources;
 use crate::exit::{Failure, Outcome};
 use crate::github::Annotation;
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -26,7 +28,9 @@ use crate::source;
     long_about = "Tell what clusters do when one catalog takes the place of another.\n\n\
         For every bundle that a channel of the old catalog names, the upgrades of a cluster that runs it and follows \
         that channel are worked out under the new catalog, as the Operator Lifecycle Manager does: replaces, skips and \
-        skipRange along the chain of the channel. Those that came to the newest bundle before and do not now are \
+        skipRange along the chain of the channel. What cannot be installed, because its dependencies are neither in the \
+        new catalog nor in one named by --with, is not upgraded to; dependencies that the old catalog does not meet \
+        either are taken to be met elsewhere. Those that came to the newest bundle before and do not now are \
         regressions; they are told with the smallest change that mends them, and the exit code is 1.",
     after_help = "Examples:\n  \
         opm check-upgrades released-catalog my-catalog\n  \
@@ -46,6 +50,9 @@ pub(crate) struct CheckUpgradesArgs {
     /// Tell what becomes of every bundle, not only of those that lose; json always does
     #[arg(long)]
     all: bool,
+    /// Another catalog that clusters see, which may meet dependencies; can be given several times
+    #[arg(long, value_name = "CATALOG")]
+    with: Vec<String>,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -68,11 +75,14 @@ fn output(text: &str) -> Result<Output, String> {
 
 pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
-    let (old, old_forbidden) = read(&args.old, &images, printer)?;
-    let (new, new_forbidden) = read(&args.new, &images, printer)?;
+    let (old, old_source) = read(&args.old, &images, printer)?;
+    let (new, new_source) = read(&args.new, &images, printer)?;
+    let others = sources::load(&args.with, &[], &images, printer)?;
+    let (old_forbidden, new_forbidden) = (forbidden(&old_source), forbidden(&new_source));
+    let unmet = unmet(old_source, new_source, others);
     let reports = upgrades::check(
-        Side { outline: &old.outline, forbidden: &old_forbidden },
-        Side { outline: &new.outline, forbidden: &new_forbidden },
+        Side { outline: &old.outline, forbidden: &old_forbidden, unmet: &Unmet::new() },
+        Side { outline: &new.outline, forbidden: &new_forbidden, unmet: &unmet },
     );
     let text = match args.output {
         Output::Text => text(&reports, args),
@@ -86,17 +96,53 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
     }
 }
 
-fn read(reference: &str, images: &Images, printer: &Printer) -> Result<(Loaded, Forbidden), Failure> {
+fn read(reference: &str, images: &Images, printer: &Printer) -> Result<(Loaded, Source), Failure> {
     let path = source::catalog_directory(reference, images)?;
-    let forbidden: Mutex<Forbidden> = Mutex::new(HashSet::new());
-    let look = |blob: &Blob, text: Raw<'_>| {
-        if &*blob.schema == BUNDLE && Facts::read(text).forbidden {
-            let mut forbidden = forbidden.lock().unwrap_or_else(PoisonError::into_inner);
-            forbidden.insert((blob.package.to_string(), blob.name.to_string()));
-        }
-    };
+    let reader = Reader::default();
+    let look = |blob: &Blob, text: Raw<'_>| reader.look(blob, text);
     let loaded = workbench::load(Path::new(&path), &look, printer)?;
-    Ok((loaded, forbidden.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    let source = reader.finish(&loaded.fbc);
+    Ok((loaded, source))
+}
+
+fn forbidden(source: &Source) -> Forbidden {
+    let bundles = source.bundles.iter().filter(|bundle| bundle.facts.forbidden);
+    bundles.map(|bundle| (bundle.package.clone(), bundle.name.clone())).collect()
+}
+
+/// Finds what clusters cannot install with the new catalog.
+///
+/// What the old one does not offer either must come from elsewhere, or nobody could have installed anything.
+fn unmet(old: Source, new: Source, others: Vec<Source>) -> Unmet {
+    let mut sources = vec![old];
+    sources.extend(others);
+    let mut elsewhere: HashSet<String> = HashSet::new();
+    for finding in dependencies::check(&Pool::new(&sources, "operators"), 0) {
+        elsewhere.insert(subject(&finding));
+    }
+    sources[0] = new;
+    let mut unmet = Unmet::new();
+    for finding in dependencies::check(&Pool::new(&sources, "operators"), 0) {
+        if !elsewhere.contains(&subject(&finding)) {
+            let bundle = finding.bundle;
+            unmet.entry((bundle.package.clone(), bundle.name.clone())).or_insert_with(|| why(&finding));
+        }
+    }
+    unmet
+}
+
+/// What a finding is about, whatever the version.
+fn subject(finding: &Finding<'_>) -> String {
+    match finding.requirement.map(|requirement| &requirement.need) {
+        Some(Need::Package(package, _)) => format!("package {package}"),
+        Some(need) => need.to_string(),
+        None => format!("{} with what it requires", finding.bundle.package),
+    }
+}
+
+fn why(finding: &Finding<'_>) -> String {
+    let hints: Vec<&str> = finding.hints.iter().map(|hint| hint.trim()).collect();
+    if hints.is_empty() { finding.reason.clone() } else { format!("{} ({})", finding.reason, hints.join("; ")) }
 }
 
 fn regressions(reports: &[ChannelReport]) -> usize {
@@ -117,6 +163,10 @@ fn words(outcome: &Upgrade) -> String {
             None => "is stuck: nothing upgrades it".to_owned(),
             Some(last) => format!("is stuck at {last}: nothing upgrades that"),
         },
+        Fate::HeldBack { steps, by, why } => {
+            let at = steps.last().map(|last| format!(" at {last}")).unwrap_or_default();
+            format!("stays{at}: {by} comes next, but cannot be installed: {why}")
+        }
         Fate::NoPath => "has no path: it is not in the channel any more, and nothing upgrades it".to_owned(),
         Fate::ChannelGone => {
             "cannot be upgraded: its channel is gone, and installing anything in its namespace fails".to_owned()
@@ -201,6 +251,7 @@ fn fate(fate: &Fate) -> Value {
         Fate::Latest => ("latest", &[]),
         Fate::Upgraded(steps) => ("upgraded", steps),
         Fate::Stuck(steps) => ("stuck", steps),
+        Fate::HeldBack { steps, .. } => ("held-back", steps),
         Fate::NoPath => ("no-path", &[]),
         Fate::ChannelGone => ("channel-gone", &[]),
         Fate::PackageGone => ("package-gone", &[]),

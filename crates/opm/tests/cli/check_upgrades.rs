@@ -1,4 +1,5 @@
 use crate::env::TestEnv;
+use crate::resolve;
 
 fn catalog(channels: &[(&str, &[&str])]) -> String {
     let mut names: Vec<&str> = Vec::new();
@@ -89,6 +90,33 @@ fn the_fix_that_is_told_is_one() {
         foo.v1.1.0 is upgraded to foo.v1.3.0
         foo.v1.2.0 is upgraded to foo.v1.3.0
     nobody is stranded: 4 bundles in 2 channels checked
+    --- stderr
+    ");
+}
+
+#[test]
+fn dependencies_hold_upgrades_back() {
+    let env = TestEnv::new();
+    env.file("old/catalog.yaml", resolve::catalog("h/stable: h.v1.0.0 needs=Far\nnear/stable: near.v1.0.0 gives=Near"));
+    let new = "h/stable: h.v1.0.0 needs=Far; h.v2.0.0 r=h.v1.0.0 needs=Far needs=near:>=2.0.0\nnear/stable: near.v1.0.0 gives=Near";
+    env.file("new/catalog.yaml", resolve::catalog(new));
+    env.file("with/catalog.yaml", resolve::catalog("near/stable: near.v2.0.0"));
+    insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new"]), @r"
+    exit 1
+    --- stdout
+    h / stable
+      ! h.v1.0.0 stays: h.v2.0.0 comes next, but cannot be installed: it requires package near >=2.0.0 (not in the range: near.v1.0.0); so far it is the newest
+    1 of 2 bundles lose their upgrade
+    --- stderr
+    ");
+    insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new", "--with", "with", "--all"]), @r"
+    exit 0
+    --- stdout
+    h / stable
+        h.v1.0.0 is upgraded to h.v2.0.0
+    near / stable
+        near.v1.0.0 is the newest
+    nobody is stranded: 2 bundles in 2 channels checked
     --- stderr
     ");
 }
