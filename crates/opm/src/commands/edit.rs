@@ -50,8 +50,8 @@ enum EditCommand {
     SetEdge(set_edge::SetEdgeArgs),
     Deprecate(deprecate::DeprecateArgs),
     Remove(remove::RemoveArgs),
-    Filter(filter::FilterArgs),
-    Merge(merge::MergeArgs),
+    Filter(Box<filter::FilterArgs>),
+    Merge(Box<merge::MergeArgs>),
 }
 
 pub(crate) fn run(args: &EditArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -62,8 +62,8 @@ pub(crate) fn run(args: &EditArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
         EditCommand::SetEdge(args) => set_edge::run(args, printer),
         EditCommand::Deprecate(args) => deprecate::run(args, printer),
         EditCommand::Remove(args) => remove::run(args, printer),
-        EditCommand::Filter(args) => filter::run(args, printer),
-        EditCommand::Merge(args) => merge::run(args, printer),
+        EditCommand::Filter(args) => filter::run(args, tls, printer),
+        EditCommand::Merge(args) => merge::run(args, tls, printer),
     }
 }
 

@@ -74,7 +74,8 @@ pub(crate) fn check_empty(directory: &Path) -> Outcome {
     }
 }
 
-fn write(fbc: &Fbc, directory: &Path, format: Format) -> Outcome {
+/// Writes a catalog, with a folder for each package.
+pub(crate) fn write(fbc: &Fbc, directory: &Path, format: Format) -> Outcome {
     let name = match format {
         Format::Json => "catalog.json",
         Format::Yaml => "catalog.yaml",

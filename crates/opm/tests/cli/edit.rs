@@ -1,6 +1,7 @@
 use std::fs;
 
 use crate::env::{SMALL, TestEnv};
+use crate::resolve;
 
 /// A catalog as a person wrote it.
 const COMMENTED: &str = "\
@@ -342,4 +343,26 @@ fn what_catalogs_disagree_on_is_named() {
     nothing to change
     "#);
     assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+}
+
+#[test]
+fn images_are_filtered_and_merged_into_new_directories() {
+    let env = resolve::env();
+    env.stdout(&["build", "cat", "--data-only", "-t", "registry.example.com/cat:v1", "-o", "oci:image"]);
+    insta::assert_snapshot!(env.opm(&["edit", "filter", "oci:image", "--package", "b", "--with-dependencies", "--to", "small"]), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    note: package "f" is kept: "b.v1.0.0" needs Foo (g/v1)
+    "#);
+    assert_eq!(env.stdout(&["validate", "small", "--deps"]), "");
+    env.file("mine/catalog.yaml", resolve::catalog("m/stable: m.v1.0.0"));
+    env.stdout(&["edit", "merge", "mine", "oci:image", "--to", "both"]);
+    assert!(env.stdout(&["list", "packages", "both"]).contains("\nz "));
+    insta::assert_snapshot!(env.opm(&["edit", "filter", "oci:image", "--package", "b"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: oci:image is not a directory: --to DIR says where the result goes
+    ");
 }

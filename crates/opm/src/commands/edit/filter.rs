@@ -12,6 +12,7 @@ use fbc::range::VersionRange;
 
 use super::workbench::{self, Where};
 use crate::exit::Outcome;
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Keep some packages, channels or versions and drop the rest
@@ -27,6 +28,7 @@ use crate::printer::Printer;
         opm edit filter my-catalog --heads-only --to heads\n  \
         opm edit filter my-catalog --package etcd,prometheus --with-dependencies --to small\n  \
         opm edit prune my-catalog --channel etcd/stable --dry-run\n  \
+        opm edit filter quay.io/example/catalog:latest --package etcd --to etcd-only\n  \
         opm edit filter my-catalog --versions '>=1.0.0' --versions etcd@'>=0.9.0 <1.0.0' --choose-default --to recent"
 )]
 pub(super) struct FilterArgs {
@@ -43,6 +45,8 @@ pub(super) struct FilterArgs {
     /// Where the default channel goes, make the one with the newest head the default
     #[arg(long)]
     choose_default: bool,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 /// What is kept
@@ -82,7 +86,9 @@ fn versions(text: &str) -> Result<(Option<String>, VersionRange), String> {
     Ok((package, range))
 }
 
-pub(super) fn run(args: &FilterArgs, printer: &mut Printer) -> Outcome {
+pub(super) fn run(args: &FilterArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let (place, _aside) = workbench::fetched(&args.place, &images, printer)?;
     let selection = Selection {
         packages: args.what.package.clone(),
         channels: args.what.channel.clone(),
@@ -100,7 +106,7 @@ pub(super) fn run(args: &FilterArgs, printer: &mut Printer) -> Outcome {
             facts.entry((blob.package.to_string(), blob.name.to_string())).or_insert(read);
         }
     };
-    workbench::change_looking(&args.place, &look, printer, |_, outline| {
+    workbench::change_looking(&place, &look, printer, |_, outline| {
         let facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
         edit::filter::filter(outline, &selection, &facts)
     })

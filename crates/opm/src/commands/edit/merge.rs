@@ -6,6 +6,7 @@ use edit::merge::Side;
 
 use super::workbench::{self, Texts, Where};
 use crate::exit::Outcome;
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
 /// Merge another catalog into the catalog
@@ -23,17 +24,22 @@ use crate::printer::Printer;
 pub(super) struct MergeArgs {
     #[command(flatten)]
     place: Where,
-    /// Directory of the other catalog
+    /// The other catalog: a directory, an image or a database
     #[arg(value_name = "OTHER")]
     other: PathBuf,
     /// Keep what the first one says wherever they disagree
     #[arg(long)]
     prefer_first: bool,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
-pub(super) fn run(args: &MergeArgs, printer: &mut Printer) -> Outcome {
-    let other = workbench::load_with_text(&args.other, printer)?;
-    workbench::change_with_text(&args.place, printer, |loaded, outline| {
+pub(super) fn run(args: &MergeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let (place, _aside) = workbench::fetched(&args.place, &images, printer)?;
+    let (other, _other_aside) = workbench::directory(&args.other, &images, printer)?;
+    let other = workbench::load_with_text(&other, printer)?;
+    workbench::change_with_text(&place, printer, |loaded, outline| {
         let (first, second) = (Texts::new(loaded), Texts::new(&other));
         let (first, second) = (|blob: usize| first.of(blob), |blob: usize| second.of(blob));
         let (merged, notes) = edit::merge::merge(

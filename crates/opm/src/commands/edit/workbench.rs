@@ -14,14 +14,16 @@ use edit::unified::unified;
 use edit::{Made, Outline, Refusal};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
-use fbc::{Blob, Fbc, FileId, LoadOptions, Problem, Severity};
+use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Problem, Severity};
 use rayon::prelude::*;
 
 use super::place;
 use crate::exit::{Failure, Outcome, in_path};
+use crate::images::Images;
 use crate::interrupt::Unfinished;
 use crate::printer::{Printer, Style};
-use crate::{limits, report};
+use crate::source::{self, Source};
+use crate::{database, limits, report};
 
 /// Which catalog is changed, and where the changed one goes
 #[derive(clap::Args)]
@@ -55,6 +57,59 @@ pub(super) struct ChangedFile {
     /// Its new text; nothing when it goes.
     pub(super) text: Option<Vec<u8>>,
     pub(super) splices: Vec<Splice>,
+}
+
+/// Makes a directory of what is named, if it is none: an image is unpacked, a database converted.
+///
+/// The second value removes what was made when it is dropped.
+pub(super) fn directory(
+    reference: &Path,
+    images: &Images,
+    printer: &Printer,
+) -> Result<(PathBuf, Option<Unfinished>), Failure> {
+    if reference.is_dir() {
+        return Ok((reference.to_path_buf(), None));
+    }
+    let name = reference.to_string_lossy();
+    let named = |error: String| Failure::message(format!("{name}: {error}"));
+    match source::resolve_one(&name, images).map_err(named)? {
+        Source::Catalog(path) => Ok((path, None)),
+        Source::Bundle(..) => Err(named("is a bundle, not a catalog".to_owned())),
+        Source::Database(path) => {
+            let options = source::Options {
+                limits: limits::from_env()?,
+                images,
+                catalogs_only: true,
+                keep_text: true,
+                migrate: false,
+                image_template: None,
+                inspect: None,
+            };
+            let mut fbc = Fbc::default();
+            database::load(&mut fbc, &path, &options, printer).map_err(named)?;
+            let aside = Unfinished::private("opm-edit-")?;
+            super::super::migrate::write(&fbc, aside.path(), Format::Json)?;
+            Ok((aside.path().to_path_buf(), Some(aside)))
+        }
+    }
+}
+
+/// The same for the catalog that is changed. What is no directory stays as it is, so that the result goes elsewhere.
+pub(super) fn fetched(
+    place: &Where,
+    images: &Images,
+    printer: &Printer,
+) -> Result<(Where, Option<Unfinished>), Failure> {
+    if place.to.is_none() && !place.dry_run {
+        let name = place.catalog.display();
+        let elsewhere = image::Location::is_image(&name.to_string()) || place.catalog.exists();
+        if elsewhere && !place.catalog.is_dir() {
+            return Err(Failure::message(format!("{name} is not a directory: --to DIR says where the result goes")));
+        }
+        return Ok((Where { catalog: place.catalog.clone(), to: None, dry_run: false }, None));
+    }
+    let (catalog, aside) = directory(&place.catalog, images, printer)?;
+    Ok((Where { catalog, to: place.to.clone(), dry_run: place.dry_run }, aside))
 }
 
 /// Looks at each blob while its text is at hand.
