@@ -151,3 +151,29 @@ fn bundles_that_are_wrong_are_not_unpacked() {
             .contains("is not a directory")
     );
 }
+
+#[test]
+fn rules_of_a_bundle_are_compiled() {
+    let env = TestEnv::new();
+    env.copy_of("examples/bundles/lantern/1.3.0");
+    let dependencies = |rule: &str| {
+        format!("dependencies:\n- type: olm.constraint\n  value: {{failureMessage: why, cel: {{rule: \"{rule}\"}}}}\n")
+    };
+    env.file("1.3.0/metadata/dependencies.yaml", dependencies("properties.exists(p, p.type == 'a')"));
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: Warning: Value : (lantern.v1.3.0) example annotations not found
+    warning: Warning: Value : (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
+    ");
+    env.file("1.3.0/metadata/dependencies.yaml", dependencies("property.exists(p, p.type == 'a')"));
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    warning: Warning: Value : (lantern.v1.3.0) example annotations not found
+    warning: Warning: Value : (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
+    error: Invalid CEL expression "property.exists(p, p.type == 'a')": undeclared reference to 'property'
+    "#);
+}

@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bundle::{Findings, Optional};
+use catalog::needs::Facts;
+use fbc::Limits;
+use fbc::json::Raw;
+use resolve::rule::Rule;
 
 use super::optional;
 use crate::exit::{Failure, Outcome};
@@ -112,10 +116,25 @@ fn tell(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
     warnings.iter().for_each(|warning| printer.warning(warning));
     let mut errors = errors;
     errors.extend(more);
+    if !errors.iter().any(|error| error.contains("CEL")) {
+        errors.extend(rules(dir, &limits));
+    }
     // Both look at the directory of manifests.
     errors.dedup();
     errors.iter().for_each(|error| printer.error(error));
     if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Compiles the rules that the bundle depends by, and tells what is wrong with them.
+fn rules(dir: &Path, limits: &Limits) -> Vec<String> {
+    let options = bundle::Options { image: "", image_template: None, migrate: false, limits: limits.clone() };
+    // What is wrong with the bundle itself has been told.
+    let Ok(rendered) = bundle::render(dir, &options) else { return Vec::new() };
+    let Ok(raw) = Raw::parse(&rendered.json, limits.depth) else { return Vec::new() };
+    let facts = Facts::read(raw);
+    let rules = facts.needs.iter().flat_map(|requirement| requirement.need.rules());
+    let wrong = rules.filter_map(|rule| Rule::compile(rule).err().map(|why| (rule, why)));
+    wrong.map(|(rule, why)| format!("Invalid CEL expression {rule:?}: {why}")).collect()
 }
 
 /// Takes the files of an image out of a container engine.
