@@ -1,20 +1,24 @@
 //! From catalogs and a namespace to a puzzle: what could be chosen, and what each of it asks for.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use catalog::chain::Edge;
 
 use crate::input::{State, Subscription};
-use crate::pool::Pool;
+use crate::pool::{GAVE_UP, Pool};
 use crate::resolver::{Clause, Group, Item, Model, Variable, bundle, id};
 use crate::search::Var;
+
+/// More candidates than this, in all, are not looked at.
+const MOST_LITERALS: usize = 2_000_000;
 
 /// Makes the puzzle of a namespace.
 ///
 /// # Errors
 /// Fails when a need cannot be understood or a channel not be put in order.
 pub(crate) fn model(pool: &Pool<'_>, state: &State) -> Result<Model, Vec<String>> {
-    let mut builder = Builder { pool, state, model: Model::default(), items: HashMap::new(), todo: Vec::new() };
+    let mut builder =
+        Builder { pool, state, model: Model::default(), items: HashMap::new(), todo: Vec::new(), literals: 0 };
     builder.build()?;
     Ok(builder.model)
 }
@@ -26,6 +30,8 @@ struct Builder<'p, 'a> {
     items: HashMap<Item, Var>,
     /// Variables whose needs have not been looked at.
     todo: Vec<Var>,
+    /// How many candidates there are in all clauses.
+    literals: usize,
 }
 
 impl Builder<'_, '_> {
@@ -52,7 +58,11 @@ impl Builder<'_, '_> {
         }
         while let Some(variable) = self.todo.pop() {
             if let Err(error) = self.needs_of(variable) {
+                let enough = error == GAVE_UP;
                 errors.push(error);
+                if enough {
+                    break;
+                }
             }
         }
         if !errors.is_empty() {
@@ -74,9 +84,16 @@ impl Builder<'_, '_> {
         })
     }
 
-    fn clause(&mut self, owner: Var, candidates: Vec<Var>, meaning: Clause) {
+    /// Adds that one of `candidates` must hold, if `owner` does.
+    fn clause(&mut self, owner: Var, candidates: Vec<Var>, meaning: Clause) -> Result<(), String> {
+        self.pool.charge(candidates.len() as u64 + 1)?;
+        self.literals += candidates.len();
+        if self.literals > MOST_LITERALS {
+            return Err(GAVE_UP.to_owned());
+        }
         self.model.puzzle.clauses.push((owner, candidates));
         self.model.clauses.push(meaning);
+        Ok(())
     }
 
     /// Adds what a Subscription can be satisfied with.
@@ -94,8 +111,7 @@ impl Builder<'_, '_> {
         }
         if groups.is_empty() {
             let message = self.nothing_found(wish, source, channel, starting);
-            self.clause(variable, Vec::new(), Clause::NothingFound(place, message));
-            return Ok(());
+            return self.clause(variable, Vec::new(), Clause::NothingFound(place, message));
         }
         let mut candidates = Vec::new();
         for group in groups {
@@ -107,6 +123,7 @@ impl Builder<'_, '_> {
                 },
                 _ => group,
             };
+            pool.charge(in_order.len() as u64)?;
             candidates.extend(in_order);
         }
         if let Some(current) = current {
@@ -114,13 +131,9 @@ impl Builder<'_, '_> {
             candidates
                 .retain(|&node| Edge::between(pool.member(node).entry, &csv.name, csv.version.as_ref()).is_some());
         }
-        let mut variables: Vec<Var> = Vec::new();
-        for node in candidates {
-            let candidate = self.variable(Item::Member(node));
-            if !variables.contains(&candidate) {
-                variables.push(candidate);
-            }
-        }
+        let mut variables: Vec<Var> = candidates.into_iter().map(|node| self.variable(Item::Member(node))).collect();
+        let mut seen = HashSet::new();
+        variables.retain(|variable| seen.insert(*variable));
         if let Some(current) = current {
             let old = self.variable(Item::Installed(current));
             for &candidate in &variables {
@@ -130,8 +143,7 @@ impl Builder<'_, '_> {
             }
             variables.push(old);
         }
-        self.clause(variable, variables, Clause::Subscription(place));
-        Ok(())
+        self.clause(variable, variables, Clause::Subscription(place))
     }
 
     fn nothing_found(
@@ -176,14 +188,12 @@ impl Builder<'_, '_> {
         if bundle.facts.forbidden {
             self.model.puzzle.forbidden.push(variable);
         }
-        let mut seen: Vec<String> = Vec::new();
+        let mut seen: HashSet<String> = HashSet::new();
         for requirement in &bundle.facts.needs {
             // Servers send dependencies twice, as properties and as what they once were.
-            let text = format!("{:?}", requirement.need);
-            if seen.contains(&text) {
+            if !seen.insert(format!("{:?}", requirement.need)) {
                 continue;
             }
-            seen.push(text);
             let mut candidates = Vec::new();
             for (place, csv) in state.installed.iter().enumerate() {
                 if pool.meets(csv, &requirement.need)? {
@@ -200,7 +210,7 @@ impl Builder<'_, '_> {
                 Ok(nodes) => candidates.extend(nodes.iter().map(|&node| self.variable(Item::Member(node)))),
                 Err(error) => return Err(error.clone()),
             }
-            self.clause(variable, candidates, Clause::Need(item, requirement.clone()));
+            self.clause(variable, candidates, Clause::Need(item, requirement.clone()))?;
         }
         Ok(())
     }

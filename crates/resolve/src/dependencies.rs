@@ -6,7 +6,6 @@ use catalog::needs::Requirement;
 
 use crate::explain::{explain, near_misses};
 use crate::input::{Bundle, State, Subscription};
-use crate::place::Place;
 use crate::pool::{Node, Pool};
 use crate::resolver::{Outcome, resolve, unmet};
 
@@ -33,17 +32,15 @@ pub struct Finding<'a> {
 pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
     // A bundle in several channels is told once.
     let mut bundles: BTreeMap<(&str, &str), (Node, bool)> = BTreeMap::new();
-    for (node, member) in pool.members() {
+    for (node, below) in pool.on_chains() {
+        let member = pool.member(node);
         if member.source != source || member.bundle.facts.needs.is_empty() || member.bundle.facts.forbidden {
             continue;
         }
-        let place = Place::of(pool, node);
-        if place.is_on_chain() {
-            let head = place == Place::Head;
-            let known = bundles.entry((&member.bundle.package, &member.bundle.name)).or_insert((node, head));
-            if head && !known.1 {
-                *known = (node, true);
-            }
+        let head = below == 0;
+        let known = bundles.entry((&member.bundle.package, &member.bundle.name)).or_insert((node, head));
+        if head && !known.1 {
+            *known = (node, true);
         }
     }
     let mut findings = Vec::new();

@@ -20,8 +20,9 @@ pub enum Place {
 impl Place {
     /// Finds where a member stands.
     pub fn of(pool: &Pool<'_>, node: Node) -> Place {
-        let chain = match &*pool.chain_of(node) {
-            Ok(chain) => chain.clone(),
+        let chain = pool.chain_of(node);
+        let chain = match &*chain {
+            Ok(chain) => chain,
             Err(error) => return Place::Broken(error.clone()),
         };
         match chain.iter().position(|&other| other == node) {

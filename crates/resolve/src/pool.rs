@@ -57,18 +57,20 @@ pub struct Pool<'a> {
     by_api: HashMap<&'a [String; 3], Vec<Node>>,
     by_label: HashMap<&'a str, Vec<Node>>,
     matches: RefCell<HashMap<String, Matches>>,
+    /// How many members are in there.
+    kept: Cell<usize>,
     candidates: RefCell<HashMap<(String, Option<usize>), Matches>>,
-    rules: Rules,
-}
-
-/// Rules that were compiled, and how much work may still go into them.
-struct Rules {
-    compiled: RefCell<HashMap<String, Rc<Result<Rule, String>>>>,
+    rules: RefCell<HashMap<String, Rc<Result<Rule, String>>>>,
+    /// How much work may still go into questions.
     work: Cell<u64>,
 }
 
-/// As many values rules may look at in all; some seconds of work.
+/// As many steps are made for all questions together: some seconds. Catalogs of the field need a thousandth of it.
 const MOST_WORK: u64 = 300_000_000;
+/// What is said when it is too much.
+pub(crate) const GAVE_UP: &str = "gave up: there are too many ways to meet what these bundles require";
+/// As many members are kept of earlier answers.
+const MOST_KEPT: usize = 5_000_000;
 
 impl<'a> Pool<'a> {
     /// Puts catalogs together.
@@ -83,7 +85,9 @@ impl<'a> Pool<'a> {
             by_label: HashMap::new(),
             matches: RefCell::default(),
             candidates: RefCell::default(),
-            rules: Rules { compiled: RefCell::default(), work: Cell::new(MOST_WORK) },
+            rules: RefCell::default(),
+            work: Cell::new(MOST_WORK),
+            kept: Cell::new(0),
         };
         for (number, source) in sources.iter().enumerate() {
             let bundles: HashMap<(&str, &str), &Bundle> =
@@ -211,8 +215,13 @@ impl<'a> Pool<'a> {
     /// Fails when the need cannot be understood, or takes too long.
     pub fn meets(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
         self.check(need)?;
+        self.decide(bundle, need)
+    }
+
+    /// The same for a need that can be understood.
+    fn decide(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
         let failed: RefCell<Option<String>> = RefCell::default();
-        let rule = |text: &str| match self.rules.hold(text, bundle) {
+        let rule = |text: &str| match self.holds(text, bundle) {
             Ok(holds) => Some(holds),
             Err(error) => {
                 failed.replace(Some(error));
@@ -235,7 +244,7 @@ impl<'a> Pool<'a> {
             return Err(reason.clone());
         }
         for rule in need.rules() {
-            if let Err(error) = &*self.rules.compile(rule) {
+            if let Err(error) = &*self.compile(rule) {
                 return Err(format!("convert olm.constraint to resolver predicate: {error}"));
             }
         }
@@ -253,10 +262,11 @@ impl<'a> Pool<'a> {
             // Most bundles are in several channels.
             let mut known: HashMap<*const Bundle, bool> = HashMap::new();
             for node in self.may_meet(need) {
+                self.charge(3)?;
                 let bundle = self.members[node].bundle;
                 let met = match known.get(&std::ptr::from_ref(bundle)) {
                     Some(met) => *met,
-                    None => self.meets(bundle, need)?,
+                    None => self.decide(bundle, need)?,
                 };
                 known.insert(bundle, met);
                 if met {
@@ -266,8 +276,36 @@ impl<'a> Pool<'a> {
             Ok(found)
         });
         let found = Rc::new(found);
+        self.keep(&found);
         self.matches.borrow_mut().insert(key, found.clone());
         found
+    }
+
+    /// Makes room for an answer: what was asked before may be asked again, but not everything can be kept.
+    fn keep(&self, found: &Result<Vec<Node>, String>) {
+        let kept = self.kept.get() + found.as_ref().map_or(1, |found| found.len() + 1);
+        if kept > MOST_KEPT {
+            self.matches.borrow_mut().clear();
+            self.candidates.borrow_mut().clear();
+            self.kept.set(0);
+        } else {
+            self.kept.set(kept);
+        }
+    }
+
+    /// Accounts for work.
+    ///
+    /// # Errors
+    /// Fails when there was too much of it already.
+    pub(crate) fn charge(&self, steps: u64) -> Result<(), String> {
+        let left = self.work.get().checked_sub(steps);
+        self.work.set(left.unwrap_or_default());
+        left.map(|_| ()).ok_or_else(|| GAVE_UP.to_owned())
+    }
+
+    /// Returns how much work is left.
+    pub(crate) fn work_left(&self) -> u64 {
+        self.work.get()
     }
 
     /// Returns members among which are all that meet a need.
@@ -305,6 +343,7 @@ impl<'a> Pool<'a> {
             Ok(matches) => self.in_order(matches, preferred),
             Err(error) => Err(error.clone()),
         });
+        self.keep(&found);
         self.candidates.borrow_mut().insert(key, found.clone());
         found
     }
@@ -347,23 +386,28 @@ impl<'a> Pool<'a> {
         order.sort_by_key(|&group| (!self.groups[group].default, self.groups[group].channel, group));
         order.into_iter().filter_map(|group| groups.remove(&group)).collect()
     }
-}
 
-impl Rules {
     fn compile(&self, text: &str) -> Rc<Result<Rule, String>> {
-        if let Some(known) = self.compiled.borrow().get(text) {
+        if let Some(known) = self.rules.borrow().get(text) {
             return known.clone();
         }
         let rule = Rc::new(Rule::compile(text));
-        self.compiled.borrow_mut().insert(text.to_owned(), rule.clone());
+        self.rules.borrow_mut().insert(text.to_owned(), rule.clone());
         rule
     }
 
-    fn hold(&self, text: &str, bundle: &Bundle) -> Result<bool, String> {
+    fn holds(&self, text: &str, bundle: &Bundle) -> Result<bool, String> {
         let rule = self.compile(text);
         let rule = rule.as_ref().as_ref().map_err(Clone::clone)?;
-        let left = self.work.get().checked_sub(rule.work(&bundle.properties)?);
-        self.work.set(left.ok_or("gave up: the rules in olm.constraint properties take too long")?);
+        self.charge(rule.work(&bundle.properties)?)?;
         rule.holds(&bundle.properties)
+    }
+
+    /// Returns every member that clusters can choose, with how far it is below the head of its channel.
+    pub fn on_chains(&self) -> impl Iterator<Item = (Node, usize)> {
+        (0..self.groups.len()).flat_map(|group| match &*self.chain(group) {
+            Ok(chain) => chain.iter().copied().zip(0..).collect::<Vec<_>>(),
+            Err(_) => Vec::new(),
+        })
     }
 }

@@ -1,13 +1,13 @@
 //! From catalogs and a namespace to what would be installed there, as clusters of the first generation decide it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use catalog::chain::Edge;
 use catalog::needs::{Need, Requirement};
 
 use crate::build;
 use crate::input::{Bundle, State};
-use crate::pool::{Node, Pool};
+use crate::pool::{GAVE_UP, Node, Pool};
 use crate::search::{Condition, Found, Puzzle, Var};
 use crate::words::{and, at_least_one, predicate};
 
@@ -179,13 +179,13 @@ pub fn id(pool: &Pool<'_>, state: &State, item: Item) -> String {
 
 impl Model {
     fn solve(self, pool: &Pool<'_>, state: &State) -> Outcome {
-        match self.puzzle.solve() {
+        let mut work = pool.work_left();
+        let found = self.puzzle.solve(&mut work);
+        let _ = pool.charge(pool.work_left() - work);
+        match found {
             Found::Solution(chosen) => Outcome::Solved(self.chosen(&chosen)),
             Found::Conflict(conditions) => Outcome::Unsatisfiable(self.conflict(pool, state, &conditions)),
-            Found::GaveUp => Outcome::Error(
-                "gave up: there are too many ways to combine these bundles, and none of the first some million works"
-                    .to_owned(),
-            ),
+            Found::GaveUp => Outcome::Error(GAVE_UP.to_owned()),
         }
     }
 
@@ -198,11 +198,12 @@ impl Model {
 
     fn chosen(&self, solution: &[Var]) -> Vec<Chosen> {
         let mut reasons: HashMap<Var, Vec<Reason>> = HashMap::new();
+        let held: HashSet<Var> = solution.iter().copied().collect();
         for ((owner, candidates), meaning) in self.puzzle.clauses.iter().zip(&self.clauses) {
-            if !solution.contains(owner) {
+            if !held.contains(owner) {
                 continue;
             }
-            for candidate in candidates.iter().filter(|candidate| solution.contains(candidate)) {
+            for candidate in candidates.iter().filter(|candidate| held.contains(candidate)) {
                 let reason = match meaning {
                     Clause::Subscription(place) => Reason::Subscription(*place),
                     Clause::NothingFound(..) => continue,

@@ -53,19 +53,24 @@ const MOST_STEPS: u64 = 5_000_000;
 
 impl Puzzle {
     /// Solves the puzzle.
-    pub(crate) fn solve(&self) -> Found {
+    ///
+    /// `work` is how many steps may be made, and what is left of them after it.
+    pub(crate) fn solve(&self, work: &mut u64) -> Found {
         let all = vec![true; self.conditions().count()];
         let index = Index::new(self);
-        let mut steps = MOST_STEPS;
+        let allowed = MOST_STEPS.min(*work);
+        let mut steps = allowed;
         let mut search = Search::new(self, &index, &all, &mut steps);
-        match search.run() {
+        let found = match search.run() {
             Some(true) => Found::Solution(search.chosen()),
             Some(false) => {
                 let used = std::mem::take(&mut search.used);
                 Found::Conflict(self.shrink(&index, used, &mut steps))
             }
             None => Found::GaveUp,
-        }
+        };
+        *work -= allowed - steps;
+        found
     }
 
     fn conditions(&self) -> impl Iterator<Item = Condition> + '_ {
@@ -218,6 +223,7 @@ impl<'a> Search<'a> {
     /// Tells whether there is a solution; nothing when that takes too long.
     fn run(&mut self) -> Option<bool> {
         let puzzle = self.puzzle;
+        *self.steps = self.steps.checked_sub((puzzle.variables + puzzle.clauses.len()) as u64)?;
         let mut possible = true;
         for (number, &variable) in puzzle.forbidden.iter().enumerate() {
             possible &= self.assign(variable, false, Condition::Forbidden(number));
@@ -253,6 +259,7 @@ impl<'a> Search<'a> {
     /// Makes a choice, and tells whether it may be right.
     fn push_guess(&mut self, choice: Choice, next: usize) -> Option<bool> {
         let candidates = self.candidates(choice);
+        *self.steps = self.steps.checked_sub(candidates.len() as u64)?;
         let mut guess = Guess { choice, tried: None, trail: self.trail.len(), children: 0 };
         if candidates.iter().any(|&candidate| self.assumed[candidate]) {
             self.guesses.push(guess);
@@ -359,6 +366,9 @@ impl<'a> Search<'a> {
     /// Draws conclusions from a clause, and tells whether it can still be met.
     fn check_clause(&mut self, number: usize) -> bool {
         let (owner, candidates) = &self.puzzle.clauses[number];
+        if self.open[number] == 1 {
+            *self.steps = self.steps.saturating_sub(candidates.len() as u64);
+        }
         let because = Condition::Clause(number);
         match (self.open[number], self.value[*owner]) {
             (_, Some(false)) => true,
@@ -386,7 +396,7 @@ mod tests {
             exclusive: vec![vec![1, 3]],
             ..Puzzle::default()
         };
-        assert_eq!(puzzle.solve(), Found::Solution(vec![0, 1, 4]));
+        assert_eq!(puzzle.solve(&mut MOST_STEPS.clone()), Found::Solution(vec![0, 1, 4]));
     }
 
     #[test]
@@ -399,7 +409,7 @@ mod tests {
             exclusive: vec![vec![2, 3], vec![1, 5], vec![4, 5]],
         };
         assert_eq!(
-            puzzle.solve(),
+            puzzle.solve(&mut MOST_STEPS.clone()),
             Found::Conflict(vec![
                 Condition::Mandatory(0),
                 Condition::Mandatory(1),
@@ -421,6 +431,6 @@ mod tests {
             exclusive: (0..holes).map(|hole| (0..pigeons).map(|pigeon| place(pigeon, hole)).collect()).collect(),
             ..Puzzle::default()
         };
-        assert_eq!(puzzle.solve(), Found::GaveUp);
+        assert_eq!(puzzle.solve(&mut MOST_STEPS.clone()), Found::GaveUp);
     }
 }

@@ -269,3 +269,33 @@ fn bundles_may_need_themselves_and_each_other() {
         "b.v1 f.v1"
     );
 }
+
+#[test]
+fn hostile_catalogs_come_to_an_end() {
+    // Everything is needed by everything, and nothing of it can be together.
+    let mut lines = "catalog cat\n".to_owned();
+    for package in 0..60 {
+        lines += &format!("p{package}/stable*: ");
+        for version in 1..40 {
+            let separator = if version > 1 { "; " } else { "" };
+            let needs: String = (0..6).map(|of| format!(" needs=p{}:>=1.0.0", (package + of * 7 + 1) % 60)).collect();
+            let edge = if version > 1 { format!(" r=p{package}.v{}", version - 1) } else { String::new() };
+            lines += &format!("{separator}p{package}.v{version}{edge}{needs} gives=K{}", (package * version) % 50);
+        }
+        lines += "\n";
+    }
+    lines += "sub p0\n";
+    let result = told(&lines);
+    assert!(result.starts_with("error: gave up") || result.starts_with(UNSATISFIABLE), "{result}");
+    // Conditions that every bundle meets, in every bundle.
+    let mut lines = "catalog cat\n".to_owned();
+    for package in 0..300 {
+        let c = format!(
+            r#"c={{"not":{{"constraints":[{{"package":{{"packageName":"x{package}","versionRange":"1.0.0"}}}}]}}}}"#
+        );
+        lines += &format!("p{package}/stable*: p{package}.v1 {c}\n");
+    }
+    lines += "sub p0\n";
+    let result = told(&lines);
+    assert_eq!(result, "p0.v1");
+}
