@@ -45,8 +45,11 @@ fn a_database_is_built_read_and_migrated() {
     assert_eq!(env.stdout(&["render", "bundles.db"]), env.stdout(&["render", "catalog"]));
     env.stdout(&["validate", "catalog"]);
     assert!(env.stdout(&["alpha", "render-graph", "bundles.db"]).contains("etcdoperator.v0.9.0"));
+    assert!(env.stdout(&["resolve", "bundles.db", "--installed", "etcd=0.6.1"]).contains("to etcdoperator.v0.9.0"));
+    env.stdout(&["edit", "filter", "bundles.db", "--channel", "etcd/alpha", "--to", "small"]);
+    assert_eq!(env.stdout(&["list", "bundles", "small", "-o", "csv"]).lines().count(), 4);
     assert_eq!(fs::read(env.path("bundles.db")).unwrap(), before, "reading changes nothing");
-    assert_eq!(env.names("."), ["0.6.1", "0.9.0", "0.9.2", "bundles.db", "catalog"]);
+    assert_eq!(env.names("."), ["0.6.1", "0.9.0", "0.9.2", "bundles.db", "catalog", "small"]);
 }
 
 #[test]
