@@ -257,7 +257,10 @@ fn fate(fate: &Fate) -> Value {
         Fate::PackageGone => ("package-gone", &[]),
         Fate::Broken(_) => ("channel-broken", &[]),
     };
-    json!({"result": result, "steps": steps})
+    match fate {
+        Fate::HeldBack { by, why, .. } => json!({"result": result, "steps": steps, "next": by, "reason": why}),
+        _ => json!({"result": result, "steps": steps}),
+    }
 }
 
 fn as_json(reports: &[ChannelReport], new: &str) -> Value {

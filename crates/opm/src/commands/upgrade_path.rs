@@ -106,6 +106,9 @@ fn text(pool: &Pool<'_>, start: &Start<'_>, path: &Path) -> String {
                 None => format!("installs {name}"),
             };
             let _ = writeln!(out, "     {what}  ({})", origin(pool, along.node));
+            if along.needed.is_empty() {
+                out += "       by its own Subscription\n";
+            }
             along.needed.iter().for_each(|reason| {
                 let _ = writeln!(out, "       {reason}");
             });

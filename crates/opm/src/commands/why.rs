@@ -22,6 +22,7 @@ use crate::printer::Printer;
 /// Tell why a package or version is chosen by clusters, or why it is not
 #[derive(clap::Args)]
 #[command(
+    override_usage = "opm why [OPTIONS] <[NAME=]CATALOG>... <PACKAGE[@CHANNEL][=VERSION]>",
     long_about = "Tell why a package or version is chosen by clusters, or why it is not.\n\n\
         For a package: which channels it has, what a new installation gets and why, and who requires it. For a version: \
         where it stands in each channel, whether it can be installed, what upgrades to it and what it is upgraded to. \
@@ -33,8 +34,8 @@ use crate::printer::Printer;
         opm why my-catalog other-catalog prometheus=0.47.0 -o json"
 )]
 pub(crate) struct WhyArgs {
-    /// Catalogs, and what is asked about
-    #[arg(value_names = ["[NAME=]CATALOG", "PACKAGE[@CHANNEL][=VERSION]"], num_args = 2.., required = true)]
+    /// Catalogs, and last what is asked about: PACKAGE[@CHANNEL][=VERSION] or the name of a bundle
+    #[arg(value_name = "CATALOG... PACKAGE", num_args = 2.., required = true)]
     catalogs_and_package: Vec<String>,
     /// Output format (text|json)
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]

@@ -61,6 +61,12 @@ const CASES: &[(&str, &str, &str, &str)] = &[
         "b.v1 d.v1",
     ),
     (
+        "own namespace before the global one",
+        "catalog cat\nb/stable*: b.v1 needs=Foo\ncatalog d 0 olm\nd/stable*: d.v1 gives=Foo\ncatalog z 0 here\nz/stable*: z.v1 gives=Foo",
+        "sub b",
+        "b.v1 z.v1",
+    ),
+    (
         "installed is preferred",
         "catalog cat\nb/stable*: b.v1 needs=Foo\nf/stable*: f.v1 gives=Foo",
         "sub b\ncsv own.v1 gives=Foo",
