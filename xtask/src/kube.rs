@@ -157,7 +157,7 @@ impl Build<'_> {
         self.logged(make.arg(format!("KUBE_GIT_VERSION=v{VERSION}")))?;
         let workspace = source.join("_output/local/go");
         let built = self.tree.join("kube-apiserver");
-        let version = "k8s.io/component-base/version";
+        let version = "k8s.io/kubernetes/vendor/k8s.io/component-base/version";
         let flags = format!(
             "-s -w -X {version}.gitVersion=v{VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=20 \
              -X {version}.gitTreeState=clean"
