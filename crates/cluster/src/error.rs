@@ -67,7 +67,10 @@ pub(crate) fn told(error: &kube::Error) -> String {
         text = deeper.to_string();
         cause = deeper;
     }
-    text
+    match error {
+        kube::Error::Service(_) | kube::Error::HyperError(_) => format!("the API server cannot be reached: {text}"),
+        _ => text,
+    }
 }
 
 /// Tells whether the API server answered with this code.

@@ -55,6 +55,16 @@ impl Kind {
     /// The namespaces that operators of a namespace watch.
     pub const OPERATOR_GROUP: Kind = Kind::olm("v1", "OperatorGroup", "operatorgroups");
 
+    /// A package that OLM's package server tells of.
+    pub const PACKAGE_MANIFEST: Kind = Kind {
+        group: "packages.operators.coreos.com",
+        version: "v1",
+        ..Kind::olm("v1", "PackageManifest", "packagemanifests")
+    };
+    /// Who may talk to whom.
+    pub const NETWORK_POLICY: Kind =
+        Kind { group: "networking.k8s.io", ..Kind::core("NetworkPolicy", "networkpolicies") };
+
     const fn core(kind: &'static str, plural: &'static str) -> Kind {
         Kind { group: "", version: "v1", kind, plural, namespaced: true }
     }

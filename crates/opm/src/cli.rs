@@ -7,8 +7,9 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    add, build, bundle, check_upgrades, completion, convert_template, copy, diff, edit, generate, graph, index, init,
-    list, migrate, registry, render, render_template, resolve, serve, unpack, upgrade_path, validate, version, why,
+    add, build, bundle, catalog, check_upgrades, completion, controller, convert_template, copy, diff, edit, generate,
+    graph, index, init, list, migrate, registry, render, render_template, resolve, serve, unpack, upgrade_path,
+    validate, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -60,6 +61,8 @@ enum OpmCommand {
     Resolve(Box<resolve::ResolveArgs>),
     UpgradePath(upgrade_path::UpgradePathArgs),
     Why(why::WhyArgs),
+    Catalog(catalog::CatalogArgs),
+    Controller(controller::ControllerArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -110,6 +113,8 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Resolve(args) => resolve::run(args, &opm.tls, printer),
         OpmCommand::UpgradePath(args) => upgrade_path::run(args, &opm.tls, printer),
         OpmCommand::Why(args) => why::run(args, &opm.tls, printer),
+        OpmCommand::Catalog(args) => catalog::run(args, printer),
+        OpmCommand::Controller(args) => controller::run(args, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {

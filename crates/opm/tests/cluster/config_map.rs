@@ -26,9 +26,19 @@ async fn a_catalog_is_loaded_into_a_database() {
     let listed = kit.env.stdout(&["alpha", "list", "bundles", "index.db"]);
     assert!(listed.contains("foo.v1.0.0"), "{listed}");
     kit.create(Kind::CONFIG_MAP, json!({"metadata": {"name": "empty"}})).await;
-    insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "empty", "-o", "other.db"]), @"");
+    insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "empty", "-o", "other.db"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: couldn't find expected key customResourceDefinitions in configmap
+    "#);
     assert!(!kit.env.path("other.db").exists());
-    insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "nothing"]), @"");
+    insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "nothing"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: ConfigMap [NAMESPACE]/nothing: configmaps "nothing" not found
+    "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,14 +52,27 @@ async fn a_bundle_becomes_a_directory_again() {
         .file("bundle/metadata/dependencies.yaml", "dependencies: []\n");
     kit.create(Kind::CONFIG_MAP, json!({"metadata": {"name": "map"}})).await;
     kit.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map", "-z"]);
-    insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "map"]), @"");
+    insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "map"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: ConfigMap map holds a bundle: name a directory with --bundle
+    "#);
     let told = kit.opm(&["operator-registry", "configmap", "map", "--bundle", "copy"]);
     assert!(told.starts_with("exit 0"), "{told}");
     assert_eq!(kit.env.names("copy/manifests"), ["csv.yaml"]);
     assert_eq!(kit.env.names("copy/metadata"), ["annotations.yaml", "dependencies.yaml"]);
     assert_eq!(kit.env.read("copy/manifests/csv.yaml"), csv);
-    insta::assert_snapshot!(kit.env.read("copy/metadata/annotations.yaml"), @"");
-    insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "map", "--bundle", "copy"]), @"");
+    insta::assert_snapshot!(kit.env.read("copy/metadata/annotations.yaml"), @r#"
+    annotations:
+      operators.operatorframework.io.bundle.package.v1: "foo"
+    "#);
+    insta::assert_snapshot!(kit.opm(&["operator-registry", "configmap", "map", "--bundle", "copy"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: copy exists already
+    "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -89,15 +89,35 @@ async fn what_is_too_large_or_leads_out_changes_nothing() {
     let before = kit.get(Kind::CONFIG_MAP, "map").await;
     let extract =
         |more: &[&str]| kit.opm(&[&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map"], more].concat());
-    insta::assert_snapshot!(extract(&["-l", "100"]), @"");
+    insta::assert_snapshot!(extract(&["-l", "100"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: error loading manifests from directory: bundle files exceeded 100 bytes limit
+    "#);
     std::os::unix::fs::symlink("/etc/passwd", kit.env.path("bundle/manifests/zz")).unwrap();
-    insta::assert_snapshot!(extract(&[]), @"");
+    insta::assert_snapshot!(extract(&[]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: error loading manifests from directory: bundle/manifests/zz: the link leads out of the bundle
+    "#);
     std::fs::remove_file(kit.env.path("bundle/manifests/zz")).unwrap();
     std::fs::create_dir(kit.env.path("bundle/manifests/deeper")).unwrap();
-    insta::assert_snapshot!(extract(&["--gzip"]), @"");
+    insta::assert_snapshot!(extract(&["--gzip"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: error loading manifests from directory: bundle/manifests/deeper: not a file
+    "#);
     std::fs::remove_dir(kit.env.path("bundle/manifests/deeper")).unwrap();
     kit.env.file("bundle/manifests/zz", b"\xff\xfe");
-    insta::assert_snapshot!(extract(&[]), @"");
+    insta::assert_snapshot!(extract(&[]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: error loading manifests from directory: bundle/manifests/zz: not UTF-8 text, which only --gzip can store
+    "#);
     let after = kit.get(Kind::CONFIG_MAP, "map").await;
     assert_eq!(before.metadata.resource_version, after.metadata.resource_version);
 }
@@ -105,8 +125,18 @@ async fn what_is_too_large_or_leads_out_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_map_or_cluster_is_told() {
     let kit = kit().await;
-    insta::assert_snapshot!(kit.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "other"]), @"");
-    insta::assert_snapshot!(kit.env.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map", "-k", "nowhere"]), @"");
+    insta::assert_snapshot!(kit.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "other"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: error loading manifests from directory: ConfigMap [NAMESPACE]/other: configmaps "other" not found
+    "#);
+    insta::assert_snapshot!(kit.env.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map", "-k", "nowhere"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: cluster config failed: Cannot load config for REST client: kubeconfig nowhere: failed to read kubeconfig from '"nowhere"': No such file or directory (os error 2)
+    "#);
     kit.env.file(
         "away",
         json!({
@@ -116,7 +146,12 @@ async fn a_missing_map_or_cluster_is_told() {
         })
         .to_string(),
     );
-    insta::assert_snapshot!(kit.env.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map", "-k", "away"]), @"");
+    insta::assert_snapshot!(kit.env.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "map", "-k", "away"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: error loading manifests from directory: ConfigMap openshift-operator-lifecycle-manager/map: the API server cannot be reached: Connection refused (os error 111)
+    "#);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,10 @@
 #[path = "../cli/env.rs"]
 mod env;
 mod kit;
+mod node;
 
 mod app_registry;
+mod catalog;
 mod config_map;
+mod controller;
 mod extract;

@@ -1,0 +1,190 @@
+//! Pods of a catalog, and why they do not run, in words.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::Object;
+use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
+
+/// What a pod is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PodRole {
+    /// It answers.
+    Serving,
+    /// It was started to see whether there is a newer image.
+    Update,
+}
+
+/// A pod of a catalog.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodState {
+    /// Its name.
+    pub name: String,
+    /// What it is there for.
+    pub role: PodRole,
+    /// Whether it can be asked.
+    pub ready: bool,
+    /// The image that it was started from, by digest, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
+    /// Why it cannot be asked, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+    /// The image that it was to be started from.
+    #[serde(skip)]
+    pub image: String,
+}
+
+impl PodState {
+    /// Reads a pod; nothing if it belongs to no catalog of that name.
+    pub(crate) fn of(pod: &Object, catalog: &str) -> Option<PodState> {
+        let label = |name: &str| pod.metadata.labels.as_ref()?.get(name).map(String::as_str);
+        let role = match (label(SERVING_LABEL), label(UPDATE_LABEL)) {
+            (Some(name), _) if name == catalog => PodRole::Serving,
+            (_, Some(name)) if name == catalog => PodRole::Update,
+            _ => return None,
+        };
+        let extracted = text(&pod.data, "/spec/initContainers/1/image");
+        Some(PodState {
+            name: pod.metadata.name.clone().unwrap_or_default(),
+            role,
+            ready: is_ready(pod),
+            image_id: image_id(pod),
+            why_not: why_not(pod),
+            image: extracted.or_else(|| text(&pod.data, "/spec/containers/0/image")).unwrap_or_default(),
+        })
+    }
+}
+
+fn text(value: &Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Returns the image that a pod was started from, as its node tells.
+pub(crate) fn image_id(pod: &Object) -> Option<String> {
+    let extracts = pod.data.pointer("/spec/initContainers/1").is_some();
+    let place =
+        if extracts { "/status/initContainerStatuses/1/imageID" } else { "/status/containerStatuses/0/imageID" };
+    // Some nodes put the way they got it in front.
+    text(&pod.data, place).map(|id| id.rsplit("://").next().unwrap_or_default().to_owned())
+}
+
+/// Returns a condition of a pod.
+pub(crate) fn condition<'a>(pod: &'a Object, kind: &str) -> Option<&'a Value> {
+    let conditions = pod.data.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)
+}
+
+/// Tells whether a pod can be asked: it is ready and not about to end.
+pub(crate) fn is_ready(pod: &Object) -> bool {
+    pod.metadata.deletion_timestamp.is_none()
+        && condition(pod, "Ready").is_some_and(|condition| condition["status"] == "True")
+}
+
+/// Says why a pod cannot be asked; nothing if it can.
+pub(crate) fn why_not(pod: &Object) -> Option<String> {
+    if is_ready(pod) {
+        return None;
+    }
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Some("it is about to end".into());
+    }
+    let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    let containers = statuses.iter().filter_map(|place| pod.data.pointer(place)?.as_array()).flatten();
+    for container in containers {
+        if let Some(why) = container_trouble(container) {
+            return Some(why);
+        }
+    }
+    let phase = text(&pod.data, "/status/phase").unwrap_or_else(|| "Pending".into());
+    let message = text(&pod.data, "/status/message").map(|text| format!(": {text}")).unwrap_or_default();
+    if matches!(phase.as_str(), "Failed" | "Unknown" | "Succeeded") {
+        let reason = text(&pod.data, "/status/reason").map(|text| format!(" ({text})")).unwrap_or_default();
+        let words = match phase.as_str() {
+            "Failed" => "it has failed",
+            "Succeeded" => "it has ended",
+            _ => "its node does not answer",
+        };
+        return Some(format!("{words}{reason}{message}"));
+    }
+    let unscheduled = condition(pod, "PodScheduled").filter(|condition| condition["status"] == "False");
+    if let Some(condition) = unscheduled {
+        let why = condition["message"].as_str().unwrap_or("no reason is given");
+        return Some(format!("no node takes it: {why}"));
+    }
+    Some(match phase.as_str() {
+        "Running" => "it runs but is not ready: its health check does not succeed yet".into(),
+        _ => "it waits to be started by a node".into(),
+    })
+}
+
+/// Says what is wrong with a container, if something is.
+fn container_trouble(container: &Value) -> Option<String> {
+    let ended = |state: &Value| {
+        let code = state["exitCode"].as_i64();
+        let code = code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
+        let message = state["message"].as_str().filter(|text| !text.is_empty()).or_else(|| state["reason"].as_str());
+        format!("{code}{}", message.map(|text| format!(": {}", text.trim())).unwrap_or_default())
+    };
+    if let Some(waiting) = container["state"].get("waiting") {
+        let reason = waiting["reason"].as_str().unwrap_or_default();
+        let message = waiting["message"].as_str().unwrap_or(reason);
+        return match reason {
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
+                Some(format!("image {} cannot be pulled: {message}", container["image"].as_str().unwrap_or_default()))
+            }
+            "CrashLoopBackOff" => {
+                Some(format!("it ends again and again{}", ended(&container["lastState"]["terminated"])))
+            }
+            "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
+                Some(format!("its container cannot be started: {message}"))
+            }
+            // It is being pulled or started, or waits for those before it.
+            _ => None,
+        };
+    }
+    let terminated = container["state"].get("terminated").filter(|state| state["exitCode"] != 0)?;
+    Some(format!("it ended{}", ended(terminated)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(status: Value) -> Object {
+        serde_json::from_value(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": status}))
+            .unwrap()
+    }
+
+    #[test]
+    fn why_a_pod_does_not_run_is_told_in_words() {
+        let why = |status| why_not(&pod(status)).unwrap_or_default();
+        assert_eq!(why(json!({"conditions": [{"type": "Ready", "status": "True"}]})), "");
+        assert_eq!(why(json!({})), "it waits to be started by a node");
+        assert_eq!(
+            why(json!({"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}]})),
+            "no node takes it: 0/3 nodes are available"
+        );
+        let waiting = |reason: &str, message: &str| {
+            json!({"phase": "Pending", "containerStatuses": [{
+                "image": "r.test/a", "state": {"waiting": {"reason": reason, "message": message}},
+                "lastState": {"terminated": {"exitCode": 1, "message": "no such file\n"}},
+            }]})
+        };
+        assert_eq!(why(waiting("ImagePullBackOff", "not found")), "image r.test/a cannot be pulled: not found");
+        assert_eq!(
+            why(waiting("CrashLoopBackOff", "back-off")),
+            "it ends again and again with exit code 1: no such file"
+        );
+        assert_eq!(why(waiting("ContainerCreating", "")), "it waits to be started by a node");
+        assert_eq!(
+            why(json!({"phase": "Failed", "reason": "Evicted", "message": "disk is full"})),
+            "it has failed (Evicted): disk is full"
+        );
+        assert!(why(json!({"phase": "Running"})).starts_with("it runs but is not ready"));
+    }
+}

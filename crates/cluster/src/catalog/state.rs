@@ -1,0 +1,135 @@
+//! How a catalog is, put together from what the cluster tells.
+
+use kube::api::ListParams;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::pods::{PodRole, PodState};
+use super::spec_of;
+use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
+use crate::{Cluster, Error, Kind, Object};
+
+/// How a catalog is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogState {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// What people read.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// Who made it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub publisher: String,
+    /// `grpc`, `configmap` or `internal`.
+    pub source_type: String,
+    /// Which catalog is preferred, the higher.
+    pub priority: i64,
+    /// The state of the connection, as whoever serves it last saw it; empty if nobody has looked.
+    pub state: String,
+    /// Where it is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The image that it asks for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// The image that answers, by digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_in_use: Option<String>,
+    /// How often a newer image is looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll_interval: Option<String>,
+    /// When it was last looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_poll: Option<String>,
+    /// What whoever serves it complains of, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The same in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Its pods, by name.
+    pub pods: Vec<PodState>,
+    /// The packages that the cluster knows from it, if somebody can tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packages: Option<Vec<String>>,
+}
+
+/// Looks at a catalog and its pods.
+///
+/// # Errors
+/// Fails if there is none of that name, and if the API server refuses or cannot be asked.
+pub async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState, Error> {
+    let object = cluster.get(Kind::CATALOG_SOURCE, name).await?;
+    let mut pods = Vec::new();
+    for label in [SERVING_LABEL, UPDATE_LABEL] {
+        let which = ListParams::default().labels(&format!("{label}={name}"));
+        let found = cluster.objects(Kind::POD).list(&which).await.map_err(Error::api(format!("pods of {name}")))?;
+        pods.extend(found.items);
+    }
+    Ok(CatalogState::of(&object, &pods))
+}
+
+impl CatalogState {
+    pub(crate) fn of(object: &Object, pods: &[Object]) -> CatalogState {
+        let spec = spec_of(object);
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let status = |pointer: &str| {
+            let value = object.data.pointer(&format!("/status/{pointer}")).and_then(Value::as_str);
+            value.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let mut pods: Vec<PodState> = pods.iter().filter_map(|pod| PodState::of(pod, &name)).collect();
+        pods.sort_by(|a, b| a.name.cmp(&b.name));
+        pods.dedup_by(|a, b| a.name == b.name);
+        let serving = || pods.iter().filter(|pod| pod.role == PodRole::Serving && pod.ready);
+        let address = Some(spec.address.clone()).filter(|address| spec.image.is_empty() && !address.is_empty());
+        CatalogState {
+            namespace: object.metadata.namespace.clone().unwrap_or_default(),
+            state: status("connectionState/lastObservedState").unwrap_or_default(),
+            address: status("connectionState/address").or(address),
+            image_in_use: serving().find_map(|pod| pod.image_id.clone()),
+            poll_interval: spec.update_strategy.and_then(|strategy| Some(strategy.registry_poll?.interval)),
+            last_poll: status("latestImageRegistryPoll"),
+            reason: status("reason"),
+            message: status("message"),
+            packages: None,
+            name,
+            display_name: spec.display_name,
+            publisher: spec.publisher,
+            source_type: spec.source_type,
+            priority: spec.priority,
+            image: spec.image,
+            pods,
+        }
+    }
+
+    /// Tells whether the catalog answers, and from the image that it asks for.
+    pub(crate) fn answers(&self) -> bool {
+        let from_image = |pod: &PodState| pod.role == PodRole::Serving && pod.ready && pod.image == self.image;
+        self.state == "READY" && (self.image.is_empty() || self.pods.iter().any(from_image))
+    }
+
+    /// Says what keeps the catalog from answering, as far as that is known.
+    pub fn trouble(&self) -> String {
+        let mut all: Vec<String> = Vec::new();
+        if let Some(text) = self.message.as_ref().or(self.reason.as_ref()) {
+            all.push(text.clone());
+        }
+        for pod in &self.pods {
+            if let Some(why) = &pod.why_not {
+                all.push(format!("pod {}: {why}", pod.name));
+            }
+        }
+        if all.is_empty() {
+            all.push(match (self.state.as_str(), self.pods.is_empty(), self.image.is_empty()) {
+                ("", true, false) => "nobody has started a pod for it: no controller of catalogs runs".into(),
+                ("", ..) => "nobody has connected to it yet".into(),
+                ("READY", ..) => "it answers from another image".into(),
+                (state, ..) => format!("its connection is {state}"),
+            });
+        }
+        all.join("; ")
+    }
+}

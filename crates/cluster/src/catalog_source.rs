@@ -1,0 +1,230 @@
+//! CatalogSources: what they say, and what is wrong with them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::api::DynamicObject;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The port that catalogs are served on.
+pub(crate) const PORT: u16 = 50051;
+/// The label of pods that serve a catalog, with its name.
+pub(crate) const SERVING_LABEL: &str = "olm.catalogSource";
+/// The label of pods that were started to see whether there is a newer image, with the name of the catalog.
+pub(crate) const UPDATE_LABEL: &str = "catalogsource.operators.coreos.com/update";
+/// The label of everything that belongs to a catalog.
+pub(crate) const MANAGED_LABEL: &str = "olm.managed";
+/// How often an image is looked for when nobody can tell.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(15 * 60);
+
+/// What a CatalogSource asks for.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CatalogSpec {
+    /// `grpc`, `configmap` or `internal`.
+    pub source_type: String,
+    /// The image of the catalog.
+    pub image: String,
+    /// Where a catalog is served already.
+    pub address: String,
+    /// The ConfigMap that holds the catalog.
+    pub config_map: String,
+    /// Which catalog is preferred, the higher.
+    pub priority: i64,
+    /// Secrets to pull images with.
+    pub secrets: Vec<String>,
+    /// What people read.
+    pub display_name: String,
+    /// Who made it.
+    pub publisher: String,
+    pub(crate) update_strategy: Option<UpdateStrategy>,
+    pub(crate) grpc_pod_config: Option<PodConfig>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct UpdateStrategy {
+    pub(crate) registry_poll: Option<RegistryPoll>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(crate) struct RegistryPoll {
+    pub(crate) interval: String,
+}
+
+/// What pods of a catalog are like.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct PodConfig {
+    pub(crate) node_selector: Option<BTreeMap<String, String>>,
+    pub(crate) tolerations: Vec<Value>,
+    pub(crate) affinity: Option<Value>,
+    pub(crate) priority_class_name: String,
+    pub(crate) security_context_config: String,
+    pub(crate) memory_target: Option<Value>,
+    pub(crate) extract_content: Option<ExtractContent>,
+}
+
+/// Where the content is in an image that does not serve it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ExtractContent {
+    pub(crate) catalog_dir: String,
+    pub(crate) cache_dir: String,
+}
+
+/// Why a CatalogSource cannot be served, in the words of its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+}
+
+/// How often an image is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) duration: Duration,
+    /// What is wrong with what was asked for.
+    pub(crate) complaint: Option<Complaint>,
+}
+
+impl CatalogSpec {
+    /// Reads what an object says.
+    pub(crate) fn of(object: &DynamicObject) -> Result<CatalogSpec, Complaint> {
+        let spec = object.data.get("spec").cloned().unwrap_or(Value::Null);
+        serde_json::from_value(spec).map_err(|error| Complaint::invalid(error.to_string()))
+    }
+
+    /// Tells what is missing.
+    pub(crate) fn check(&self, name: &str) -> Result<(), Complaint> {
+        let kind = self.source_type.as_str();
+        match kind {
+            "grpc" if self.image.is_empty() && self.address.is_empty() => Err(Complaint::invalid(format!(
+                "image and address unset: at least one must be set for sourcetype: {kind}"
+            ))),
+            // The name is the value of a label, and that of a service.
+            "grpc" if !self.image.is_empty() && name.len() > 63 => {
+                Err(Complaint::invalid("the name is longer than 63 characters, which labels cannot hold".into()))
+            }
+            "configmap" | "internal" if self.config_map.is_empty() => {
+                Err(Complaint::invalid(format!("configmap name unset: must be set for sourcetype: {kind}")))
+            }
+            "grpc" | "configmap" | "internal" => Ok(()),
+            _ => Err(Complaint::invalid(format!("unknown sourcetype: {kind}"))),
+        }
+    }
+
+    /// Returns how often the image is looked for, if it is.
+    pub(crate) fn interval(&self) -> Option<Interval> {
+        let poll = self.update_strategy.as_ref()?.registry_poll.as_ref()?;
+        Some(match go_duration(&poll.interval) {
+            Some(duration) if !duration.is_zero() => Interval { duration, complaint: None },
+            _ => Interval {
+                duration: DEFAULT_INTERVAL,
+                complaint: Some(Complaint {
+                    reason: "InvalidIntervalError",
+                    message: format!("interval {:?} is no duration, 15m0s is used", poll.interval),
+                }),
+            },
+        })
+    }
+
+    /// Returns what pods are to be like.
+    pub(crate) fn pod_config(&self) -> PodConfig {
+        self.grpc_pod_config.clone().unwrap_or_default()
+    }
+
+    /// Returns where the content is, if the image does not serve it.
+    pub(crate) fn extract_content(&self) -> Option<ExtractContent> {
+        self.pod_config().extract_content.filter(|extract| !extract.catalog_dir.is_empty())
+    }
+}
+
+impl Complaint {
+    pub(crate) fn invalid(message: String) -> Complaint {
+        Complaint { reason: "SpecInvalidError", message }
+    }
+
+    pub(crate) fn registry(message: String) -> Complaint {
+        Complaint { reason: "RegistryServerError", message }
+    }
+}
+
+/// Returns the name of the service of a catalog.
+pub(crate) fn service_name(catalog: &str) -> String {
+    catalog.replace('.', "-")
+}
+
+/// Returns where a catalog is served inside of its cluster.
+pub(crate) fn service_address(catalog: &str, namespace: &str) -> String {
+    format!("{}.{namespace}.svc:{PORT}", service_name(catalog))
+}
+
+/// Reads a duration as Go writes it: `10m`, `1h30m`, `1.5s`.
+pub fn go_duration(text: &str) -> Option<Duration> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut total = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        total += number
+            * match &rest[..unit] {
+                "ns" => 1e-9,
+                "us" | "µs" | "μs" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                _ => return None,
+            };
+        rest = &rest[unit..];
+    }
+    if text.is_empty() { None } else { Duration::try_from_secs_f64(total).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(value: Value) -> CatalogSpec {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_is_missing_is_told_in_the_words_of_olm() {
+        let told = |value: Value| spec(value).check("name").map_err(|complaint| complaint.message);
+        assert_eq!(told(serde_json::json!({"sourceType": "grpc", "image": "r.test/a"})), Ok(()));
+        assert_eq!(
+            told(serde_json::json!({"sourceType": "grpc"})),
+            Err("image and address unset: at least one must be set for sourcetype: grpc".into())
+        );
+        assert_eq!(
+            told(serde_json::json!({"sourceType": "internal"})),
+            Err("configmap name unset: must be set for sourcetype: internal".into())
+        );
+        assert_eq!(told(serde_json::json!({"sourceType": "web"})), Err("unknown sourcetype: web".into()));
+    }
+
+    #[test]
+    fn an_interval_that_cannot_be_read_is_a_quarter_of_an_hour() {
+        let interval = |text: &str| {
+            spec(serde_json::json!({"updateStrategy": {"registryPoll": {"interval": text}}})).interval().unwrap()
+        };
+        assert_eq!(interval("1h30m").duration, Duration::from_secs(5400));
+        assert_eq!(interval("1.5s").duration, Duration::from_millis(1500));
+        for wrong in ["", "10", "often", "0s", "-1m", "1m.", "99999999999999999999h"] {
+            let interval = interval(wrong);
+            assert_eq!(interval.duration, DEFAULT_INTERVAL, "{wrong}");
+            assert_eq!(interval.complaint.unwrap().reason, "InvalidIntervalError");
+        }
+        assert_eq!(spec(serde_json::json!({"updateStrategy": {}})).interval(), None);
+    }
+}

@@ -1,0 +1,137 @@
+use super::*;
+
+const NOW: i64 = 1_000_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn pod(name: &str, role: PodRole, hash: &str, ready: bool, image: &str) -> Pod {
+    Pod {
+        name: name.into(),
+        role,
+        hash: hash.into(),
+        ready,
+        deleting: false,
+        dead: false,
+        failed: None,
+        why_not: (!ready).then(|| "it waits".into()),
+        image_id: Some(image.into()),
+        created: at(NOW - 100),
+        promoted: None,
+    }
+}
+
+fn serving(name: &str, ready: bool, image: &str) -> Pod {
+    pod(name, PodRole::Serving, "h", ready, image)
+}
+
+fn beside(name: &str, ready: bool, image: &str) -> Pod {
+    Pod { created: at(NOW - 10), ..pod(name, PodRole::Update, "h", ready, image) }
+}
+
+fn decided(pods: &[Pod], poll_in: i64) -> Decision {
+    let wanted = Wanted {
+        hash: "h",
+        now: at(NOW),
+        poll_at: Some(at(NOW + poll_in)),
+        overlap: Duration::from_secs(5),
+        retry_at: None,
+    };
+    decide(pods, &wanted)
+}
+
+fn steps(pods: &[Pod], poll_in: i64) -> Vec<Step> {
+    decided(pods, poll_in).steps
+}
+
+fn delete(name: &str, grace: u32) -> Step {
+    Step::Delete { name: name.into(), grace }
+}
+
+#[test]
+fn without_a_pod_one_is_started_that_is_selected() {
+    assert_eq!(steps(&[], 0), [Step::Start]);
+    let dead = Pod { dead: true, ..serving("a", false, "1") };
+    assert_eq!(steps(&[dead], 0), [delete("a", 0), Step::Start]);
+    let ending = Pod { deleting: true, ..serving("a", true, "1") };
+    assert_eq!(steps(&[ending], 0), [Step::Start]);
+    assert_eq!(steps(&[beside("b", false, "1")], 0), [Step::Promote("b".into())]);
+}
+
+#[test]
+fn an_image_is_looked_for_when_it_is_time() {
+    assert_eq!(steps(&[serving("a", true, "1")], 1), []);
+    assert_eq!(steps(&[serving("a", true, "1")], 0), [Step::StartBeside { poll: true }]);
+    assert_eq!(steps(&[serving("a", true, "1"), beside("b", false, "2")], 0), []);
+}
+
+#[test]
+fn a_newer_image_takes_over_and_the_old_pod_stays_for_a_while() {
+    let old = serving("a", true, "1");
+    assert_eq!(steps(&[old.clone(), beside("b", true, "2")], 9), [Step::Promote("b".into())]);
+    let fresh = Pod { promoted: Some(at(NOW - 2)), created: at(NOW - 10), ..serving("b", true, "2") };
+    let decision = decided(&[old.clone(), fresh.clone()], 0);
+    assert_eq!(decision.steps, []);
+    assert_eq!(decision.look_again, Some(Duration::from_secs(3)));
+    let settled = Pod { promoted: Some(at(NOW - 5)), ..fresh.clone() };
+    assert_eq!(steps(&[old.clone(), settled], 9), [delete("a", 1)]);
+    // It has stopped being ready before the old one was gone: the old one stays.
+    let broken = Pod { ready: false, promoted: Some(at(NOW - 50)), ..fresh };
+    assert_eq!(steps(&[old, broken], 9), []);
+}
+
+#[test]
+fn the_same_image_and_an_unknown_one_change_nothing() {
+    let old = serving("a", true, "1");
+    assert_eq!(steps(&[old.clone(), beside("b", true, "1")], 9), [delete("b", 1)]);
+    let unknown = Pod { image_id: None, ..beside("b", true, "1") };
+    assert_eq!(steps(&[old, unknown], 9), [delete("b", 1)]);
+}
+
+#[test]
+fn a_new_image_that_fails_leaves_the_old_one_alone() {
+    let failed = Pod { failed: Some("it ends again and again".into()), ..beside("b", false, "2") };
+    let decision = decided(&[serving("a", true, "1"), failed], 9);
+    assert_eq!(decision.steps, [delete("b", 1)]);
+    assert_eq!(decision.complaint.unwrap().message, "update pod b: it ends again and again");
+    assert!(decision.served);
+    let late = Pod { created: at(NOW - 601), ..beside("b", false, "2") };
+    assert_eq!(steps(&[serving("a", true, "1"), late], 9), [delete("b", 1)]);
+}
+
+#[test]
+fn another_spec_starts_beside_the_old_one_and_only_then_replaces_it() {
+    let old = Pod { hash: "before".into(), ..serving("a", true, "1") };
+    assert_eq!(steps(&[old.clone()], 9), [Step::StartBeside { poll: false }]);
+    assert_eq!(steps(&[old.clone(), beside("b", false, "2")], 9), []);
+    // Even with the same image, which then has another configuration.
+    assert_eq!(steps(&[old.clone(), beside("b", true, "1")], 9), [Step::Promote("b".into())]);
+    let stale = Pod { hash: "between".into(), ..beside("c", true, "2") };
+    assert_eq!(steps(&[old.clone(), stale], 9), [delete("c", 1), Step::StartBeside { poll: false }]);
+    let wanted =
+        Wanted { hash: "h", now: at(NOW), poll_at: None, overlap: Duration::ZERO, retry_at: Some(at(NOW + 7)) };
+    let decision = decide(&[old], &wanted);
+    assert_eq!(decision.steps, []);
+    assert_eq!(decision.look_again, Some(Duration::from_secs(7)));
+}
+
+#[test]
+fn a_pod_that_never_answers_is_replaced_by_one_that_does() {
+    let stuck = Pod { failed: Some("image cannot be pulled".into()), ..serving("a", false, "1") };
+    let decision = decided(&[stuck.clone()], 9);
+    assert_eq!(decision.steps, []);
+    assert_eq!(decision.complaint.unwrap().message, "pod a: image cannot be pulled");
+    assert!(!decision.served);
+    assert_eq!(steps(&[stuck.clone()], 0), [Step::StartBeside { poll: true }]);
+    assert_eq!(steps(&[stuck, beside("b", true, "1")], 9), [Step::Promote("b".into())]);
+}
+
+#[test]
+fn of_two_that_were_started_at_once_one_stays() {
+    let (a, b) = (serving("a", true, "1"), Pod { created: at(NOW - 99), ..serving("b", true, "1") });
+    assert_eq!(steps(&[a.clone(), b.clone()], 9), [delete("a", 1)]);
+    let (a, b) = (Pod { ready: false, ..a }, b);
+    assert_eq!(steps(&[a.clone(), b.clone()], 9), [delete("a", 1)]);
+    assert_eq!(steps(&[a, Pod { ready: false, ..b }], 9), []);
+}

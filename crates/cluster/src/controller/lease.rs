@@ -1,0 +1,151 @@
+//! Which of several replicas does the work: the one that holds the lease.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use super::metrics::Metrics;
+use crate::error::{has_code, told};
+use crate::{Cluster, Error, Kind, Object};
+
+/// A lease, and who wants it.
+pub(crate) struct Lease {
+    leases: Api<Object>,
+    name: String,
+    namespace: String,
+    identity: String,
+    duration: Duration,
+    metrics: Arc<Metrics>,
+    /// The last version that was seen, and when it was seen first: clocks of others are not believed.
+    seen: Option<(String, Instant)>,
+}
+
+impl Lease {
+    pub(crate) fn new(
+        cluster: &Cluster,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        duration: Duration,
+        metrics: Arc<Metrics>,
+    ) -> Lease {
+        Lease {
+            leases: cluster.objects_in(Kind::LEASE, namespace),
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            identity: identity.to_owned(),
+            duration,
+            metrics,
+            seen: None,
+        }
+    }
+
+    /// Waits until the lease is ours.
+    pub(crate) async fn acquire(&mut self) {
+        loop {
+            match self.try_hold().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, "the lease cannot be looked at"),
+            }
+            self.metrics.beat();
+            tokio::time::sleep(self.duration / 5).await;
+        }
+    }
+
+    /// Keeps the lease, and returns when it is lost.
+    pub(crate) async fn keep(&mut self) {
+        let mut kept = Instant::now();
+        // Ours has to end before others may begin.
+        let deadline = self.duration * 2 / 3;
+        loop {
+            tokio::time::sleep(self.duration / 5).await;
+            self.metrics.beat();
+            let renewed = tokio::time::timeout(deadline.saturating_sub(kept.elapsed()), self.try_hold()).await;
+            match renewed {
+                Ok(Ok(true)) => kept = Instant::now(),
+                Ok(Ok(false)) => return,
+                Ok(Err(error)) => tracing::warn!(%error, "the lease cannot be renewed"),
+                Err(_) => {}
+            }
+            if kept.elapsed() >= deadline {
+                return;
+            }
+        }
+    }
+
+    /// Gives the lease back, so that another replica need not wait for it to run out.
+    pub(crate) async fn release(&self) {
+        let Ok(Some(mut lease)) = self.leases.get_opt(&self.name).await else { return };
+        if lease.data["spec"]["holderIdentity"] == self.identity.as_str() {
+            lease.data["spec"]["holderIdentity"] = "".into();
+            lease.data["spec"]["leaseDurationSeconds"] = 1.into();
+            // It runs out by itself if this fails.
+            let _ = self.leases.replace(&self.name, &PostParams::default(), &lease).await;
+        }
+    }
+
+    /// Takes the lease or renews it, and tells whether it is ours.
+    async fn try_hold(&mut self) -> Result<bool, Error> {
+        let what = || format!("lease {}/{}", self.namespace, self.name);
+        let found = self.leases.get_opt(&self.name).await.map_err(Error::api(what()))?;
+        self.metrics.reached.store(true, Ordering::Relaxed);
+        let now = Timestamp::now();
+        let now = format!("{}.{:06}Z", now.strftime("%Y-%m-%dT%H:%M:%S"), now.subsec_microsecond());
+        let Some(mut lease) = found else {
+            let lease = json!({
+                "apiVersion": Kind::LEASE.api_version(),
+                "kind": Kind::LEASE.kind,
+                "metadata": {"name": self.name, "namespace": self.namespace},
+                "spec": self.spec(&now, &now, 0),
+            });
+            let lease = serde_json::from_value(lease).map_err(|error| Error::Message(error.to_string()))?;
+            return won(self.leases.create(&PostParams::default(), &lease).await).map_err(Error::api(what()));
+        };
+        let spec = &lease.data["spec"];
+        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+        let ours = holder == self.identity;
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        let since = match &self.seen {
+            Some((seen, since)) if *seen == version => *since,
+            _ => Instant::now(),
+        };
+        self.seen = Some((version, since));
+        let theirs = Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or_default());
+        if !ours && !holder.is_empty() && since.elapsed() <= theirs.max(self.duration) {
+            return Ok(false);
+        }
+        let changes = spec["leaseTransitions"].as_u64().unwrap_or_default() + u64::from(!ours);
+        let acquired = spec["acquireTime"].as_str().filter(|_| ours).unwrap_or(&now).to_owned();
+        lease.data["spec"] = self.spec(&acquired, &now, changes);
+        let replaced = self.leases.replace(&self.name, &PostParams::default(), &lease).await;
+        won(replaced).map_err(Error::api(what()))
+    }
+
+    fn spec(&self, acquired: &str, renewed: &str, changes: u64) -> Value {
+        json!({
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self.duration.as_secs().max(1),
+            "acquireTime": acquired,
+            "renewTime": renewed,
+            "leaseTransitions": changes,
+        })
+    }
+}
+
+/// Tells whether a write came before those of others.
+fn won(written: Result<Object, kube::Error>) -> Result<bool, kube::Error> {
+    match written {
+        Ok(_) => Ok(true),
+        Err(error) if has_code(&error, 409) => {
+            tracing::debug!(error = told(&error), "another replica was faster");
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}

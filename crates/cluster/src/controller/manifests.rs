@@ -1,0 +1,131 @@
+//! What it takes to run a controller on a cluster.
+
+use serde_json::{Value, json};
+
+use crate::Kind;
+
+/// How a controller is to run on a cluster.
+#[derive(Debug, Clone)]
+pub struct ManifestPlan {
+    /// The name of everything.
+    pub name: String,
+    /// The namespace to run in.
+    pub namespace: String,
+    /// The namespace whose catalogs are served; all if there is none.
+    pub watched: Option<String>,
+    /// The image with `opm`.
+    pub image: String,
+    /// How many replicas there are, one of which works.
+    pub replicas: u32,
+}
+
+/// The port that health and metrics are answered on.
+const HTTP_PORT: u16 = 8080;
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Returns the objects that run a controller, in the order to make them.
+pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
+    let labels = json!({"app.kubernetes.io/name": plan.name});
+    let metadata = |namespace: Option<&str>, suffix: &str| {
+        let mut metadata = json!({"name": format!("{}{suffix}", plan.name), "labels": labels});
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = namespace.into();
+        }
+        metadata
+    };
+    let own = Some(plan.namespace.as_str());
+    let watched = plan.watched.as_deref();
+    let version = format!("{RBAC}/v1");
+    let (role_kind, binding_kind) =
+        if watched.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };
+    let subject = json!([{"kind": "ServiceAccount", "name": plan.name, "namespace": plan.namespace}]);
+    let role_ref = |kind: &str, name: String| json!({"apiGroup": RBAC, "kind": kind, "name": name});
+    let mut objects = vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(own, "")}),
+        json!({"apiVersion": version, "kind": role_kind, "metadata": metadata(watched, ""), "rules": rules(watched.is_none())}),
+        json!({
+            "apiVersion": version, "kind": binding_kind, "metadata": metadata(watched, ""),
+            "roleRef": role_ref(role_kind, plan.name.clone()), "subjects": subject,
+        }),
+        json!({
+            "apiVersion": version, "kind": "Role", "metadata": metadata(own, "-lease"),
+            "rules": [
+                {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+                {
+                    "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [plan.name],
+                    "verbs": ["get", "update"],
+                },
+            ],
+        }),
+        json!({
+            "apiVersion": version, "kind": "RoleBinding", "metadata": metadata(own, "-lease"),
+            "roleRef": role_ref("Role", format!("{}-lease", plan.name)), "subjects": subject,
+        }),
+    ];
+    objects.push(deployment(plan, metadata(own, ""), &labels));
+    objects
+}
+
+/// What the controller may do; nothing that it does not do.
+fn rules(everywhere: bool) -> Value {
+    let mut rules = json!([
+        {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources/status"], "verbs": ["patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "create", "patch", "delete"]},
+        {"apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": ["list", "watch", "create", "patch"]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["create", "patch"]},
+    ]);
+    if let (true, Some(rules)) = (everywhere, rules.as_array_mut()) {
+        rules.push(json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}));
+    }
+    rules
+}
+
+fn deployment(plan: &ManifestPlan, metadata: Value, labels: &Value) -> Value {
+    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "http"}});
+    let mut arguments = vec![
+        "controller".to_owned(),
+        format!("--http=:{HTTP_PORT}"),
+        format!("--lease-name={}", plan.name),
+        format!("--lease-namespace={}", plan.namespace),
+    ];
+    if let Some(watched) = &plan.watched {
+        arguments.push(format!("--namespace={watched}"));
+    }
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": plan.replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "serviceAccountName": plan.name,
+                    "securityContext": {"runAsNonRoot": true, "runAsUser": 1001, "seccompProfile": {"type": "RuntimeDefault"}},
+                    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+                        "weight": 100,
+                        "podAffinityTerm": {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"},
+                    }]}},
+                    "containers": [{
+                        "name": "controller",
+                        "image": plan.image,
+                        "command": ["/bin/opm"],
+                        "args": arguments,
+                        "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                        "ports": [{"name": "http", "containerPort": HTTP_PORT}],
+                        "livenessProbe": probe("/healthz"),
+                        "readinessProbe": probe("/readyz"),
+                        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+                        "securityContext": {
+                            "allowPrivilegeEscalation": false,
+                            "readOnlyRootFilesystem": true,
+                            "capabilities": {"drop": ["ALL"]},
+                        },
+                    }],
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,108 @@
+//! Numbers about a controller, and its health, over HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::Error;
+
+/// What a controller counts.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) reconciles: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) polls: AtomicU64,
+    pub(crate) promotions: AtomicU64,
+    pub(crate) failed_updates: AtomicU64,
+    pub(crate) leading: AtomicBool,
+    /// Whether the API server has answered.
+    pub(crate) reached: AtomicBool,
+    start: Instant,
+    /// Milliseconds since the start when the election was last looked at.
+    beat: AtomicU64,
+    /// How long it may not be looked at.
+    patience: Duration,
+}
+
+impl Metrics {
+    pub(crate) fn new(patience: Duration) -> Metrics {
+        Metrics {
+            reconciles: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
+            promotions: AtomicU64::new(0),
+            failed_updates: AtomicU64::new(0),
+            leading: AtomicBool::new(false),
+            reached: AtomicBool::new(false),
+            start: Instant::now(),
+            beat: AtomicU64::new(0),
+            patience,
+        }
+    }
+
+    /// Notes that the controller is alive.
+    pub(crate) fn beat(&self) {
+        self.beat.store(self.start.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    fn is_alive(&self) -> bool {
+        let beat = Duration::from_millis(self.beat.load(Ordering::Relaxed));
+        self.start.elapsed().saturating_sub(beat) < self.patience
+    }
+
+    fn text(&self) -> String {
+        let counter = |name: &str, help: &str, value: &AtomicU64| {
+            let value = value.load(Ordering::Relaxed);
+            format!("# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}\n")
+        };
+        let leading = u8::from(self.leading.load(Ordering::Relaxed));
+        [
+            counter("opm_controller_reconciles_total", "Catalogs looked at.", &self.reconciles),
+            counter("opm_controller_errors_total", "Catalogs that could not be brought forward.", &self.errors),
+            counter("opm_controller_polls_total", "Times that an image was looked for.", &self.polls),
+            counter("opm_controller_promotions_total", "Pods that took the place of others.", &self.promotions),
+            counter("opm_controller_failed_updates_total", "Pods that should have, and failed.", &self.failed_updates),
+            format!("# HELP opm_controller_leading Whether this replica does the work.\n# TYPE opm_controller_leading gauge\nopm_controller_leading {leading}\n"),
+        ]
+        .concat()
+    }
+}
+
+/// Answers `/healthz`, `/readyz` and `/metrics` for as long as it is asked for.
+pub(crate) async fn answer(address: &str, metrics: Arc<Metrics>) -> Result<(), Error> {
+    // An address without a host means all of them.
+    let address = if address.starts_with(':') { format!("0.0.0.0{address}") } else { address.to_owned() };
+    let listener = TcpListener::bind(&address).await;
+    let listener = listener.map_err(|error| Error::Message(format!("listening on {address}: {error}")))?;
+    let local = listener.local_addr().map_or(address, |local| local.to_string());
+    tracing::info!(address = %local, "health and metrics");
+    let status =
+        |good: bool| if good { (StatusCode::OK, "ok\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ok\n") };
+    let app =
+        Router::new()
+            .route(
+                "/healthz",
+                get(move |State(metrics): State<Arc<Metrics>>| async move { status(metrics.is_alive()) }),
+            )
+            .route(
+                "/readyz",
+                get(move |State(metrics): State<Arc<Metrics>>| async move {
+                    status(metrics.reached.load(Ordering::Relaxed))
+                }),
+            )
+            .route("/metrics", get(all))
+            .with_state(metrics);
+    axum::serve(listener, app).await.map_err(|error| Error::Message(format!("answering on {local}: {error}")))
+}
+
+async fn all(State(metrics): State<Arc<Metrics>>) -> Response {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], metrics.text()).into_response()
+}

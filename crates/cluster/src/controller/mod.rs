@@ -1,0 +1,166 @@
+//! A controller of catalogs: what CatalogSources with images ask for, on clusters without OLM's own.
+//!
+//! `objects` knows what a catalog becomes, `decide` what has to happen to its pods, `reconcile` does it and tells the
+//! status, `lease` sees to it that one replica works at a time, and `metrics` counts.
+
+mod decide;
+mod lease;
+mod manifests;
+mod metrics;
+mod objects;
+mod reconcile;
+
+use std::collections::HashMap;
+use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::Api;
+use kube::runtime::controller::{Action, Config};
+use kube::runtime::{Controller, watcher};
+use tokio_stream::StreamExt;
+
+use crate::catalog_source::MANAGED_LABEL;
+use crate::{Cluster, Error, Kind, Object};
+use lease::Lease;
+use metrics::Metrics;
+use reconcile::{Context, reconcile};
+
+pub use manifests::{ManifestPlan, manifests};
+pub use objects::PodImages;
+
+/// Asks the server at an address whether it is healthy.
+pub type Dial = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
+
+/// How many catalogs are worked on at a time.
+const AT_A_TIME: u16 = 16;
+/// How long events of a catalog are gathered.
+const GATHER: Duration = Duration::from_millis(200);
+/// How long a catalog is left alone after an error, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(120));
+
+/// How a controller runs.
+#[derive(Clone)]
+pub struct ControllerPlan {
+    /// The namespace whose catalogs it serves; all if there is none.
+    pub namespace: Option<String>,
+    /// The namespace of the lease.
+    pub lease_namespace: String,
+    /// The name of the lease.
+    pub lease_name: String,
+    /// What this replica calls itself.
+    pub identity: String,
+    /// How long a replica may be silent before another takes over.
+    pub lease_duration: Duration,
+    /// How long an old pod stays after another has taken its place.
+    pub overlap: Duration,
+    /// What pods are made with.
+    pub images: PodImages,
+    /// Where health and metrics are answered, if they are.
+    pub http: Option<String>,
+    /// How catalogs are asked whether they are healthy.
+    pub dial: Dial,
+}
+
+/// Runs until it is told to stop; then the lease is given back.
+///
+/// # Errors
+/// Fails if health and metrics cannot be answered where they should. What goes wrong on the cluster is tried again.
+pub async fn run_controller(
+    cluster: Cluster,
+    plan: ControllerPlan,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let metrics = Arc::new(Metrics::new(plan.lease_duration * 4));
+    let mut lease = Lease::new(
+        &cluster,
+        &plan.lease_namespace,
+        &plan.lease_name,
+        &plan.identity,
+        plan.lease_duration,
+        metrics.clone(),
+    );
+    let http = plan.http.clone();
+    let http_metrics = metrics.clone();
+    let answers = async move {
+        match http {
+            Some(address) => metrics::answer(&address, http_metrics).await,
+            None => std::future::pending().await,
+        }
+    };
+    let outcome = {
+        let work = async {
+            loop {
+                lease.acquire().await;
+                tracing::info!(identity = plan.identity, "leading");
+                metrics.leading.store(true, Ordering::Relaxed);
+                tokio::select! {
+                    () = lease.keep() => tracing::warn!(identity = plan.identity, "the lease is lost"),
+                    () = lead(&cluster, &plan, &metrics) => {}
+                }
+                metrics.leading.store(false, Ordering::Relaxed);
+            }
+        };
+        tokio::select! {
+            () = work => Ok(()),
+            outcome = answers => outcome,
+            () = stop => Ok(()),
+        }
+    };
+    // Nothing is being worked on any more, so that another replica may begin.
+    lease.release().await;
+    tracing::info!(identity = plan.identity, "ended");
+    outcome
+}
+
+/// Works on catalogs for as long as it is asked for.
+async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) {
+    let context = Arc::new(Context {
+        cluster: cluster.clone(),
+        images: plan.images.clone(),
+        overlap: plan.overlap,
+        dial: plan.dial.clone(),
+        metrics: metrics.clone(),
+        failures: Mutex::new(HashMap::new()),
+    });
+    let objects = |kind: Kind| match &plan.namespace {
+        Some(namespace) => cluster.objects_in(kind, namespace),
+        None => Api::all_with(cluster.client.clone(), &kind.resource()),
+    };
+    let tries: Arc<Mutex<HashMap<String, u32>>> = Arc::default();
+    let done = tries.clone();
+    let key = |object: &Object| object.metadata.uid.clone().unwrap_or_default();
+    let managed = || watcher::Config::default().labels(&format!("{MANAGED_LABEL}=true"));
+    let source = Kind::CATALOG_SOURCE;
+    let mut controller = Controller::new_with(objects(source), watcher::Config::default(), source.resource())
+        .with_config(Config::default().concurrency(AT_A_TIME).debounce(GATHER));
+    for kind in [Kind::POD, Kind::SERVICE, Kind::SERVICE_ACCOUNT] {
+        controller = controller.owns_with(objects(kind), kind.resource(), managed());
+    }
+    let work = move |object: Arc<Object>, context: Arc<Context>| {
+        let done = done.clone();
+        async move {
+            let action = reconcile(&object, &context).await?;
+            done.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(&object));
+            Ok::<Action, Error>(action)
+        }
+    };
+    let on_error = move |object: Arc<Object>, error: &Error, context: Arc<Context>| {
+        context.metrics.errors.fetch_add(1, Ordering::Relaxed);
+        let mut tries = tries.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = tries.entry(key(&object)).or_default();
+        let pause = PAUSE.0.saturating_mul(1 << (*count).min(8)).min(PAUSE.1);
+        *count += 1;
+        let (namespace, catalog) = (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
+        tracing::warn!(namespace, catalog, %error, "tried again in {pause:?}");
+        Action::requeue(pause)
+    };
+    let mut events = pin!(controller.run(work, on_error, context));
+    while let Some(event) = events.next().await {
+        if let Err(error) = event {
+            // What a catalog's work says has been told already; the rest is about watches, which begin again.
+            tracing::debug!(%error, "watching");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! `opm catalog`: catalogs of a cluster.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use cluster::{CatalogPlan, CatalogState, PodRole};
+use fbc::Format;
+use serde_json::Value;
+
+use super::blob_format;
+use super::serve::duration;
+use crate::cluster_flags::{ClusterFlags, block_on, failure};
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::table;
+
+/// Add catalogs to a cluster, and see how they are
+#[derive(clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct CatalogArgs {
+    #[command(subcommand)]
+    command: CatalogCommand,
+}
+
+#[derive(Subcommand)]
+enum CatalogCommand {
+    Apply(Box<ApplyArgs>),
+    Status(StatusArgs),
+    List(ListArgs),
+    Delete(DeleteArgs),
+}
+
+/// Add a catalog image to a cluster, or change what is there
+#[derive(clap::Args)]
+#[command(
+    long_about = "Add a catalog image to a cluster, or change what is there.\n\n\
+        The CatalogSource of that name is made, or changed to what is asked for; what an earlier call has set and this one \
+        does not goes away, what others have set stays. OLM, or 'opm controller', then serves the image.",
+    after_help = "Examples:\n  \
+        opm catalog apply my-catalog --image quay.io/example/catalog:latest --poll 10m -n olm --wait\n  \
+        opm catalog apply my-catalog --image quay.io/example/catalog:latest --dry-run -o yaml"
+)]
+struct ApplyArgs {
+    /// Name of the catalog
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Image of the catalog
+    #[arg(long, value_name = "REF")]
+    image: String,
+    /// How often the cluster looks for a newer image under the same name, like 10m or 1h
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    poll: Option<String>,
+    /// What people read in consoles
+    #[arg(long, value_name = "TEXT")]
+    display_name: Option<String>,
+    /// Who publishes the catalog
+    #[arg(long, value_name = "TEXT")]
+    publisher: Option<String>,
+    /// Which catalog is preferred when several have what is needed: the higher; 0 if not given
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    priority: Option<i64>,
+    /// Secret in the same namespace to pull images with; can be given several times
+    #[arg(long = "secret", value_name = "NAME")]
+    secrets: Vec<String>,
+    /// Take over what others have set to other values
+    #[arg(long)]
+    force_conflicts: bool,
+    /// Wait until the catalog answers
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    timeout: Duration,
+    /// Print what would be sent, and send nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the object, as json or yaml
+    #[arg(short, long, value_name = "FORMAT", value_parser = blob_format)]
+    output: Option<Format>,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+}
+
+/// Tell how a catalog is
+#[derive(clap::Args)]
+#[command(
+    long_about = "Tell how a catalog is.\n\n\
+        Its connection as the cluster last saw it, the image that answers by its digest, when a newer one was last looked \
+        for, and its pods, with the reason in words when one does not run. Packages are listed if OLM's package server \
+        tells them.",
+    after_help = "Examples:\n  opm catalog status my-catalog -n olm\n  opm catalog status my-catalog -n olm -o json"
+)]
+struct StatusArgs {
+    /// Name of the catalog
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// How to print it (table|json)
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape)]
+    output: Shape,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+}
+
+/// List the catalogs of a cluster
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  opm catalog list -n olm\n  opm catalog list -A -o json")]
+struct ListArgs {
+    /// Those of all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// How to print them (table|json)
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape)]
+    output: Shape,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+}
+
+/// Take a catalog away from a cluster
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  opm catalog delete my-catalog -n olm")]
+struct DeleteArgs {
+    /// Name of the catalog
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Succeed if there is none
+    #[arg(long)]
+    ignore_not_found: bool,
+    #[command(flatten)]
+    cluster: ClusterFlags,
+}
+
+/// How answers are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Table,
+    Json,
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    match text {
+        "table" => Ok(Shape::Table),
+        "json" => Ok(Shape::Json),
+        _ => Err("expected table or json".into()),
+    }
+}
+
+/// Reads an interval, which goes to the cluster as it is written.
+fn interval(text: &str) -> Result<String, String> {
+    match cluster::go_duration(text) {
+        Some(duration) if !duration.is_zero() => Ok(text.to_owned()),
+        _ => Err("expected a duration like 10m, 1h or 1h30m".into()),
+    }
+}
+
+pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
+    match &args.command {
+        CatalogCommand::Apply(args) => apply(args, printer),
+        CatalogCommand::Status(args) => status(args, printer),
+        CatalogCommand::List(args) => list(args, printer),
+        CatalogCommand::Delete(args) => delete(args, printer),
+    }
+}
+
+fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
+    let plan = CatalogPlan {
+        name: args.name.clone(),
+        image: args.image.clone(),
+        poll: args.poll.clone(),
+        display_name: args.display_name.clone(),
+        publisher: args.publisher.clone(),
+        priority: args.priority,
+        secrets: args.secrets.clone(),
+    };
+    block_on("the catalog may have been changed already; 'opm catalog status' tells", async {
+        let cluster = args.cluster.connect().await;
+        if args.dry_run {
+            // What would be sent can be told without a cluster, but for the namespace of its context.
+            let namespace = match cluster {
+                Ok(cluster) => cluster.namespace,
+                Err(_) => args.cluster.namespace.clone().unwrap_or_else(|| "default".into()),
+            };
+            return print_object(&plan.object(&namespace), args.output.unwrap_or(Format::Yaml), printer);
+        }
+        let cluster = cluster?;
+        let object = cluster::apply_catalog(&cluster, &plan, args.force_conflicts).await.map_err(failure)?;
+        match args.output {
+            Some(format) => {
+                let mut object = object;
+                object.metadata.managed_fields = None;
+                let object = serde_json::to_value(&object).map_err(|error| Failure::message(error.to_string()))?;
+                print_object(&object, format, printer)?;
+            }
+            None => printer.tell(&format!("catalog {}/{} is applied", cluster.namespace, args.name)),
+        }
+        if args.wait {
+            let state = cluster::wait_for_catalog(&cluster, &args.name, args.timeout).await.map_err(failure)?;
+            let image = state.image_in_use.map(|image| format!(" from {image}")).unwrap_or_default();
+            printer.tell(&format!("catalog {}/{} answers{image}", cluster.namespace, args.name));
+        }
+        Ok(())
+    })
+}
+
+fn print_object(object: &Value, format: Format, printer: &mut Printer) -> Outcome {
+    let text = match format {
+        Format::Json => format!("{object:#}\n").into_bytes(),
+        Format::Yaml => yaml(object),
+    };
+    Ok(printer.data().write_all(&text)?)
+}
+
+/// Writes a document as YAML.
+pub(crate) fn yaml(object: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    let json = object.to_string();
+    fbc::yaml::write_document(fbc::json::Raw::from_checked(&json), &mut out);
+    out
+}
+
+fn status(args: &StatusArgs, printer: &mut Printer) -> Outcome {
+    block_on("", async {
+        let cluster = args.cluster.connect().await?;
+        let mut state = cluster::catalog_state(&cluster, &args.name).await.map_err(failure)?;
+        // Who may see the catalog may not be allowed to see this.
+        state.packages = cluster::packages_of(&cluster, &args.name).await.unwrap_or_default();
+        let text = match args.output {
+            Shape::Json => as_json(&state)?,
+            Shape::Table => as_text(&state),
+        };
+        Ok(printer.data().write_all(text.as_bytes())?)
+    })
+}
+
+fn as_json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::message(error.to_string()))?;
+    Ok(text + "\n")
+}
+
+fn as_text(state: &CatalogState) -> String {
+    let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
+    let given = |text: &Option<String>| known(text.as_deref().unwrap_or_default());
+    let mut rows = vec![
+        ("Name", format!("{}/{}", state.namespace, state.name)),
+        ("Display name", known(&state.display_name)),
+        ("Publisher", known(&state.publisher)),
+        ("State", known(&state.state)),
+        ("Address", given(&state.address)),
+        ("Image", known(&state.image)),
+        ("Image in use", given(&state.image_in_use)),
+        ("Poll", state.poll_interval.as_ref().map_or("off".into(), |interval| format!("every {interval}"))),
+        ("Last poll", state.last_poll.clone().unwrap_or_else(|| "never".into())),
+    ];
+    rows.retain(|(name, value)| !matches!(*name, "Display name" | "Publisher") || value != "unknown");
+    if state.image.is_empty() {
+        rows.retain(|(name, _)| !matches!(*name, "Image" | "Image in use" | "Poll" | "Last poll"));
+    }
+    if let Some(reason) = &state.reason {
+        rows.push(("Complaint", reason.clone()));
+    }
+    if let Some(message) = &state.message {
+        rows.push(("", message.clone()));
+    }
+    if let Some(packages) = &state.packages {
+        rows.push(("Packages", format!("{}: {}", packages.len(), packages.join(" "))));
+    }
+    let mut text: String = rows.iter().map(|(name, value)| format!("{name:14}{value}\n")).collect();
+    if !state.pods.is_empty() {
+        let row = |pod: &cluster::PodState| {
+            let role = if pod.role == PodRole::Serving { "serving" } else { "update" };
+            let how = pod.why_not.clone().unwrap_or_else(|| "ready".into());
+            vec![pod.name.clone(), role.to_owned(), how]
+        };
+        text += "\n";
+        text += &table::text(&["POD", "ROLE", "STATE"], state.pods.iter().map(row).collect());
+    } else if !state.image.is_empty() && state.state != "READY" {
+        text += &format!("\nNo pods: {}\n", state.trouble());
+    }
+    text
+}
+
+fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
+    block_on("", async {
+        let cluster = args.cluster.connect().await?;
+        let states = cluster::list_catalogs(&cluster, args.all_namespaces).await.map_err(failure)?;
+        let text = match args.output {
+            Shape::Json => {
+                let mut values = serde_json::to_value(&states).map_err(|error| Failure::message(error.to_string()))?;
+                // Pods are not looked at for a list.
+                for value in values.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+                    value.remove("pods");
+                }
+                as_json(&values)?
+            }
+            Shape::Table => {
+                let row = |state: &CatalogState| {
+                    let from = if state.image.is_empty() { state.address.clone() } else { Some(state.image.clone()) };
+                    let shown = if state.state.is_empty() { "unknown" } else { &state.state };
+                    let cells = [&state.namespace, &state.name, shown, &from.unwrap_or_default(), &state.display_name];
+                    cells.map(str::to_owned).to_vec()
+                };
+                let headings = ["NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"];
+                table::text(&headings, states.iter().map(row).collect())
+            }
+        };
+        Ok(printer.data().write_all(text.as_bytes())?)
+    })
+}
+
+fn delete(args: &DeleteArgs, printer: &Printer) -> Outcome {
+    block_on("", async {
+        let cluster = args.cluster.connect().await?;
+        match cluster::delete_catalog(&cluster, &args.name).await {
+            Err(error) if error.is_missing() && args.ignore_not_found => Ok(()),
+            Err(error) => Err(failure(error)),
+            Ok(()) => {
+                printer.tell(&format!("catalog {}/{} is deleted", cluster.namespace, args.name));
+                Ok(())
+            }
+        }
+    })
+}

@@ -1,0 +1,201 @@
+//! `opm controller`: serves catalogs on a cluster without OLM's catalog operator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Subcommand;
+use cluster::{ControllerPlan, Dial, ManifestPlan, PodImages};
+use serve::probe::Probe;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::catalog::yaml;
+use super::serve::duration;
+use crate::cluster_flags::{ClusterFlags, failure};
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::{STACK_SIZE, interrupt, log};
+
+/// How long a catalog may take to say that it is healthy.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Serve catalog images on a cluster without OLM's catalog operator
+#[derive(clap::Args)]
+#[command(
+    long_about = "Serve catalog images on a cluster without OLM's catalog operator.\n\n\
+        Every CatalogSource of type grpc with an image becomes a ServiceAccount, a Service, a NetworkPolicy and a Pod. With \
+        an interval, the image is looked for again and again; a newer one takes over when it is ready, and only then \
+        the old pod ends. What happens is told in the status of the CatalogSource.\n\n\
+        Several replicas can run: one holds a lease and works, another takes over when it falls silent. Do not run it \
+        beside OLM's own.",
+    after_help = "Examples:\n  \
+        opm controller -n olm --http :8080\n  \
+        opm controller manifests --image quay.io/example/opm:latest --to olm | kubectl apply -f -",
+    args_conflicts_with_subcommands = true
+)]
+pub(crate) struct ControllerArgs {
+    #[command(subcommand)]
+    command: Option<ControllerCommand>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Subcommand)]
+enum ControllerCommand {
+    Manifests(ManifestsArgs),
+}
+
+#[derive(clap::Args)]
+struct RunArgs {
+    #[command(flatten)]
+    cluster: ClusterFlags,
+    /// Namespace of the lease; that of --namespace or of the context if not given
+    #[arg(long, value_name = "NAME")]
+    lease_namespace: Option<String>,
+    /// Name of the lease
+    #[arg(long, value_name = "NAME", default_value = "opm-controller")]
+    lease_name: String,
+    /// How long the replica that works may be silent before another takes over
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease_duration)]
+    lease_duration: Duration,
+    /// How long an old pod stays after another has taken its place
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
+    overlap: Duration,
+    /// Image with opm, for catalogs that ask to be extracted from their image
+    #[arg(long, value_name = "REF", default_value = "quay.io/operator-framework/opm:latest")]
+    opm_image: String,
+    /// Image with the program that extracts them
+    #[arg(long, value_name = "REF", default_value = "quay.io/operator-framework/olm:latest")]
+    util_image: String,
+    /// Give containers of restricted pods a user; say false where the cluster chooses one
+    #[arg(
+        long,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value = "true",
+        default_missing_value = "true",
+        value_parser = crate::cli::parse_bool
+    )]
+    set_workload_user_id: bool,
+    /// Answer /healthz, /readyz and /metrics over HTTP: HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// Log more
+    #[arg(long)]
+    debug: bool,
+}
+
+/// Print the objects that run the controller on a cluster
+#[derive(clap::Args)]
+#[command(
+    long_about = "Print the objects that run the controller on a cluster.\n\n\
+        A Deployment with two replicas under restricted pod security, and an account that may do what the controller \
+        does and nothing else.",
+    after_help = "Examples:\n  opm controller manifests --image quay.io/example/opm:latest --to olm | kubectl apply -f -"
+)]
+struct ManifestsArgs {
+    /// Image with opm
+    #[arg(long, value_name = "REF")]
+    image: String,
+    /// Namespace to run in
+    #[arg(long, value_name = "NAME", default_value = "olm")]
+    to: String,
+    /// Namespace whose catalogs are served; all if not given
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Name of everything
+    #[arg(long, value_name = "NAME", default_value = "opm-controller")]
+    name: String,
+    /// How many replicas there are, one of which works
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    replicas: u32,
+}
+
+/// Reads how long a lease holds, which is told in whole seconds.
+fn lease_duration(text: &str) -> Result<Duration, String> {
+    match duration(text) {
+        Ok(duration) if duration >= Duration::from_secs(1) => Ok(duration),
+        _ => Err("expected a duration of at least 1s".into()),
+    }
+}
+
+pub(crate) fn run(args: &ControllerArgs, printer: &mut Printer) -> Outcome {
+    match &args.command {
+        Some(ControllerCommand::Manifests(args)) => print_manifests(args, printer),
+        None => control(&args.run),
+    }
+}
+
+fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
+    let plan = ManifestPlan {
+        name: args.name.clone(),
+        namespace: args.to.clone(),
+        watched: args.namespace.clone(),
+        image: args.image.clone(),
+        replicas: args.replicas,
+    };
+    for (place, object) in cluster::manifests(&plan).iter().enumerate() {
+        if place > 0 {
+            printer.data().write_all(b"---\n")?;
+        }
+        printer.data().write_all(&yaml(object))?;
+    }
+    Ok(())
+}
+
+fn control(args: &RunArgs) -> Outcome {
+    log::start(args.debug);
+    interrupt::leave_signals_alone();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_SIZE)
+        .build()
+        .map_err(|error| Failure::message(format!("starting threads: {error}")))?;
+    let outcome = runtime.block_on(async {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let stop = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        let cluster = args.cluster.connect().await?;
+        let plan = plan(args, &cluster);
+        cluster::run_controller(cluster, plan, stop).await.map_err(failure)
+    });
+    runtime.shutdown_background();
+    outcome
+}
+
+fn plan(args: &RunArgs, cluster: &cluster::Cluster) -> ControllerPlan {
+    let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "opm".into());
+    let name = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(host);
+    // A process that is started again in the same pod is another replica.
+    let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    ControllerPlan {
+        namespace: args.cluster.access().namespace,
+        lease_namespace: args.lease_namespace.clone().unwrap_or_else(|| cluster.namespace.clone()),
+        lease_name: args.lease_name.clone(),
+        identity: format!("{name}_{}_{moment:x}", std::process::id()),
+        lease_duration: args.lease_duration,
+        overlap: args.overlap,
+        images: PodImages {
+            opm: args.opm_image.clone(),
+            util: args.util_image.clone(),
+            set_user: args.set_workload_user_id,
+        },
+        http: args.http.clone(),
+        dial: dial(),
+    }
+}
+
+/// Asks catalogs over gRPC whether they are healthy.
+fn dial() -> Dial {
+    Arc::new(|address| {
+        Box::pin(async move {
+            let probe =
+                Probe { address, service: String::new(), connect_timeout: ANSWER, rpc_timeout: ANSWER, tls: None };
+            probe.run().await.map_err(|error| error.to_string())
+        })
+    })
+}

@@ -1,0 +1,262 @@
+//! `opm catalog`: catalogs of a cluster.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use cluster::Kind;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::kit::Kit;
+
+#[test]
+fn what_would_be_sent_is_printed_without_a_cluster() {
+    let env = crate::env::TestEnv::new();
+    let apply = ["catalog", "apply", "my-catalog", "--image", "r.test/catalog:latest", "--dry-run"];
+    insta::assert_snapshot!(env.opm(&[&apply[..], &["-n", "olm", "--poll", "10m", "-o", "yaml"]].concat()), @r#"
+    exit 0
+    --- stdout
+    apiVersion: operators.coreos.com/v1alpha1
+    kind: CatalogSource
+    metadata:
+      name: my-catalog
+      namespace: olm
+    spec:
+      image: r.test/catalog:latest
+      sourceType: grpc
+      updateStrategy:
+        registryPoll:
+          interval: 10m
+    --- stderr
+    "#);
+    insta::assert_snapshot!(env.opm(&[&apply[..], &["--priority", "-5", "--secret", "s", "-o", "json"]].concat()), @r#"
+    exit 0
+    --- stdout
+    {
+      "apiVersion": "operators.coreos.com/v1alpha1",
+      "kind": "CatalogSource",
+      "metadata": {
+        "name": "my-catalog",
+        "namespace": "default"
+      },
+      "spec": {
+        "sourceType": "grpc",
+        "image": "r.test/catalog:latest",
+        "priority": -5,
+        "secrets": [
+          "s"
+        ]
+      }
+    }
+    --- stderr
+    "#);
+    insta::assert_snapshot!(env.opm(&[&apply[..], &["--poll", "often"]].concat()), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: invalid value 'often' for '--poll <DURATION>': expected a duration like 10m, 1h or 1h30m
+
+    For more information, try '--help'.
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
+    let kit = Kit::new().await;
+    let apply =
+        |more: &[&str]| kit.opm(&[&["catalog", "apply", "cat", "--image", "r.test/catalog:latest"], more].concat());
+    insta::assert_snapshot!(apply(&["--poll", "10m", "--display-name", "My Catalog", "--publisher", "Me"]), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    catalog [NAMESPACE]/cat is applied
+    "#);
+    let made = kit.get(Kind::CATALOG_SOURCE, "cat").await;
+    let spec = json!({
+        "sourceType": "grpc", "image": "r.test/catalog:latest", "displayName": "My Catalog", "publisher": "Me",
+        "updateStrategy": {"registryPoll": {"interval": "10m"}},
+    });
+    assert_eq!(made.data["spec"], spec);
+    // What others set stays, what is not asked for any more goes.
+    let patch = Patch::Merge(json!({"spec": {"description": "by another"}}));
+    let catalogs = kit.cluster.objects(Kind::CATALOG_SOURCE);
+    catalogs.patch("cat", &PatchParams::default(), &patch).await.unwrap();
+    assert!(apply(&["--display-name", "Renamed"]).starts_with("exit 0"));
+    let changed = kit.get(Kind::CATALOG_SOURCE, "cat").await;
+    assert_eq!(
+        changed.data["spec"],
+        json!({
+            "sourceType": "grpc", "image": "r.test/catalog:latest", "displayName": "Renamed", "description": "by another",
+        })
+    );
+    // What another has set to something else is not taken over without asking.
+    let patch = Patch::Merge(json!({"spec": {"displayName": "Theirs"}}));
+    catalogs.patch("cat", &PatchParams::default(), &patch).await.unwrap();
+    insta::assert_snapshot!(apply(&["--display-name", "Ours"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: catalog [NAMESPACE]/cat: Apply failed with 1 conflict: conflict with "unknown" using operators.coreos.com/v1alpha1: .spec.displayName; --force-conflicts takes over what others have set
+    "#);
+    assert!(apply(&["--display-name", "Ours", "--force-conflicts"]).starts_with("exit 0"));
+    assert_eq!(kit.get(Kind::CATALOG_SOURCE, "cat").await.data["spec"]["displayName"], "Ours");
+    insta::assert_snapshot!(kit.opm(&["catalog", "list"]), @r#"
+    exit 0
+    --- stdout
+    NAMESPACE    NAME  STATE    FROM                   DISPLAY NAME
+    [NAMESPACE]  cat   unknown  r.test/catalog:latest  Ours
+    --- stderr
+    "#);
+    insta::assert_snapshot!(kit.opm(&["catalog", "delete", "cat"]), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    catalog [NAMESPACE]/cat is deleted
+    "#);
+    insta::assert_snapshot!(kit.opm(&["catalog", "delete", "cat"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: catalog [NAMESPACE]/cat: catalogsources.operators.coreos.com "cat" not found
+    "#);
+    assert!(kit.opm(&["catalog", "delete", "cat", "--ignore-not-found"]).starts_with("exit 0"));
+}
+
+/// Makes a pod as whoever serves the catalog would.
+async fn pod(kit: &Kit, name: &str, status: serde_json::Value) {
+    let labels = json!({"olm.catalogSource": "cat", "olm.managed": "true"});
+    let spec = json!({"containers": [{"name": "registry-server", "image": "r.test/catalog:latest"}]});
+    kit.create(Kind::POD, json!({"metadata": {"name": name, "labels": labels}, "spec": spec})).await;
+    kit.set_status(Kind::POD, name, status).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
+    let kit = Kit::new().await;
+    let wait = |timeout: &str| {
+        let mut command = kit.command(&["catalog", "apply", "cat", "--image", "r.test/catalog:latest", "--wait"]);
+        command.args(["--timeout", timeout]);
+        command
+    };
+    let told = |output| kit.env.show(output).replace(&kit.cluster.namespace, "[NAMESPACE]");
+    insta::assert_snapshot!(told(wait("1s").output().unwrap()), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    catalog [NAMESPACE]/cat is applied
+    error: catalog cat does not answer after 1s: nobody has started a pod for it: no controller of catalogs runs
+    "#);
+    let pulling = json!({"reason": "ImagePullBackOff", "message": "manifest unknown"});
+    let container = json!({"name": "registry-server", "image": "r.test/catalog:latest", "imageID": "", "ready": false,
+        "restartCount": 0, "state": {"waiting": pulling}});
+    pod(&kit, "cat-1", json!({"phase": "Pending", "containerStatuses": [container]})).await;
+    insta::assert_snapshot!(told(wait("1s").output().unwrap()), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    catalog [NAMESPACE]/cat is applied
+    error: catalog cat does not answer after 1s: pod cat-1: image r.test/catalog:latest cannot be pulled: manifest unknown
+    "#);
+    insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
+    exit 0
+    --- stdout
+    Name          [NAMESPACE]/cat
+    State         unknown
+    Address       unknown
+    Image         r.test/catalog:latest
+    Image in use  unknown
+    Poll          off
+    Last poll     never
+
+    POD    ROLE     STATE
+    cat-1  serving  image r.test/catalog:latest cannot be pulled: manifest unknown
+    --- stderr
+    "#);
+    let waiting = wait("60s").stderr(Stdio::piped()).spawn().unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let container = json!({"name": "registry-server", "image": "r.test/catalog:latest", "ready": true, "restartCount": 0,
+        "imageID": "docker-pullable://r.test/catalog@sha256:0123"});
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    kit.set_status(
+        Kind::POD,
+        "cat-1",
+        json!({"phase": "Running", "conditions": ready, "containerStatuses": [container]}),
+    )
+    .await;
+    let connection = json!({"address": "cat.ns.svc:50051", "lastObservedState": "READY"});
+    let status = json!({"connectionState": connection, "latestImageRegistryPoll": "2026-01-02T03:04:05Z"});
+    kit.set_status(Kind::CATALOG_SOURCE, "cat", status).await;
+    insta::assert_snapshot!(told(waiting.wait_with_output().unwrap()), @r#"
+    exit 0
+    --- stdout
+    --- stderr
+    catalog [NAMESPACE]/cat is applied
+    catalog [NAMESPACE]/cat answers from r.test/catalog@sha256:0123
+    "#);
+    insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
+    exit 0
+    --- stdout
+    Name          [NAMESPACE]/cat
+    State         READY
+    Address       cat.ns.svc:50051
+    Image         r.test/catalog:latest
+    Image in use  r.test/catalog@sha256:0123
+    Poll          off
+    Last poll     2026-01-02T03:04:05Z
+
+    POD    ROLE     STATE
+    cat-1  serving  ready
+    --- stderr
+    "#);
+    insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat", "-o", "json"]), @r#"
+    exit 0
+    --- stdout
+    {
+      "name": "cat",
+      "namespace": "[NAMESPACE]",
+      "sourceType": "grpc",
+      "priority": 0,
+      "state": "READY",
+      "address": "cat.ns.svc:50051",
+      "image": "r.test/catalog:latest",
+      "imageInUse": "r.test/catalog@sha256:0123",
+      "lastPoll": "2026-01-02T03:04:05Z",
+      "pods": [
+        {
+          "name": "cat-1",
+          "role": "serving",
+          "ready": true,
+          "imageId": "r.test/catalog@sha256:0123"
+        }
+      ]
+    }
+    --- stderr
+    "#);
+    insta::assert_snapshot!(kit.opm(&["catalog", "status", "other"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: CatalogSource [NAMESPACE]/other: catalogsources.operators.coreos.com "other" not found
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_can_be_interrupted() {
+    let kit = Kit::new().await;
+    let mut command = kit.command(&["catalog", "apply", "cat", "--image", "r.test/catalog:latest", "--wait"]);
+    let waiting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while kit.cluster.get(Kind::CATALOG_SOURCE, "cat").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let pid = waiting.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let told = kit.env.show(waiting.wait_with_output().unwrap()).replace(&kit.cluster.namespace, "[NAMESPACE]");
+    insta::assert_snapshot!(told, @r#"
+    exit 130
+    --- stdout
+    --- stderr
+    catalog [NAMESPACE]/cat is applied
+    error: interrupted: the catalog may have been changed already; 'opm catalog status' tells
+    "#);
+}

@@ -1,0 +1,207 @@
+//! What stands in for the nodes of a cluster: pods run, as far as a catalog's pods do.
+//!
+//! An image is looked up in its registry when a pod starts, as a node does. Behind every pod is a real `opm serve` of
+//! that image; pods of one image share it, and each has a port of its own that closes when the pod ends.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cluster::{Kind, Object};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::discovery::ApiResource;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// How often pods are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(150);
+
+/// A node that runs all pods of a cluster.
+pub(crate) struct Node {
+    inner: Arc<Inner>,
+    task: JoinHandle<()>,
+}
+
+struct Inner {
+    client: kube::Client,
+    scratch: PathBuf,
+    /// Ports of pods, by name.
+    ports: Mutex<HashMap<String, (SocketAddr, JoinHandle<()>)>>,
+    servers: Mutex<HashMap<String, (u16, Child)>>,
+}
+
+/// Returns an Api of a kind in all namespaces.
+pub(crate) fn everywhere(client: &kube::Client, kind: Kind) -> Api<Object> {
+    Api::all_with(client.clone(), &resource(kind))
+}
+
+fn within(client: &kube::Client, kind: Kind, namespace: &str) -> Api<Object> {
+    Api::namespaced_with(client.clone(), namespace, &resource(kind))
+}
+
+fn resource(kind: Kind) -> ApiResource {
+    ApiResource {
+        group: kind.group.into(),
+        version: kind.version.into(),
+        api_version: kind.api_version(),
+        kind: kind.kind.into(),
+        plural: kind.plural.into(),
+    }
+}
+
+impl Node {
+    pub(crate) fn start(client: kube::Client, scratch: PathBuf) -> Node {
+        let inner = Arc::new(Inner { client, scratch, ports: Mutex::default(), servers: Mutex::default() });
+        let runs = inner.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                // The API server may be away for a while.
+                if let Ok(pods) = everywhere(&runs.client, Kind::POD).list(&ListParams::default()).await {
+                    for pod in pods.items {
+                        runs.look_at(&pod).await;
+                    }
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        });
+        Node { inner, task }
+    }
+
+    /// Returns where a pod can be asked, while it runs.
+    pub(crate) fn address(&self, pod: &str) -> Option<SocketAddr> {
+        self.inner.ports.lock().unwrap().get(pod).map(|(address, _)| *address)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.task.abort();
+        for (_, mut server) in self.inner.servers.lock().unwrap().drain().map(|(_, server)| server) {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
+
+impl Inner {
+    async fn look_at(&self, pod: &Object) {
+        let name = pod.metadata.name.clone().unwrap();
+        let pods = within(&self.client, Kind::POD, pod.metadata.namespace.as_deref().unwrap());
+        if pod.metadata.deletion_timestamp.is_some() {
+            // It ends, and then it is gone.
+            if let Some((_, port)) = self.ports.lock().unwrap().remove(&name) {
+                port.abort();
+            }
+            let _ = pods.delete(&name, &DeleteParams::default().grace_period(0)).await;
+            return;
+        }
+        if self.ports.lock().unwrap().contains_key(&name) {
+            return;
+        }
+        if pod.data["spec"].get("nodeName").is_none() {
+            let binding = json!({
+                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": "node"},
+            });
+            let (how, body) = (PostParams::default(), serde_json::to_vec(&binding).unwrap());
+            let _ = pods.create_subresource::<_, serde_json::Value>("binding", &name, &how, &body).await;
+        }
+        let image = pod.data["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
+        let Some(image_id) = look_up(&image) else {
+            let waiting = json!({"reason": "ImagePullBackOff", "message": format!("{image}: not found")});
+            let status = json!({"phase": "Pending", "containerStatuses": [{
+                "name": "registry-server", "image": image, "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": waiting},
+            }]});
+            let _ = pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(json!({ "status": status }))).await;
+            return;
+        };
+        let Some(behind) = self.server(&image_id) else { return };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let port = tokio::spawn(async move {
+            let mut streams = tokio::task::JoinSet::new();
+            while let Ok((mut client, _)) = listener.accept().await {
+                streams.spawn(async move {
+                    if let Ok(mut server) = TcpStream::connect(("127.0.0.1", behind)).await {
+                        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                    }
+                });
+            }
+        });
+        self.ports.lock().unwrap().insert(name.clone(), (address, port));
+        let status = json!({
+            "phase": "Running",
+            "podIP": "127.0.0.1",
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [{
+                "name": "registry-server", "image": image, "imageID": image_id, "ready": true, "restartCount": 0,
+                "state": {"running": {}},
+            }],
+        });
+        let patch = Patch::Merge(json!({ "status": status }));
+        if pods.patch_status(&name, &PatchParams::default(), &patch).await.is_err() {
+            // It is started again when it is seen again.
+            self.ports.lock().unwrap().remove(&name);
+        }
+    }
+
+    /// Returns the port of a server of an image, which is started if there is none.
+    fn server(&self, image_id: &str) -> Option<u16> {
+        let mut servers = self.servers.lock().unwrap();
+        if let Some((port, _)) = servers.get(image_id) {
+            return Some(*port);
+        }
+        let mut child = Command::new(env!("CARGO_BIN_EXE_opm"))
+            .args(["serve", image_id, "--use-http", "--address", "127.0.0.1", "--port", "0", "-t", ""])
+            .env("HOME", &self.scratch)
+            .env("TMPDIR", &self.scratch)
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        let port = loop {
+            line.clear();
+            if log.read_line(&mut line).unwrap() == 0 {
+                let _ = child.wait();
+                return None;
+            }
+            if let Some((_, rest)) = line.split_once("address=127.0.0.1:") {
+                break rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
+            }
+        };
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        servers.insert(image_id.to_owned(), (port, child));
+        Some(port)
+    }
+}
+
+/// Asks the registry of an image which digest a tag has, and returns the reference by digest.
+pub(crate) fn look_up(image: &str) -> Option<String> {
+    if image.contains('@') {
+        return Some(image.to_owned());
+    }
+    let (host, rest) = image.split_once('/')?;
+    let (repository, tag) = rest.rsplit_once(':')?;
+    let mut stream = std::net::TcpStream::connect(host).ok()?;
+    let accept = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json";
+    let request = format!(
+        "HEAD /v2/{repository}/manifests/{tag} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let digest = answer.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("docker-content-digest").then(|| value.trim().to_owned())
+    })?;
+    Some(format!("{host}/{repository}@{digest}"))
+}
