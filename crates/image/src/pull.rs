@@ -100,6 +100,24 @@ impl Client {
         })
     }
 
+    /// Reads the labels of an image; its layers are not fetched.
+    ///
+    /// # Errors
+    /// Fails as [`Client::pull`] does.
+    pub fn labels(&self, location: &Location) -> Result<BTreeMap<String, String>, Error> {
+        let Location::Registry(reference) = location else { return Ok(self.pull(location)?.labels()) };
+        let inner = self.inner();
+        if inner.options.offline {
+            return Ok(self.pull(location)?.labels());
+        }
+        inner.allow(location)?;
+        let name = reference.to_string();
+        self.block_on(inner.at_each_source(reference, |source| {
+            let (inner, name) = (inner.clone(), name.clone());
+            async move { inner.labels_from(&name, &source).await }
+        }))
+    }
+
     /// Asks a registry what a reference means at the moment, without fetching it.
     ///
     /// # Errors
@@ -176,6 +194,19 @@ impl Inner {
         self.complete(name, Some(source), digest).await
     }
 
+    async fn labels_from(
+        self: std::sync::Arc<Self>,
+        name: &str,
+        source: &Source,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
+        let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
+        let digest = self.store_document(&document)?;
+        let (_, manifest) = self.choose(name, Some(source), digest).await?;
+        self.registry.fetch(source, &manifest.config, &self.options.store).await?;
+        Ok(self.config(&manifest)?.labels())
+    }
+
     pub(crate) fn store_document(&self, document: &Document) -> Result<Digest, Error> {
         let stored = self.options.store.put(&document.content);
         stored.map_err(|error| Error::file("storing a manifest", &error))
@@ -188,6 +219,28 @@ impl Inner {
         source: Option<&Source>,
         digest: Digest,
     ) -> Result<Image, Error> {
+        let (manifest_digest, manifest) = self.choose(name, source, digest).await?;
+        let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
+        for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
+            let (inner, source, blob) = (self.clone(), source.cloned(), blob.clone());
+            tasks.spawn(async move {
+                let _turn = inner.blobs.acquire().await;
+                match source {
+                    Some(source) => inner.registry.fetch(&source, &blob, &inner.options.store).await,
+                    None if inner.registry.is_good(&inner.options.store, &blob).await? => Ok(()),
+                    None => Err(not_stored(&blob.digest)),
+                }
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            // The other blobs are given up: dropping the set stops them.
+            done.unwrap_or_else(|error| Err(Error::new(ErrorKind::Network, error.to_string())))?;
+        }
+        self.image(name, digest, manifest_digest, manifest)
+    }
+
+    /// Follows a stored manifest or index to the manifest of one image.
+    async fn choose(&self, name: &str, source: Option<&Source>, digest: Digest) -> Result<(Digest, Manifest), Error> {
         let mut manifest_digest = digest;
         let mut document = self.read_document(&digest)?;
         for _ in 0..NESTING {
@@ -217,23 +270,7 @@ impl Inner {
         self.options.progress.on(&Event::Resolved { reference: name, digest: &manifest_digest });
         let manifest: Manifest = parse(&document.content, "manifest")?;
         self.check_limits(&manifest)?;
-        let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
-        for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
-            let (inner, source, blob) = (self.clone(), source.cloned(), blob.clone());
-            tasks.spawn(async move {
-                let _turn = inner.blobs.acquire().await;
-                match source {
-                    Some(source) => inner.registry.fetch(&source, &blob, &inner.options.store).await,
-                    None if inner.registry.is_good(&inner.options.store, &blob).await? => Ok(()),
-                    None => Err(not_stored(&blob.digest)),
-                }
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            // The other blobs are given up: dropping the set stops them.
-            done.unwrap_or_else(|error| Err(Error::new(ErrorKind::Network, error.to_string())))?;
-        }
-        self.image(name, digest, manifest_digest, manifest)
+        Ok((manifest_digest, manifest))
     }
 
     /// Puts an image together whose blobs are all in the store.
@@ -245,12 +282,14 @@ impl Inner {
         manifest: Manifest,
     ) -> Result<Image, Error> {
         let store = &self.options.store;
-        let config = store
-            .read(&manifest.config.digest, self.options.limits.config)
-            .map_err(|error| Error::file("reading the config", &error))?;
-        let config: Config = parse(&config, "config")?;
+        let config = self.config(&manifest)?;
         let layers = manifest.layers.iter().map(|layer| (layer.clone(), store.path_of(&layer.digest))).collect();
         Ok(Image { reference: name.into(), digest, manifest_digest, manifest, config, layers })
+    }
+
+    fn config(&self, manifest: &Manifest) -> Result<Config, Error> {
+        let config = self.options.store.read(&manifest.config.digest, self.options.limits.config);
+        parse(&config.map_err(|error| Error::file("reading the config", &error))?, "config")
     }
 
     pub(crate) fn check_limits(&self, manifest: &Manifest) -> Result<(), Error> {

@@ -213,6 +213,16 @@ impl Images {
         self.fetch(&[reference]).pop().unwrap_or_else(|| Err("no image was asked for".into()))
     }
 
+    /// Reads the labels of an image; its layers are not pulled.
+    pub(crate) fn labels(&self, reference: &str) -> Result<BTreeMap<String, String>, String> {
+        let named = |error: String| format!("failed to pull image {reference:?}: {error}");
+        let location = Location::parse(reference).map_err(|error| named(error.to_string()))?;
+        self.client()?.labels(&location).map_err(|error| {
+            let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+            named(format!("{error}{help}"))
+        })
+    }
+
     /// Unpacks an image into `target`, which must not exist or be an empty directory: all of it, or what lies at `only`.
     pub(crate) fn unpack(&self, image: &Image, only: Option<&Path>, target: &Path) -> Result<(), String> {
         let layers: Vec<LayerFile> = image
