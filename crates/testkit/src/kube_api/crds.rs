@@ -113,6 +113,8 @@ fn catalog_source() -> Value {
         }),
     ));
     spec["required"] = json!(["sourceType"]);
+    // Built with a newer Go, this server takes an empty text for none; others accept it.
+    spec["properties"]["sourceType"]["nullable"] = json!(true);
     let service = and(texts(&["protocol", "serviceName", "serviceNamespace", "port"]), json!({"createdAt": time}));
     let connection = and(texts(&["address"]), json!({"lastObservedState": {"type": "string"}, "lastConnect": time}));
     let mut connection = object(connection);
