@@ -14,6 +14,7 @@ mod document;
 mod error;
 mod file;
 
+mod annotations;
 mod apis;
 mod check;
 mod contents;
@@ -29,6 +30,7 @@ mod template;
 #[cfg(test)]
 mod testing;
 
+pub use annotations::{Annotated, annotated};
 pub use apis::ApiKey;
 pub use check::{Findings, MediaType, Optional, check_content, check_format, media_type};
 pub use contents::{Contents, of_objects, read, read_manifests};

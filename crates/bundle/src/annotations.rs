@@ -1,0 +1,148 @@
+//! Finding the annotations of a bundle, wherever in its image they are.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fbc::Limits;
+use fbc::json::{Kind, Raw};
+
+use crate::document;
+use crate::file::{self, Outcome};
+
+/// The annotation that says where the manifests are.
+const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
+const PACKAGE: &str = crate::metadata::PACKAGE;
+const CHANNELS: &str = crate::metadata::CHANNELS;
+
+/// What the annotations of a bundle say about it as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Annotated {
+    /// The package.
+    pub package: String,
+    /// The channels, split at commas.
+    pub channels: Vec<String>,
+    /// The directory of the manifests, below the root of the bundle.
+    pub manifests: String,
+}
+
+/// Finds the annotations in a bundle: in `metadata/annotations.yaml`, or else in the first file that has any.
+///
+/// # Errors
+/// Fails if there are none, or they do not say what has to be known.
+pub fn annotated(root: &Path, limits: &Limits) -> Result<Annotated, String> {
+    let annotations = find(root, limits)?;
+    let manifests = annotations.get(MANIFESTS).filter(|path| !path.is_empty());
+    let manifests = manifests.ok_or("manifests directory not defined in bundle metadata")?.clone();
+    let package = annotations.get(PACKAGE).filter(|package| !package.is_empty());
+    let package = package.ok_or_else(|| format!("annotation {PACKAGE} is not defined in bundle metadata"))?.clone();
+    let channels = annotations.get(CHANNELS).map(String::as_str).unwrap_or_default();
+    let channels = channels.split(',').filter(|channel| !channel.is_empty()).map(str::to_owned).collect();
+    Ok(Annotated { package, channels, manifests })
+}
+
+fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String> {
+    let usual = root.join("metadata/annotations.yaml");
+    match read(&usual, limits) {
+        Ok(Some(annotations)) => return Ok(annotations),
+        Ok(None) => {}
+        Err(_) if !usual.exists() => {}
+        Err(error) => {
+            return Err(format!("error unmarshalling potential bundle metadata {}: {error}", usual.display()));
+        }
+    }
+    let mut count = 0;
+    let mut waiting = vec![root.to_path_buf()];
+    while let Some(path) = waiting.pop() {
+        count += 1;
+        if count > limits.files {
+            return Err(format!("{} holds more than {} files", root.display(), limits.files));
+        }
+        let is_directory = path.symlink_metadata().is_ok_and(|about| about.is_dir());
+        if is_directory {
+            let mut inside = names(&path, limits)?;
+            // The last one is looked at first.
+            inside.reverse();
+            waiting.extend(inside);
+        } else if let Ok(Some(annotations)) = read(&path, limits) {
+            return Ok(annotations);
+        }
+    }
+    Err(format!("metadata not found in {}", root.display()))
+}
+
+fn names(directory: &Path, limits: &Limits) -> Result<Vec<PathBuf>, String> {
+    let names = file::names(directory, limits).map_err(|error| error.to_string())?;
+    let shown = names.into_iter().filter(|name| !name.as_encoded_bytes().starts_with(b"."));
+    Ok(shown.map(|name| directory.join(name)).collect())
+}
+
+/// Reads the annotations in a file, if it has any.
+fn read(path: &Path, limits: &Limits) -> Result<Option<BTreeMap<String, String>>, String> {
+    let mut bytes = Vec::new();
+    match file::read(path, limits, &mut bytes).map_err(|error| error.to_string())? {
+        Outcome::Read => {}
+        Outcome::Directory => return Err("it is a directory".into()),
+        Outcome::Unreadable(reason) => return Err(reason),
+    }
+    let mut json = Vec::new();
+    document::first(&bytes, limits)?.body.write_json(limits, &mut json)?;
+    let json = String::from_utf8(json).map_err(|error| error.to_string())?;
+    let Some(annotations) = Raw::from_checked(&json).get("annotations") else { return Ok(None) };
+    if annotations.kind() != Kind::Object {
+        return Ok(None);
+    }
+    let mut found = BTreeMap::new();
+    for (key, value) in annotations.members() {
+        let value = value.as_str().ok_or_else(|| format!("annotation {key} must be a string"))?;
+        found.insert(key.into_owned(), value.into_owned());
+    }
+    Ok((!found.is_empty()).then_some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const ANNOTATIONS: &str = "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  \
+        operators.operatorframework.io.bundle.channels.v1: a,b\n  \
+        operators.operatorframework.io.bundle.manifests.v1: manifests/\n";
+
+    fn find_in(files: &[(&str, &str)]) -> Result<Annotated, String> {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let found = annotated(root.path(), &Limits::default());
+        found.map_err(|error| error.replace(&root.path().display().to_string(), "[ROOT]"))
+    }
+
+    #[test]
+    fn annotations_are_found_wherever_they_are() {
+        let foo =
+            Annotated { package: "foo".into(), channels: vec!["a".into(), "b".into()], manifests: "manifests/".into() };
+        assert_eq!(find_in(&[("metadata/annotations.yaml", ANNOTATIONS)]).unwrap(), foo);
+        let other = ANNOTATIONS.replace(": foo", ": bar");
+        let files = [("a/x.txt", "\t: no"), ("b/annotations.yaml", ANNOTATIONS), ("c/y.yaml", &other)];
+        assert_eq!(find_in(&files).unwrap(), foo);
+        let hidden = [(".a/x.yaml", other.as_str()), ("b/annotations.yaml", ANNOTATIONS)];
+        assert_eq!(find_in(&hidden).unwrap(), foo);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert_eq!(find_in(&[("metadata/a.yaml", "a: b")]).unwrap_err(), "metadata not found in [ROOT]");
+        assert!(
+            find_in(&[("metadata/annotations.yaml", "a: [")])
+                .unwrap_err()
+                .starts_with("error unmarshalling potential bundle metadata [ROOT]/metadata/annotations.yaml: ")
+        );
+        assert_eq!(
+            find_in(&[("metadata/annotations.yaml", "annotations: {a: b}")]).unwrap_err(),
+            "manifests directory not defined in bundle metadata"
+        );
+    }
+}
