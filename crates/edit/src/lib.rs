@@ -5,6 +5,7 @@
 //! [`set_edge`], [`promote`], [`deprecate`], [`remove`], [`filter`], [`merge`]) changes the outline; [`changes`]
 //! compares it with what it was, and [`rewrite`] puts the difference into the text of the files, where all else stays
 //! byte for byte; [`unified`] shows it.
+//! [`run_bundle`] puts bundles into a catalog for a test on a cluster.
 //! [`upgrades`] tells what becomes of clusters when one catalog takes the place of another.
 //! Nothing here touches disk, network or terminal; what has to be fetched is asked for.
 
@@ -19,6 +20,7 @@ pub mod promote;
 mod refusal;
 pub mod remove;
 pub mod rewrite;
+pub mod run_bundle;
 #[cfg(test)]
 mod sample;
 pub mod set_default;

@@ -1,0 +1,268 @@
+//! A bundle put into a catalog for a test: what `run bundle` and `run bundle-upgrade` serve.
+//!
+//! The catalog keeps every blob it has; only what is missing is added, and only a channel that goes on is changed.
+
+use std::collections::BTreeSet;
+
+use fbc::blob::{CHANNEL, Content, Entry, PACKAGE};
+use fbc::json::{Raw, write_str};
+use fbc::limits::MAX_DEPTH;
+use fbc::quote::quote;
+use fbc::{Blob, Fbc};
+
+use crate::refusal::Refusal;
+
+/// What has to be added to a catalog.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Additions {
+    /// The package as JSON, if the catalog does not have it.
+    pub package: Option<String>,
+    /// The channel.
+    pub channel: Channel,
+    /// The names of the bundles that the catalog does not have.
+    pub bundles: Vec<String>,
+}
+
+/// What happens to the channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Channel {
+    /// It is new; this is its JSON.
+    New(String),
+    /// The one at this place in the catalog gets further entries.
+    Longer(usize, Vec<Entry>),
+}
+
+impl Default for Channel {
+    fn default() -> Channel {
+        Channel::New(String::new())
+    }
+}
+
+/// Puts a bundle into a catalog, in a channel of its own. `image` is what the catalog is called in messages.
+///
+/// # Errors
+/// Refuses if the catalog has the bundle or the channel already.
+pub fn inject(catalog: &Fbc, package: &str, bundle: &str, channel: &str, image: &str) -> Result<Additions, Refusal> {
+    if has_bundle(catalog, package, bundle) {
+        return Err(Refusal::new(format!("bundle {} already exists in the index image: {image}", quote(bundle)))
+            .help("remove it from the index, or give the bundle another version"));
+    }
+    if find_channel(catalog, package, channel).is_some() {
+        return Err(Refusal::new(format!("channel {} already exists in the index image: {image}", quote(channel))));
+    }
+    Ok(Additions {
+        package: new_package(catalog, package, channel),
+        channel: Channel::New(channel_json(package, channel, &chain(None, &[bundle.to_owned()]))),
+        bundles: vec![bundle.to_owned()],
+    })
+}
+
+/// Puts bundles into a channel of a catalog, each of them replacing the one before it. The last one is new, the others
+/// have been added to the same catalog before.
+///
+/// # Errors
+/// Refuses if the channel has the new bundle already, or no head that the first bundle could replace.
+pub fn extend(
+    catalog: &Fbc,
+    package: &str,
+    bundles: &[String],
+    channel: &str,
+    image: &str,
+) -> Result<Additions, Refusal> {
+    let exists =
+        |name: &str| Refusal::new(format!("bundle {} already exists in the Index Image {}", quote(name), quote(image)));
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = bundles.iter().find(|name| !seen.insert(name.as_str())) {
+        return Err(exists(twice).help("the same bundle cannot be upgraded to: give the new one another version"));
+    }
+    let missing = |name: &&String| !has_bundle(catalog, package, name);
+    let new: Vec<String> = bundles.iter().filter(missing).cloned().collect();
+    let additions = |channel| Additions { package: None, channel, bundles: new.clone() };
+    let Some((place, entries)) = find_channel(catalog, package, channel) else {
+        let channel_text = channel_json(package, channel, &chain(None, bundles));
+        return Ok(Additions {
+            package: new_package(catalog, package, channel),
+            ..additions(Channel::New(channel_text))
+        });
+    };
+    if let Some(newest) = bundles.last().filter(|newest| entries.iter().any(|entry| *entry.name == ***newest)) {
+        return Err(exists(newest));
+    }
+    let later: Vec<String> =
+        bundles.iter().filter(|name| !entries.iter().any(|entry| *entry.name == ***name)).cloned().collect();
+    let head = head(entries).ok_or_else(|| Refusal::new("no channel head found"))?;
+    Ok(additions(Channel::Longer(place, chain(Some(head), &later))))
+}
+
+/// Returns the text of a channel with further entries; all else stays as it is written.
+///
+/// # Errors
+/// Refuses if the text has no entries.
+pub fn longer(channel: &str, entries: &[Entry]) -> Result<String, Refusal> {
+    let wrong = || Refusal::new("no channel head found");
+    let raw = Raw::parse(channel, MAX_DEPTH).map_err(|_| wrong())?;
+    let listed = raw.get("entries").ok_or_else(wrong)?;
+    listed.items().next().ok_or_else(wrong)?;
+    let end = raw.offset_of(listed) + listed.text().trim_end().len();
+    let end = end.checked_sub(1).filter(|end| channel.as_bytes().get(*end) == Some(&b']')).ok_or_else(wrong)?;
+    let mut text = channel[..end].trim_end().as_bytes().to_vec();
+    for entry in entries {
+        text.push(b',');
+        write_entry(entry, &mut text);
+    }
+    text.extend_from_slice(&channel.as_bytes()[end..]);
+    String::from_utf8(text).map_err(|_| wrong())
+}
+
+fn has_bundle(catalog: &Fbc, package: &str, name: &str) -> bool {
+    catalog
+        .blobs()
+        .iter()
+        .any(|blob| matches!(blob.content, Content::Bundle(_)) && *blob.package == *package && *blob.name == *name)
+}
+
+fn find_channel<'a>(catalog: &'a Fbc, package: &str, name: &str) -> Option<(usize, &'a [Entry])> {
+    let is_it = |blob: &Blob| *blob.schema == *CHANNEL && *blob.package == *package && *blob.name == *name;
+    let (place, blob) = catalog.blobs().iter().enumerate().find(|(_, blob)| is_it(blob))?;
+    match &blob.content {
+        Content::Channel { entries } => Some((place, entries)),
+        _ => Some((place, &[])),
+    }
+}
+
+/// Returns the entry that nothing replaces, one that is not skipped if there are several.
+fn head(entries: &[Entry]) -> Option<&str> {
+    let replaced: BTreeSet<&str> = entries.iter().map(|entry| &*entry.replaces).collect();
+    let skipped: BTreeSet<&str> = entries.iter().flat_map(|entry| &entry.skips).map(|name| &**name).collect();
+    let heads: Vec<&str> = entries.iter().map(|entry| &*entry.name).filter(|name| !replaced.contains(name)).collect();
+    heads.iter().find(|name| !skipped.contains(**name)).or(heads.first()).copied()
+}
+
+/// Makes entries of names, each of which replaces the one before it.
+fn chain(head: Option<&str>, names: &[String]) -> Vec<Entry> {
+    let mut replaces = head.unwrap_or_default();
+    let mut entries = Vec::new();
+    for name in names {
+        entries.push(Entry { name: name.as_str().into(), replaces: replaces.into(), ..Entry::default() });
+        replaces = name;
+    }
+    entries
+}
+
+fn new_package(catalog: &Fbc, package: &str, channel: &str) -> Option<String> {
+    let there = catalog.blobs().iter().any(|blob| *blob.schema == *PACKAGE && *blob.name == *package);
+    (!there).then(|| object(&[("schema", PACKAGE), ("name", package), ("defaultChannel", channel)], &[]))
+}
+
+fn channel_json(package: &str, channel: &str, entries: &[Entry]) -> String {
+    object(&[("schema", CHANNEL), ("name", channel), ("package", package)], entries)
+}
+
+fn object(fields: &[(&str, &str)], entries: &[Entry]) -> String {
+    let mut out = b"{".to_vec();
+    for (number, (key, value)) in fields.iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        write_str(&mut out, key);
+        out.push(b':');
+        write_str(&mut out, value);
+    }
+    if !entries.is_empty() {
+        out.extend_from_slice(b",\"entries\":[");
+        for (number, entry) in entries.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            write_entry(entry, &mut out);
+        }
+        out.push(b']');
+    }
+    out.push(b'}');
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn write_entry(entry: &Entry, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"name\":");
+    write_str(out, &entry.name);
+    if !entry.replaces.is_empty() {
+        out.extend_from_slice(b",\"replaces\":");
+        write_str(out, &entry.replaces);
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use fbc::Limits;
+
+    use super::*;
+
+    fn catalog(blobs: &[&str]) -> Fbc {
+        let mut fbc = Fbc::default();
+        for blob in blobs {
+            fbc.add_made(blob, &Limits::default()).unwrap();
+        }
+        fbc
+    }
+
+    const PACKAGE_FOO: &str = r#"{"schema":"olm.package","name":"foo","defaultChannel":"stable"}"#;
+    const STABLE: &str = r#"{"schema":"olm.channel","package":"foo","name":"stable","entries":[{"name":"foo.v1"},{"name":"foo.v3","replaces":"foo.v1","skips":["foo.v2"]},{"name":"foo.v2"} ] , "extra":1.10}"#;
+    const FOO: &str = r#"{"schema":"olm.bundle","package":"foo","name":"foo.v3","image":"x/foo:v3"}"#;
+
+    #[test]
+    fn a_catalog_of_one_bundle() {
+        let additions = inject(&Fbc::default(), "foo", "foo.v1", "c", "index").unwrap();
+        assert_eq!(additions.package.unwrap(), r#"{"schema":"olm.package","name":"foo","defaultChannel":"c"}"#);
+        assert_eq!(
+            additions.channel,
+            Channel::New(r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"foo.v1"}]}"#.into())
+        );
+    }
+
+    #[test]
+    fn a_package_that_is_there_stays() {
+        let fbc = catalog(&[PACKAGE_FOO, STABLE, FOO]);
+        assert_eq!(inject(&fbc, "foo", "foo.v4", "c", "index").unwrap().package, None);
+        assert_eq!(
+            inject(&fbc, "foo", "foo.v3", "c", "index").unwrap_err().message,
+            "bundle \"foo.v3\" already exists in the index image: index"
+        );
+        assert_eq!(
+            inject(&fbc, "foo", "foo.v4", "stable", "index").unwrap_err().message,
+            "channel \"stable\" already exists in the index image: index"
+        );
+        assert!(inject(&fbc, "bar", "foo.v3", "stable", "index").is_ok());
+    }
+
+    #[test]
+    fn upgrades_continue_the_channel() {
+        let fbc = catalog(&[PACKAGE_FOO, STABLE, FOO]);
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let additions = extend(&fbc, "foo", &names(&["foo.v4"]), "stable", "index").unwrap();
+        let Channel::Longer(1, entries) = &additions.channel else { panic!("{additions:?}") };
+        assert_eq!(
+            longer(STABLE, entries).unwrap(),
+            r#"{"schema":"olm.channel","package":"foo","name":"stable","entries":[{"name":"foo.v1"},{"name":"foo.v3","replaces":"foo.v1","skips":["foo.v2"]},{"name":"foo.v2"},{"name":"foo.v4","replaces":"foo.v3"}] , "extra":1.10}"#
+        );
+        assert_eq!(
+            extend(&fbc, "foo", &names(&["foo.v2"]), "stable", "index").unwrap_err().message,
+            "bundle \"foo.v2\" already exists in the Index Image \"index\""
+        );
+        let additions = extend(&Fbc::default(), "foo", &names(&["foo.v1", "foo.v2"]), "c", "index").unwrap();
+        assert_eq!(
+            additions.channel,
+            Channel::New(r#"{"schema":"olm.channel","name":"c","package":"foo","entries":[{"name":"foo.v1"},{"name":"foo.v2","replaces":"foo.v1"}]}"#.into())
+        );
+        assert_eq!(additions.bundles, ["foo.v1", "foo.v2"]);
+        assert!(extend(&fbc, "foo", &names(&["foo.v5", "foo.v5"]), "c", "index").is_err());
+    }
+
+    #[test]
+    fn a_channel_without_head_cannot_go_on() {
+        let round = r#"{"schema":"olm.channel","package":"foo","name":"c","entries":[{"name":"a","replaces":"b"},{"name":"b","replaces":"a"}]}"#;
+        let fbc = catalog(&[round]);
+        let refused = extend(&fbc, "foo", &["x".to_owned()], "c", "index").unwrap_err();
+        assert_eq!(refused.message, "no channel head found");
+    }
+}
