@@ -35,12 +35,43 @@ pub enum Error {
         /// Why it failed.
         source: Box<kube::Error>,
     },
+    /// The API server gave no answer in time.
+    #[error("{what}: the API server did not answer in time")]
+    Silent {
+        /// What was being done.
+        what: String,
+    },
+    /// An object that was to be created exists.
+    #[error("{object} already exists")]
+    Exists {
+        /// The object.
+        object: String,
+    },
+    /// An object vanished that was needed.
+    #[error("{object} is gone")]
+    Gone {
+        /// The object.
+        object: String,
+    },
+    /// Something did not happen in time.
+    #[error("{what}: not in time: {cause}")]
+    Late {
+        /// What should have happened.
+        what: String,
+        /// What seems to have kept it from happening.
+        cause: String,
+    },
 }
 
 impl Error {
     /// Tells whether the API server says that something does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Error::Api { source, .. } if has_code(source, 404))
+    }
+
+    /// Makes an error of a text.
+    pub(crate) fn message(text: impl Into<String>) -> Error {
+        Error::Message(text.into())
     }
 
     /// Says what was being done when a request failed.

@@ -1,6 +1,8 @@
 //! What opm does on a Kubernetes cluster.
 //!
 //! Objects are written as JSON and sent as they stand, so that what reaches the API server is what the code shows.
+//! [`Access`] finds the cluster; `request` talks to it through restarts and conflicts; [`Ledger`] knows what was made
+//! and takes it back; `words` tells what keeps objects from where they should be; [`run`] installs bundles for a test.
 
 mod access;
 mod bundle_map;
@@ -10,6 +12,11 @@ mod controller;
 mod error;
 mod kind;
 mod secret;
+mod ledger;
+mod request;
+pub mod run;
+mod watcher;
+mod words;
 
 pub use access::{Access, Cluster, Object};
 pub use bundle_map::{BundleMapPlan, StoredBundle, WrittenBundle, read_bundle, write_bundle};
@@ -21,3 +28,5 @@ pub use catalog_source::{CatalogSpec, go_duration};
 pub use controller::{ControllerPlan, Dial, ManifestPlan, PodImages, manifests, run_controller};
 pub use error::Error;
 pub use kind::Kind;
+pub use ledger::Ledger;
+pub use watcher::Watcher;

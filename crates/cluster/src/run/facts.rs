@@ -1,0 +1,56 @@
+//! What a run has to know of a bundle.
+
+use serde_json::Value;
+
+/// What the CSV of a bundle says, as far as a run is concerned.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The package.
+    pub package: String,
+    /// The name of the CSV.
+    pub csv: String,
+    /// The channels, as annotated.
+    pub channels: Vec<String>,
+    /// The install modes, and whether each is supported.
+    pub install_modes: Vec<(String, bool)>,
+    /// The names of the custom resource definitions that it owns.
+    pub owned_crds: Vec<String>,
+}
+
+impl Facts {
+    /// Reads the facts from the JSON of a CSV.
+    ///
+    /// # Errors
+    /// Fails if the text is not JSON.
+    pub fn read(package: &str, channels: &[String], csv: &str) -> Result<Facts, String> {
+        let csv: Value = serde_json::from_str(csv).map_err(|error| error.to_string())?;
+        let modes = csv["spec"]["installModes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mode = |mode: &Value| {
+            let name = mode["type"].as_str().unwrap_or_default().to_owned();
+            (name, mode["supported"].as_bool().unwrap_or_default())
+        };
+        Ok(Facts {
+            package: package.to_owned(),
+            csv: csv["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            channels: channels.to_vec(),
+            install_modes: modes.iter().map(mode).collect(),
+            owned_crds: owned_crds(&csv),
+        })
+    }
+}
+
+/// Returns the names of the custom resource definitions that a CSV owns.
+pub(crate) fn owned_crds(csv: &Value) -> Vec<String> {
+    let owned = csv["spec"]["customresourcedefinitions"]["owned"].as_array();
+    let mut names: Vec<String> = owned
+        .into_iter()
+        .flatten()
+        .filter_map(|crd| crd["name"].as_str())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    // One of them is listed once for each version.
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,228 @@
+//! Which namespaces an operator watches: what is asked for, and what it supports.
+
+use std::fmt;
+
+use fbc::quote::quote;
+
+use super::names::is_dns_label;
+
+/// A way to install an operator, as CSVs name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModeType {
+    /// It watches its own namespace.
+    OwnNamespace,
+    /// It watches one other namespace.
+    SingleNamespace,
+    /// It watches several namespaces.
+    MultiNamespace,
+    /// It watches all of them.
+    AllNamespaces,
+}
+
+impl ModeType {
+    /// All of them, those first that are chosen first.
+    const PREFERRED: [ModeType; 4] =
+        [ModeType::AllNamespaces, ModeType::OwnNamespace, ModeType::SingleNamespace, ModeType::MultiNamespace];
+
+    fn name(self) -> &'static str {
+        match self {
+            ModeType::OwnNamespace => "OwnNamespace",
+            ModeType::SingleNamespace => "SingleNamespace",
+            ModeType::MultiNamespace => "MultiNamespace",
+            ModeType::AllNamespaces => "AllNamespaces",
+        }
+    }
+
+    /// Finds a type by its name.
+    pub fn named(name: &str) -> Option<ModeType> {
+        ModeType::PREFERRED.into_iter().find(|mode| mode.name() == name)
+    }
+}
+
+impl fmt::Display for ModeType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How an operator shall be installed: a type, and the namespaces it shall watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallMode {
+    /// The type.
+    pub mode: ModeType,
+    /// The namespaces, sorted.
+    pub namespaces: Vec<String>,
+}
+
+impl InstallMode {
+    /// Reads `TYPE[=ns1,ns2]`.
+    ///
+    /// # Errors
+    /// Fails if there is no such type.
+    pub fn parse(text: &str) -> Result<InstallMode, String> {
+        let (mode, namespaces) = text.split_once('=').unwrap_or((text, ""));
+        let mode = ModeType::named(mode.trim()).ok_or("unknown install mode type")?;
+        let mut namespaces: Vec<String> =
+            namespaces.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        namespaces.sort();
+        namespaces.dedup();
+        Ok(InstallMode { mode, namespaces })
+    }
+
+    /// Checks that the namespaces fit the type, for an operator in `own`.
+    fn check(&self, own: &str) -> Result<(), String> {
+        let wrong = |what: &str| Err(format!("install mode {} must have {what}", quote(self.mode.name())));
+        match (self.mode, self.namespaces.as_slice()) {
+            (ModeType::AllNamespaces | ModeType::OwnNamespace, [_, ..]) => wrong("zero target namespaces"),
+            (ModeType::SingleNamespace, [one]) if one == own => {
+                Err(format!("use install mode {} to watch operator's namespace {}", quote("OwnNamespace"), quote(own)))
+            }
+            (ModeType::SingleNamespace, [] | [_, _, ..]) => wrong("exactly one target namespace"),
+            (ModeType::MultiNamespace, []) => wrong("at least one target namespace"),
+            _ => self.namespaces.iter().find(|name| !is_dns_label(name)).map_or(Ok(()), |name| {
+                Err(format!(
+                    "invalid target namespace {}: expected small letters, digits and '-', at most 63 of them, with a \
+                     letter or digit at both ends",
+                    quote(name)
+                ))
+            }),
+        }
+    }
+}
+
+impl fmt::Display for InstallMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.mode.name())?;
+        if self.namespaces.is_empty() { Ok(()) } else { write!(f, "={}", self.namespaces.join(",")) }
+    }
+}
+
+/// Which namespaces the operator is going to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Targets {
+    /// The namespaces; empty for all of them, nothing if they are to be named first.
+    pub namespaces: Option<Vec<String>>,
+    /// The way it was asked for.
+    pub asked: Option<InstallMode>,
+    /// What the user should know.
+    pub warning: Option<&'static str>,
+    /// The type that is used.
+    pub mode: ModeType,
+}
+
+impl Targets {
+    /// Decides which namespaces the operator `csv` in the namespace `own` watches; `modes` is what it says it supports.
+    ///
+    /// # Errors
+    /// Fails if what was asked for makes no sense, or is not supported.
+    pub fn decide(
+        asked: Option<&InstallMode>,
+        modes: &[(String, bool)],
+        csv: &str,
+        own: &str,
+    ) -> Result<Targets, String> {
+        if let Some(asked) = asked {
+            asked.check(own)?;
+        }
+        let supported: Vec<ModeType> =
+            modes.iter().filter(|(_, supported)| *supported).filter_map(|(name, _)| ModeType::named(name)).collect();
+        if supported.is_empty() {
+            return Err(format!("operator {} is not installable: no supported install modes", quote(csv)));
+        }
+        let mode = match asked {
+            Some(asked) if supported.contains(&asked.mode) => asked.mode,
+            Some(asked) if modes.iter().any(|(name, _)| name == asked.mode.name()) => {
+                let mode = quote(asked.mode.name());
+                return Err(format!("install mode type {mode} not supported in CSV {}", quote(csv)));
+            }
+            Some(asked) => {
+                let mode = quote(asked.mode.name());
+                return Err(format!("operator {} does not support install mode {mode}", quote(csv)));
+            }
+            None => {
+                let first = ModeType::PREFERRED.into_iter().find(|mode| supported.contains(mode));
+                first.unwrap_or(ModeType::AllNamespaces)
+            }
+        };
+        let named = asked.map(|asked| asked.namespaces.clone());
+        let namespaces = match mode {
+            ModeType::AllNamespaces => Some(Vec::new()),
+            ModeType::OwnNamespace => Some(vec![own.to_owned()]),
+            ModeType::SingleNamespace | ModeType::MultiNamespace => named,
+        };
+        let warning = (mode == ModeType::MultiNamespace)
+            .then_some("The selected install mode MultiNamespace may cause tenancy issues and is not recommended");
+        Ok(Targets { namespaces, asked: asked.cloned(), warning, mode })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn modes(supported: &[&str]) -> Vec<(String, bool)> {
+        ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"]
+            .iter()
+            .map(|name| ((*name).to_owned(), supported.contains(name)))
+            .collect()
+    }
+
+    fn decide(asked: &str, supported: &[&str]) -> Result<Option<Vec<String>>, String> {
+        let asked = InstallMode::parse(asked)?;
+        Targets::decide(Some(&asked), &modes(supported), "foo.v1", "own").map(|targets| targets.namespaces)
+    }
+
+    #[test]
+    fn namespaces_fit_the_type() {
+        let all = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
+        let refused = |asked: &str| decide(asked, &all).unwrap_err();
+        assert_eq!(refused("Nowhere"), "unknown install mode type");
+        assert_eq!(refused("AllNamespaces=a"), "install mode \"AllNamespaces\" must have zero target namespaces");
+        assert_eq!(refused("OwnNamespace=a"), "install mode \"OwnNamespace\" must have zero target namespaces");
+        assert_eq!(
+            refused("SingleNamespace=a,b"),
+            "install mode \"SingleNamespace\" must have exactly one target namespace"
+        );
+        assert_eq!(
+            refused("SingleNamespace=own"),
+            "use install mode \"OwnNamespace\" to watch operator's namespace \"own\""
+        );
+        assert_eq!(
+            refused("MultiNamespace"),
+            "install mode \"MultiNamespace\" must have at least one target namespace"
+        );
+        assert!(refused("MultiNamespace=a,B").starts_with("invalid target namespace \"B\": "));
+        assert_eq!(decide("MultiNamespace=b, a", &all).unwrap(), Some(vec!["a".into(), "b".into()]));
+        assert_eq!(decide("OwnNamespace", &all).unwrap(), Some(vec!["own".into()]));
+        assert_eq!(decide("AllNamespaces", &all).unwrap(), Some(vec![]));
+    }
+
+    #[test]
+    fn only_what_the_operator_supports() {
+        assert_eq!(
+            decide("AllNamespaces", &["OwnNamespace"]).unwrap_err(),
+            "install mode type \"AllNamespaces\" not supported in CSV \"foo.v1\""
+        );
+        let some = [("OwnNamespace".to_owned(), true)];
+        let asked = InstallMode::parse("AllNamespaces").unwrap();
+        assert_eq!(
+            Targets::decide(Some(&asked), &some, "foo.v1", "own").unwrap_err(),
+            "operator \"foo.v1\" does not support install mode \"AllNamespaces\""
+        );
+        assert_eq!(
+            Targets::decide(None, &[], "foo.v1", "own").unwrap_err(),
+            "operator \"foo.v1\" is not installable: no supported install modes"
+        );
+    }
+
+    #[test]
+    fn the_widest_supported_type_is_chosen() {
+        let chosen = |supported: &[&str]| {
+            let targets = Targets::decide(None, &modes(supported), "foo.v1", "own").unwrap();
+            (targets.mode, targets.namespaces)
+        };
+        assert_eq!(chosen(&["OwnNamespace", "AllNamespaces"]), (ModeType::AllNamespaces, Some(vec![])));
+        assert_eq!(chosen(&["SingleNamespace", "OwnNamespace"]), (ModeType::OwnNamespace, Some(vec!["own".into()])));
+        assert_eq!(chosen(&["MultiNamespace", "SingleNamespace"]), (ModeType::SingleNamespace, None));
+    }
+}

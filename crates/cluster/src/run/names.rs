@@ -1,0 +1,118 @@
+//! What the objects of a run are called.
+
+/// Who writes the objects, as the API server notes it.
+pub const FIELD_MANAGER: &str = "operator-sdk";
+/// The channel that a bundle is put into.
+pub const CHANNEL: &str = "operator-sdk-run-bundle";
+/// The OperatorGroup that is made where there is none.
+pub const OPERATOR_GROUP: &str = "operator-sdk-og";
+/// The label that says which run made an object.
+pub const RUN_LABEL: &str = "opm.run/id";
+/// The port that the registry listens on.
+pub const PORT: u16 = 50051;
+
+/// A name of one part of a host name can have so many characters.
+const LABEL: usize = 63;
+
+/// Tells whether a text can be one part of a host name, as names of namespaces and volumes must.
+pub fn is_dns_label(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.len() <= LABEL
+        && bytes.iter().all(|byte| plain(*byte) || *byte == b'-')
+        && bytes.first().is_some_and(|byte| plain(*byte))
+        && bytes.last().is_some_and(|byte| plain(*byte))
+}
+
+/// Turns a text into one that can stand in names: all but letters and digits becomes a hyphen, and letters small.
+pub fn dns(text: &str) -> String {
+    if is_dns_label(text) {
+        return text.to_owned();
+    }
+    let parts: Vec<String> = text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|part| !part.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    parts.join("-")
+}
+
+/// Keeps the last 63 characters of a name, without hyphens at its ends.
+pub fn trim63(text: &str) -> &str {
+    let skipped = text.chars().count().saturating_sub(LABEL);
+    if skipped == 0 {
+        return text;
+    }
+    let start = text.char_indices().nth(skipped).map_or(text.len(), |(at, _)| at);
+    text[start..].trim_matches('-')
+}
+
+/// Returns the name of the CatalogSource of a package.
+pub fn catalog_source(package: &str) -> String {
+    format!("{package}-catalog")
+}
+
+/// Returns the name of the Subscription to a version.
+pub fn subscription(csv: &str) -> String {
+    format!("{}-sub", dns(csv))
+}
+
+/// Returns the name of the pod that serves a catalog with a bundle.
+pub fn pod(bundle_image: &str) -> String {
+    trim63(&dns(bundle_image)).to_owned()
+}
+
+/// Returns the start of the names of the ConfigMaps that carry a catalog.
+pub fn config_map_prefix(catalog_source: &str) -> String {
+    format!("{catalog_source}-configmap-partition-")
+}
+
+/// Returns the directory that the pod has the catalog in.
+pub fn catalog_root(catalog_source: &str) -> String {
+    format!("/{catalog_source}-configs")
+}
+
+/// Returns a name for this run that no other has.
+pub fn run_id() -> String {
+    use std::hash::{BuildHasher, Hasher};
+    // Each of these is keyed by the system's randomness.
+    let hasher = std::collections::hash_map::RandomState::new().build_hasher();
+    format!("{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_names_its_pod() {
+        assert_eq!(
+            pod("quay.io/example/example-operator-bundle:0.2.0"),
+            "quay-io-example-example-operator-bundle-0-2-0"
+        );
+        assert_eq!(dns("already-fine-1"), "already-fine-1");
+        assert_eq!(dns("__A..B//c-"), "a-b-c");
+        assert_eq!(dns(""), "");
+    }
+
+    #[test]
+    fn long_names_keep_their_end() {
+        let digest = "0123456789abcdef".repeat(4);
+        let name = pod(&format!("quay.io/example/bundle@sha256:{digest}"));
+        assert_eq!(name, digest[1..]);
+        let long = format!("{}-{}", "a".repeat(40), "b".repeat(62));
+        assert_eq!(trim63(&long), "b".repeat(62));
+        assert_eq!(trim63("-short-"), "-short-");
+    }
+
+    #[test]
+    fn a_version_names_its_subscription() {
+        assert_eq!(subscription("foo.v1.2.3"), "foo-v1-2-3-sub");
+    }
+
+    #[test]
+    fn runs_differ() {
+        assert_ne!(run_id(), run_id());
+        assert_eq!(run_id().len(), 16);
+    }
+}

@@ -1,0 +1,100 @@
+//! The OperatorGroup of a namespace: the one that is there, or a new one.
+
+use serde_json::Value;
+
+use fbc::quote::quote;
+
+use super::install_mode::{ModeType, Targets};
+use super::objects;
+
+/// Decides which OperatorGroup the operator runs with; returns the one to create, if there is none.
+///
+/// # Errors
+/// Fails if the groups that are there do not fit.
+pub fn decide(groups: &[Value], targets: &Targets, namespace: &str) -> Result<Option<Value>, String> {
+    let name = |group: &Value| group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    match groups {
+        [] => match (&targets.namespaces, targets.mode) {
+            (Some(namespaces), _) => Ok(Some(objects::operator_group(namespace, namespaces))),
+            (None, mode) => Err(format!(
+                "install mode {} must have {} target namespace: say --install-mode {mode}=NAMESPACE",
+                quote(&mode.to_string()),
+                if mode == ModeType::MultiNamespace { "at least one" } else { "exactly one" },
+            )),
+        },
+        [group] => {
+            let Some(asked) = &targets.asked else { return Ok(None) };
+            let mut wanted = targets.namespaces.clone().unwrap_or_default();
+            wanted.sort();
+            if watched(group) == wanted {
+                return Ok(None);
+            }
+            let (group, asked) = (name(group), asked.to_string());
+            Err(format!(
+                "existing operatorgroup {} is not compatible with install mode {}",
+                quote(&group),
+                quote(&asked)
+            ))
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(name).collect();
+            Err(format!("more than one operator group in namespace {namespace}: [{}]", names.join(" ")))
+        }
+    }
+}
+
+/// Returns the namespaces that a group is for; none means all.
+fn watched(group: &Value) -> Vec<String> {
+    let list = |path: &str| -> Option<Vec<String>> {
+        let list = group.pointer(path)?.as_array()?;
+        Some(list.iter().filter_map(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    };
+    let named = list("/spec/targetNamespaces").filter(|named| !named.is_empty());
+    // What a selector finds only OLM knows.
+    let mut watched = named.or_else(|| list("/status/namespaces")).unwrap_or_default();
+    watched.sort();
+    watched
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::run::install_mode::InstallMode;
+
+    fn targets(asked: Option<&str>, supported: &[&str]) -> Targets {
+        let modes: Vec<(String, bool)> = supported.iter().map(|name| ((*name).to_owned(), true)).collect();
+        let asked = asked.map(|asked| InstallMode::parse(asked).unwrap());
+        Targets::decide(asked.as_ref(), &modes, "foo.v1", "ns").unwrap()
+    }
+
+    fn group(name: &str, namespaces: &[&str]) -> Value {
+        json!({"metadata": {"name": name}, "spec": {"targetNamespaces": namespaces}})
+    }
+
+    #[test]
+    fn a_group_is_made_where_there_is_none() {
+        let made = decide(&[], &targets(None, &["AllNamespaces"]), "ns").unwrap().unwrap();
+        assert_eq!(made["spec"], json!({}));
+        let made = decide(&[], &targets(None, &["OwnNamespace"]), "ns").unwrap().unwrap();
+        assert_eq!(made["spec"], json!({"targetNamespaces": ["ns"]}));
+        assert_eq!(made["metadata"]["name"], "operator-sdk-og");
+        assert!(decide(&[], &targets(None, &["SingleNamespace"]), "ns").unwrap_err().ends_with("=NAMESPACE"));
+    }
+
+    #[test]
+    fn a_group_that_is_there_must_fit_what_is_asked_for() {
+        let there = [group("og", &["b", "a"])];
+        assert_eq!(decide(&there, &targets(None, &["AllNamespaces"]), "ns").unwrap(), None);
+        assert_eq!(decide(&there, &targets(Some("MultiNamespace=a,b"), &["MultiNamespace"]), "ns").unwrap(), None);
+        assert_eq!(
+            decide(&there, &targets(Some("AllNamespaces"), &["AllNamespaces"]), "ns").unwrap_err(),
+            "existing operatorgroup \"og\" is not compatible with install mode \"AllNamespaces\""
+        );
+        assert_eq!(
+            decide(&[group("a", &[]), group("b", &[])], &targets(None, &["AllNamespaces"]), "ns").unwrap_err(),
+            "more than one operator group in namespace ns: [a b]"
+        );
+    }
+}

@@ -1,0 +1,255 @@
+//! A catalog in parts that each fit into a ConfigMap.
+//!
+//! Documents are never cut. Each part is one gzip stream, and the same documents give the same bytes.
+
+use std::io::Read;
+
+use flate2::{Compress, Compression, Crc, FlushCompress, Status};
+
+/// What the values of a ConfigMap may take, as the API server counts: keys and metadata do not matter to it.
+pub const LIMIT: usize = 1_048_576;
+/// More ConfigMaps than this would no longer fit into the description of their pod.
+pub const MOST: usize = 1000;
+
+/// No time, no name, no system: nothing but the content.
+const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+/// The last block, which is empty.
+const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
+/// Checksum and length.
+const TRAILER: usize = 8;
+
+/// What a document is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// YAML: documents are separated by lines of dashes.
+    Yaml,
+    /// JSON: objects follow each other.
+    Json,
+}
+
+/// One blob of a catalog, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// What it is, for people.
+    pub name: String,
+    /// What it is written in.
+    pub language: Language,
+    /// Its text, which stays as it is.
+    pub text: Vec<u8>,
+}
+
+/// Why a catalog cannot be carried.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// One document is too large.
+    #[error(
+        "{name} is too large: {bytes} bytes, and still {packed} bytes when compressed, of which a ConfigMap holds \
+         {LIMIT}; nothing was created"
+    )]
+    Document {
+        /// What it is.
+        name: String,
+        /// Its size.
+        bytes: usize,
+        /// Its size when compressed.
+        packed: usize,
+    },
+    /// There is too much of it.
+    #[error("the catalog does not fit into {MOST} ConfigMaps of {LIMIT} bytes; nothing was created")]
+    TooMany,
+    /// There is nothing to carry.
+    #[error("file-based catalog contents cannot be empty")]
+    Empty,
+}
+
+/// Splits documents into as few parts as keep their order and fit; those in YAML come first, as no part has both.
+///
+/// # Errors
+/// Fails if a document does not fit into a part of its own, or there are too many.
+pub fn partition(documents: &[Document]) -> Result<Vec<Vec<u8>>, Unfit> {
+    partition_within(documents, LIMIT)
+}
+
+fn partition_within(documents: &[Document], limit: usize) -> Result<Vec<Vec<u8>>, Unfit> {
+    let mut parts = Vec::new();
+    for language in [Language::Yaml, Language::Json] {
+        let mut part = Part::new(language);
+        for document in documents.iter().filter(|document| document.language == language) {
+            if document.text.trim_ascii().is_empty() || part.add(&document.text, limit) {
+                continue;
+            }
+            if !part.is_empty() {
+                parts.push(part.finish());
+                part = Part::new(language);
+                if part.add(&document.text, limit) {
+                    continue;
+                }
+            }
+            let packed = part.measure(&document.text);
+            return Err(Unfit::Document { name: document.name.clone(), bytes: document.text.len(), packed });
+        }
+        if !part.is_empty() {
+            parts.push(part.finish());
+        }
+    }
+    match parts.len() {
+        0 => Err(Unfit::Empty),
+        count if count > MOST => Err(Unfit::TooMany),
+        _ => Ok(parts),
+    }
+}
+
+/// Unpacks a part, as the pod does.
+///
+/// # Errors
+/// Fails if it is no part.
+pub fn unpack(part: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(part).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// A gzip stream that grows document by document and can forget the last one.
+struct Part {
+    compress: Compress,
+    packed: Vec<u8>,
+    checksum: Crc,
+    language: Language,
+    /// Whether the last line has an end.
+    line_ended: bool,
+}
+
+impl Part {
+    fn new(language: Language) -> Part {
+        let compress = Compress::new(Compression::new(6), false);
+        Part { compress, packed: HEADER.to_vec(), checksum: Crc::new(), language, line_ended: true }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.checksum.amount() == 0
+    }
+
+    /// Adds a document if it fits; if it does not, nothing more can be added.
+    fn add(&mut self, document: &[u8], limit: usize) -> bool {
+        let before = self.packed.len();
+        let separator: &[u8] = match (self.language, self.line_ended) {
+            _ if self.is_empty() => b"",
+            (Language::Yaml, true) => b"---\n",
+            (Language::Yaml, false) => b"\n---\n",
+            (Language::Json, true) => b"",
+            (Language::Json, false) => b"\n",
+        };
+        self.deflate(separator, FlushCompress::None);
+        self.deflate(document, FlushCompress::Sync);
+        if self.packed.len() + LAST_BLOCK.len() + TRAILER > limit {
+            // What came before ends at a byte of its own and is a whole stream with an empty block behind it.
+            self.packed.truncate(before);
+            return false;
+        }
+        self.checksum.update(separator);
+        self.checksum.update(document);
+        self.line_ended = document.ends_with(b"\n");
+        true
+    }
+
+    /// Returns how large a part with one document would be.
+    fn measure(&self, document: &[u8]) -> usize {
+        let mut part = Part::new(self.language);
+        part.add(document, usize::MAX);
+        part.finish().len()
+    }
+
+    fn deflate(&mut self, mut input: &[u8], flush: FlushCompress) {
+        loop {
+            self.packed.reserve(input.len() / 4 + 4096);
+            let before = self.compress.total_in();
+            let status = self.compress.compress_vec(input, &mut self.packed, flush);
+            input = &input[(self.compress.total_in() - before) as usize..];
+            let room = self.packed.capacity() - self.packed.len();
+            // With room left over, everything that was to come out has come out.
+            if (input.is_empty() && room > 0) || !matches!(status, Ok(Status::Ok | Status::BufError)) {
+                return;
+            }
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.packed.extend_from_slice(&LAST_BLOCK);
+        self.packed.extend_from_slice(&self.checksum.sum().to_le_bytes());
+        self.packed.extend_from_slice(&self.checksum.amount().to_le_bytes());
+        self.packed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(part: &[u8]) -> String {
+        String::from_utf8(unpack(part).unwrap()).unwrap()
+    }
+
+    fn document(language: Language, text: impl Into<Vec<u8>>) -> Document {
+        Document { name: "a document".into(), language, text: text.into() }
+    }
+
+    /// Text that does not get smaller than three quarters.
+    fn noise(length: usize, seed: u64) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[(state >> 58) as usize]
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn small_catalogs_are_one_part_and_the_same_every_time() {
+        let yaml = |text: &str| document(Language::Yaml, text);
+        let documents = [yaml("a: 1\n"), yaml(""), yaml("  \n"), yaml("  b: 2"), yaml("c: |+\n  3\n\n\n")];
+        let parts = partition(&documents).unwrap();
+        assert_eq!(parts, partition(&documents).unwrap());
+        assert_eq!(
+            parts.iter().map(|part| text(part)).collect::<Vec<_>>(),
+            ["a: 1\n---\n  b: 2\n---\nc: |+\n  3\n\n\n"]
+        );
+        assert_eq!(parts[0][4..8], [0; 4], "no time");
+    }
+
+    #[test]
+    fn languages_are_kept_apart() {
+        let documents =
+            [document(Language::Json, "{}"), document(Language::Yaml, "a: 1\n"), document(Language::Json, "{\n}\n")];
+        let parts = partition(&documents).unwrap();
+        assert_eq!(parts.iter().map(|part| text(part)).collect::<Vec<_>>(), ["a: 1\n", "{}\n{\n}\n"]);
+    }
+
+    #[test]
+    fn nothing_is_lost_between_parts() {
+        let documents: Vec<Document> =
+            (0..60).map(|seed| document(Language::Yaml, noise(20_000 + seed * 1000, seed as u64))).collect();
+        let parts = partition_within(&documents, 100_000).unwrap();
+        assert!(parts.len() > 20 && parts.iter().all(|part| part.len() <= 100_000), "{}", parts.len());
+        let together: Vec<String> = parts.iter().map(|part| text(part)).collect();
+        let together: Vec<&[u8]> = together.iter().flat_map(|part| part.split("\n---\n")).map(str::as_bytes).collect();
+        assert_eq!(together, documents.iter().map(|one| one.text.as_slice()).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_document_may_fill_a_part_to_the_last_byte() {
+        let large = document(Language::Json, noise(50_000, 1));
+        let size = partition(std::slice::from_ref(&large)).unwrap()[0].len();
+        assert_eq!(partition_within(std::slice::from_ref(&large), size).unwrap()[0].len(), size);
+        assert_eq!(
+            partition_within(&[document(Language::Json, "{}"), large], size - 1),
+            Err(Unfit::Document { name: "a document".into(), bytes: 50_000, packed: size })
+        );
+    }
+
+    #[test]
+    fn nothing_is_no_catalog() {
+        assert_eq!(partition(&[document(Language::Yaml, " \n")]), Err(Unfit::Empty));
+    }
+}

@@ -1,0 +1,126 @@
+//! What is looked at before anything is created.
+
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use super::install_mode::Targets;
+use super::{names, operator_group};
+use crate::ledger::Ledger;
+use crate::request::{Named, Requests};
+use crate::{Error, Kind};
+
+const ACCESS_REVIEW: Kind = Kind {
+    group: "authorization.k8s.io",
+    version: "v1",
+    kind: "SelfSubjectAccessReview",
+    plural: "selfsubjectaccessreviews",
+    namespaced: false,
+};
+
+/// Something that a run has to be allowed to do.
+pub(crate) type Right = (&'static str, Kind);
+
+/// Checks that the namespace exists, that OLM is there, and that the user may do what has to be done.
+pub(crate) async fn check(
+    requests: &Requests<'_>,
+    namespace: &str,
+    rights: &[Right],
+    ledger: &Ledger,
+) -> Result<(), Error> {
+    match requests.get(&Named::new(Kind::NAMESPACE, "", namespace)).await {
+        Ok(Some(_)) => {}
+        Ok(None) => return Err(Error::message(format!("namespace {namespace:?} does not exist: create it first"))),
+        // Not everybody may look at namespaces.
+        Err(Error::Api { source, .. }) if is_forbidden(&source) => {}
+        Err(error) => return Err(error),
+    }
+    let mut missing = Vec::new();
+    for (verb, kind) in rights {
+        if !is_allowed(requests, namespace, verb, *kind, ledger).await? {
+            let group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
+            missing.push(format!("{verb} {}{group}", kind.plural));
+        }
+    }
+    if !missing.is_empty() {
+        return Err(Error::message(format!(
+            "not allowed in namespace {namespace:?}: {}; nothing was created",
+            missing.join(", ")
+        )));
+    }
+    has_olm(requests, namespace).await
+}
+
+/// Checks that the kinds of OLM exist.
+pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<(), Error> {
+    let one = ListParams::default().limit(1);
+    for kind in [Kind::CATALOG_SOURCE, Kind::SUBSCRIPTION, Kind::OPERATOR_GROUP] {
+        match requests.list(kind, namespace, &one).await {
+            Err(error) if error.is_missing() => {
+                return Err(Error::message(format!(
+                    "OLM is not installed on this cluster: it knows no {}.{}",
+                    kind.plural, kind.group
+                )));
+            }
+            Err(Error::Api { source, .. }) if is_forbidden(&source) => {}
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
+/// Asks whether the user may do something; who cannot ask may.
+async fn is_allowed(
+    requests: &Requests<'_>,
+    namespace: &str,
+    verb: &str,
+    kind: Kind,
+    ledger: &Ledger,
+) -> Result<bool, Error> {
+    let review = json!({
+        "apiVersion": ACCESS_REVIEW.api_version(),
+        "kind": ACCESS_REVIEW.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": {
+            "namespace": if kind.namespaced { namespace } else { "" },
+            "verb": verb, "group": kind.group, "resource": kind.plural,
+        }},
+    });
+    match requests.create(ACCESS_REVIEW, &review, ledger.run()).await {
+        Ok(answer) => Ok(answer["status"]["allowed"].as_bool().unwrap_or(true)),
+        Err(Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Checks that nothing of a package is there yet, and decides about the OperatorGroup.
+pub(crate) async fn nothing_there(
+    requests: &Requests<'_>,
+    namespace: &str,
+    package: &str,
+    csv: &str,
+    targets: &Targets,
+) -> Result<Option<Value>, Error> {
+    let source = Named::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package));
+    let help = format!("'opm cleanup {package} -n {namespace}' removes what an earlier run made; nothing was changed");
+    if requests.get(&source).await?.is_some() {
+        return Err(Error::message(format!("error creating catalog source: {source} already exists: {help}")));
+    }
+    let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
+    if let Some(there) = subscriptions.iter().find(|there| there["spec"]["name"] == package) {
+        let there = Named::of(Kind::SUBSCRIPTION, there);
+        return Err(Error::message(format!(
+            "error creating subscription: {there} to package {package:?} already exists: {help}"
+        )));
+    }
+    let installed = Named::new(Kind::CSV, namespace, csv);
+    if requests.get(&installed).await?.is_some() {
+        return Err(Error::message(format!("{installed} already exists: {help}")));
+    }
+    let groups = requests.list(Kind::OPERATOR_GROUP, namespace, &ListParams::default()).await?;
+    operator_group::decide(&groups, targets, namespace).map_err(Error::Message)
+}

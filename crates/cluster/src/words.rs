@@ -1,0 +1,321 @@
+//! The state of objects in words: what keeps them from where they should be.
+
+use serde_json::Value;
+
+/// What keeps an object from where it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// It in words.
+    pub(crate) text: String,
+    /// Whether waiting is of no use.
+    pub(crate) hopeless: bool,
+    /// The container whose log may tell more.
+    pub(crate) container: Option<String>,
+}
+
+impl Trouble {
+    fn waiting(text: impl Into<String>) -> Trouble {
+        Trouble { text: text.into(), hopeless: false, container: None }
+    }
+
+    fn hopeless(text: impl Into<String>) -> Trouble {
+        Trouble { text: text.into(), hopeless: true, container: None }
+    }
+}
+
+/// States of containers that no time heals.
+const HOPELESS: [&str; 3] = ["InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff"];
+/// States of containers that are no trouble.
+const USUAL: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
+
+/// Returns a text at a path, or nothing.
+fn at<'a>(value: &'a Value, path: &str) -> &'a str {
+    value.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, path: &str) -> &'a [Value] {
+    value.pointer(path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Puts a reason and a message together.
+fn because(reason: &str, message: &str) -> String {
+    match (reason.trim(), message.trim()) {
+        ("", "") => "no reason given".into(),
+        (reason, "") => reason.into(),
+        ("", message) => message.into(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
+}
+
+/// Tells what keeps a pod from running.
+pub(crate) fn pod(pod: &Value) -> Option<Trouble> {
+    if at(pod, "/status/phase") == "Failed" {
+        let why = because(at(pod, "/status/reason"), at(pod, "/status/message"));
+        let mut trouble = container(pod).unwrap_or_else(|| Trouble::hopeless(format!("pod failed: {why}")));
+        trouble.hopeless = true;
+        return Some(trouble);
+    }
+    if let Some(trouble) = container(pod) {
+        return Some(trouble);
+    }
+    let unscheduled = list(pod, "/status/conditions")
+        .iter()
+        .find(|condition| at(condition, "/type") == "PodScheduled" && at(condition, "/status") == "False")?;
+    Some(Trouble::waiting(format!(
+        "not scheduled: {}",
+        because(at(unscheduled, "/reason"), at(unscheduled, "/message"))
+    )))
+}
+
+/// Tells what is wrong with the first container that has something wrong with it.
+fn container(pod: &Value) -> Option<Trouble> {
+    let statuses = list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"));
+    statuses.filter_map(one_container).next()
+}
+
+fn one_container(status: &Value) -> Option<Trouble> {
+    let name = at(status, "/name");
+    let waiting = at(status, "/state/waiting/reason");
+    if !USUAL.contains(&waiting) {
+        let ended = ended(status, "/lastState/terminated").map(|how| format!("; it {how}")).unwrap_or_default();
+        let why = because(waiting, at(status, "/state/waiting/message"));
+        return Some(Trouble {
+            text: format!("container {name}: {why}{ended}"),
+            hopeless: HOPELESS.contains(&waiting),
+            container: (waiting == "CrashLoopBackOff").then(|| name.to_owned()),
+        });
+    }
+    for path in ["/state/terminated", "/lastState/terminated"] {
+        if let Some(how) = ended(status, path) {
+            let container = Some(name.to_owned());
+            return Some(Trouble { text: format!("container {name} {how}"), hopeless: false, container });
+        }
+    }
+    None
+}
+
+/// Tells how a container ended, if it ended badly.
+fn ended(status: &Value, path: &str) -> Option<String> {
+    let ended = status.pointer(path)?;
+    let code = ended["exitCode"].as_i64().unwrap_or_default();
+    if code == 0 {
+        return None;
+    }
+    let why = match (at(ended, "/reason"), at(ended, "/message").trim()) {
+        ("Error" | "", "") => String::new(),
+        (reason, message) => format!(" ({})", because(reason, message)),
+    };
+    Some(format!("ended with code {code}{why}"))
+}
+
+/// Returns the condition of this type, if it holds.
+fn holds<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    list(object, "/status/conditions")
+        .iter()
+        .find(|condition| at(condition, "/type") == kind && at(condition, "/status") == "True")
+}
+
+/// Tells what keeps OLM from making an InstallPlan for a Subscription, the most telling condition first.
+pub(crate) fn subscription(subscription: &Value) -> Option<Trouble> {
+    const TELLING: [(&str, &str); 5] = [
+        ("BundleUnpackFailed", "the bundle could not be unpacked"),
+        ("ResolutionFailed", "the dependencies could not be resolved"),
+        ("InstallPlanFailed", "the install plan failed"),
+        ("InstallPlanMissing", "the install plan is missing"),
+        ("CatalogSourcesUnhealthy", "a catalog source is unhealthy"),
+    ];
+    TELLING.iter().find_map(|(kind, words)| {
+        let condition = holds(subscription, kind)?;
+        let why = because(at(condition, "/reason"), at(condition, "/message"));
+        Some(Trouble::waiting(format!("{words} ({kind}): {why}")))
+    })
+}
+
+/// Tells what a CatalogSource suffers from.
+pub(crate) fn catalog_source(source: &Value) -> Option<Trouble> {
+    let (reason, message) = (at(source, "/status/reason"), at(source, "/status/message"));
+    if !reason.is_empty() {
+        return Some(Trouble::waiting(because(reason, message)));
+    }
+    match at(source, "/status/connectionState/lastObservedState") {
+        "" | "READY" | "IDLE" => None,
+        state => {
+            let address = at(source, "/status/connectionState/address");
+            Some(Trouble::waiting(format!("OLM is not connected to it: {state}, address {address}")))
+        }
+    }
+}
+
+/// Tells why an InstallPlan failed, or what it waits for.
+pub(crate) fn install_plan(plan: &Value) -> Option<Trouble> {
+    let failed = at(plan, "/status/phase") == "Failed";
+    let installed = list(plan, "/status/conditions")
+        .iter()
+        .find(|condition| at(condition, "/type") == "Installed" && at(condition, "/status") == "False");
+    let why = match installed {
+        Some(condition) => because(at(condition, "/reason"), at(condition, "/message")),
+        None => at(plan, "/status/message").to_owned(),
+    };
+    if failed {
+        return Some(Trouble::hopeless(format!("install plan failed: {}", because("", &why))));
+    }
+    let lookups = list(plan, "/status/bundleLookups").iter().flat_map(|lookup| list(lookup, "/conditions"));
+    let lookup =
+        lookups.into_iter().find(|one| at(one, "/type") == "BundleLookupFailed" && at(one, "/status") == "True");
+    match lookup {
+        Some(one) => Some(Trouble::waiting(format!("bundle: {}", because(at(one, "/reason"), at(one, "/message"))))),
+        None if !why.is_empty() => Some(Trouble::waiting(why)),
+        None => None,
+    }
+}
+
+/// Tells why a job failed, or that it did not end yet.
+pub(crate) fn job(job: &Value) -> Option<Trouble> {
+    let failed = holds(job, "Failed")?;
+    Some(Trouble::hopeless(because(at(failed, "/reason"), at(failed, "/message"))))
+}
+
+/// Tells why a CSV does not succeed: what it says, and which of its requirements are not met.
+pub(crate) fn csv(csv: &Value) -> Option<Trouble> {
+    let (phase, reason, message) = (at(csv, "/status/phase"), at(csv, "/status/reason"), at(csv, "/status/message"));
+    if phase == "Succeeded" {
+        return None;
+    }
+    let mut text = match phase {
+        "Failed" => format!("csv failed: reason: {reason:?}, message: {message:?}"),
+        "" => "OLM has not looked at it yet".to_owned(),
+        phase => format!("phase {phase}: {}", because(reason, message)),
+    };
+    for requirement in list(csv, "/status/requirementStatus") {
+        if let Some(missing) = requirement_missing(requirement) {
+            text += "\n  ";
+            text += &missing;
+        }
+    }
+    Some(Trouble { text, hopeless: phase == "Failed", container: None })
+}
+
+/// Tells which requirement of a CSV is not met.
+fn requirement_missing(requirement: &Value) -> Option<String> {
+    let status = at(requirement, "/status");
+    if matches!(status, "Present" | "DeploymentAvailable" | "") {
+        return None;
+    }
+    let what = format!("{} {}: {status}", at(requirement, "/kind"), at(requirement, "/name"));
+    let message = match at(requirement, "/message") {
+        "" => String::new(),
+        message => format!(", {message}"),
+    };
+    let rules: Vec<String> = list(requirement, "/dependents")
+        .iter()
+        .filter(|one| at(one, "/status") != "Satisfied")
+        .map(|one| format!("\n    {} {}: {}", at(one, "/kind"), at(one, "/status"), at(one, "/message")))
+        .collect();
+    Some(format!("{what}{message}{}", rules.concat()))
+}
+
+/// Returns the names of the deployments that a CSV makes.
+pub(crate) fn deployments(csv: &Value) -> Vec<String> {
+    list(csv, "/spec/install/spec/deployments").iter().map(|one| at(one, "/name").to_owned()).collect()
+}
+
+/// Tells what keeps a deployment from being available.
+pub(crate) fn deployment(name: &str, deployment: Option<&Value>) -> Option<String> {
+    let Some(deployment) = deployment else { return Some(format!("deployment {name} does not exist")) };
+    let conditions = list(deployment, "/status/conditions");
+    let available = conditions.iter().find(|one| at(one, "/type") == "Available");
+    if available.is_some_and(|one| at(one, "/status") == "True") {
+        return None;
+    }
+    let failing = conditions.iter().find(|one| at(one, "/type") == "ReplicaFailure" && at(one, "/status") == "True");
+    let why = match failing.or(available) {
+        Some(one) => because(at(one, "/reason"), at(one, "/message")),
+        None => "no condition yet".into(),
+    };
+    Some(format!("deployment {name} is not available: {why}"))
+}
+
+/// Returns the labels by which a deployment selects its pods, as a selector.
+pub(crate) fn selector(deployment: &Value) -> String {
+    let labels = deployment.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    let labels = labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    labels.collect::<Vec<_>>().join(",")
+}
+
+/// Tells what an event warns of.
+pub(crate) fn event(event: &Value) -> Option<String> {
+    (at(event, "/type") == "Warning").then(|| because(at(event, "/reason"), at(event, "/message")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn containers_say_what_they_wait_for() {
+        let pulling = json!({"status": {"phase": "Pending", "containerStatuses": [
+            {"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}},
+            {"name": "b", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}}},
+        ]}});
+        let trouble = pod(&pulling).unwrap();
+        assert_eq!(trouble.text, "container b: ImagePullBackOff: Back-off pulling image \"x\"");
+        assert!(!trouble.hopeless);
+        let crashing = json!({"status": {"phase": "Running", "containerStatuses": [{
+            "name": "a",
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+            "lastState": {"terminated": {"exitCode": 2, "reason": "Error"}},
+        }]}});
+        let trouble = pod(&crashing).unwrap();
+        assert_eq!(trouble.text, "container a: CrashLoopBackOff: back-off 10s; it ended with code 2");
+        assert!(trouble.hopeless && trouble.container.as_deref() == Some("a"));
+        let fine = json!({"status": {"phase": "Running", "initContainerStatuses": [
+            {"name": "i", "state": {"terminated": {"exitCode": 0}}}], "containerStatuses": [
+            {"name": "a", "state": {"running": {}}}]}});
+        assert_eq!(pod(&fine), None);
+        let nowhere = json!({"status": {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]}});
+        assert_eq!(pod(&nowhere).unwrap().text, "not scheduled: Unschedulable: 0/1 nodes");
+    }
+
+    #[test]
+    fn subscriptions_tell_the_cause_before_its_consequences() {
+        let both = json!({"status": {"conditions": [
+            {"type": "CatalogSourcesUnhealthy", "status": "True", "message": "x"},
+            {"type": "ResolutionFailed", "status": "True", "reason": "ConstraintsNotSatisfiable", "message": "no foo"},
+            {"type": "BundleUnpackFailed", "status": "False"},
+        ]}});
+        assert_eq!(
+            subscription(&both).unwrap().text,
+            "the dependencies could not be resolved (ResolutionFailed): ConstraintsNotSatisfiable: no foo"
+        );
+    }
+
+    #[test]
+    fn a_csv_names_the_requirements_that_are_not_met() {
+        let pending = json!({"status": {
+        "phase": "Pending", "reason": "RequirementsNotMet", "message": "one or more requirements couldn't be found",
+        "requirementStatus": [
+            {"kind": "CustomResourceDefinition", "name": "foos.example.com", "status": "Present"},
+            {"kind": "CustomResourceDefinition", "name": "bars.example.com", "status": "NotPresent", "message": "CRD is not present"},
+            {"kind": "ServiceAccount", "name": "foo", "status": "PresentNotSatisfied", "dependents": [
+                {"kind": "PolicyRule", "status": "Satisfied", "message": "fine"},
+                {"kind": "PolicyRule", "status": "NotSatisfied", "message": "namespaced rule:{\"verbs\":[\"get\"]}"}]},
+        ]}});
+        insta::assert_snapshot!(csv(&pending).unwrap().text);
+        let failed = json!({"status": {"phase": "Failed", "reason": "ComponentUnhealthy", "message": "gone"}});
+        let trouble = csv(&failed).unwrap();
+        assert_eq!(trouble.text, "csv failed: reason: \"ComponentUnhealthy\", message: \"gone\"");
+        assert!(trouble.hopeless);
+    }
+
+    #[test]
+    fn deployments_tell_why_they_are_not_available() {
+        assert_eq!(deployment("a", None).unwrap(), "deployment a does not exist");
+        let failing = json!({"status": {"conditions": [
+            {"type": "Available", "status": "False", "reason": "MinimumReplicasUnavailable", "message": "x"},
+            {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "forbidden"}]}});
+        assert_eq!(deployment("a", Some(&failing)).unwrap(), "deployment a is not available: FailedCreate: forbidden");
+    }
+}
