@@ -11,10 +11,10 @@ mod catalog_source;
 mod controller;
 mod error;
 mod kind;
-mod secret;
 mod ledger;
 mod request;
 pub mod run;
+mod secret;
 mod watcher;
 mod words;
 

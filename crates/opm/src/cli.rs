@@ -7,9 +7,9 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    add, build, bundle, catalog, check_upgrades, completion, controller, convert_template, copy, diff, edit, generate,
-    graph, index, init, list, migrate, registry, render, render_template, resolve, serve, unpack, upgrade_path,
-    validate, version, why,
+    add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, diff, edit,
+    generate, graph, index, init, list, migrate, registry, render, render_template, resolve, run as run_commands,
+    serve, unpack, upgrade_path, validate, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -63,6 +63,8 @@ enum OpmCommand {
     Why(why::WhyArgs),
     Catalog(catalog::CatalogArgs),
     Controller(controller::ControllerArgs),
+    Run(Box<run_commands::RunArgs>),
+    Cleanup(cleanup::CleanupArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -115,6 +117,8 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Why(args) => why::run(args, &opm.tls, printer),
         OpmCommand::Catalog(args) => catalog::run(args, printer),
         OpmCommand::Controller(args) => controller::run(args, printer),
+        OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),
+        OpmCommand::Cleanup(args) => cleanup::run(args, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {

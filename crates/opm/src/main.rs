@@ -17,6 +17,7 @@ mod github;
 mod images;
 mod interrupt;
 mod limits;
+mod live;
 mod log;
 mod personality;
 mod printer;

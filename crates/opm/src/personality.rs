@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::commands::{appregistry_server, config_map, health_probe, operator_registry};
+use crate::commands::{appregistry_server, config_map, health_probe, operator_registry, operator_sdk};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
@@ -22,6 +22,7 @@ const PERSONALITIES: &[Personality] = &[
     Personality { name: "appregistry-server", run: appregistry_server::run },
     Personality { name: "operator-registry", run: operator_registry::run },
     Personality { name: "configmap-server", run: config_map::serve },
+    Personality { name: "operator-sdk", run: operator_sdk::run },
 ];
 
 /// Returns the names that the binary answers to besides `opm`.

@@ -80,7 +80,7 @@ impl Printer {
 }
 
 /// Shows control characters as what they are, but for line breaks, tabs and, where they are wanted, colours.
-fn harmless(text: &str, colour: bool) -> Cow<'_, str> {
+pub(crate) fn harmless(text: &str, colour: bool) -> Cow<'_, str> {
     let control = |c: char| c.is_control() && c != '\n' && c != '\t';
     if !text.contains(control) {
         return Cow::Borrowed(text);

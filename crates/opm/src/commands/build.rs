@@ -117,6 +117,37 @@ pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     Ok(())
 }
 
+/// Builds an image of a catalog for this machine's platform, pushes it, and returns its name with its digest.
+pub(crate) fn push_catalog(
+    directory: &Path,
+    tag: &Reference,
+    base_image: Option<&str>,
+    tls: &TlsFlags,
+    pull: &PullFlags,
+    printer: &Printer,
+) -> Result<Reference, Failure> {
+    let args = BuildArgs {
+        directory: directory.into(),
+        tag: Some(tag.clone()),
+        push: true,
+        output: None,
+        base_image: base_image.map(str::to_owned),
+        data_only: false,
+        platform: pull.platform.iter().cloned().collect(),
+        binary: Vec::new(),
+        extra_labels: Vec::new(),
+        ca_file: pull.ca_file.clone(),
+        image_cache: pull.image_cache.clone(),
+        offline: pull.offline,
+    };
+    let plan = plan(&args, tls)?;
+    let scratch = Unfinished::private("opm-build-")?;
+    let store = Store::open(&scratch.path().join("image"))?;
+    let image = build(&plan, &store, scratch.path(), printer)?;
+    deliver(Some(tag), true, None, &store, &image, &args.images(tls, None))?;
+    Ok(tag.with_digest(image.digest))
+}
+
 fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure> {
     if !args.push && args.output.is_none() {
         return Err(Failure::message("nowhere to put the image: say --push, or -o oci:DIR"));

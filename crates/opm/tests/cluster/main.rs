@@ -11,3 +11,4 @@ mod catalog;
 mod config_map;
 mod controller;
 mod extract;
+mod run_bundle;

@@ -1,0 +1,153 @@
+//! `opm run bundle`: one bundle installed on a cluster, without publishing a catalog.
+
+use cluster::Ledger;
+use cluster::run::install_mode::{InstallMode, Targets};
+use cluster::run::{self, BundlePlan, Serving, names};
+
+use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags, WorkFlags, image_name};
+use super::index::{Index, Workshop, generating};
+use super::session::Session;
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, TlsFlags};
+use crate::limits;
+use crate::live::Live;
+use crate::printer::Printer;
+
+/// Install a bundle on a cluster, without publishing a catalog
+#[derive(clap::Args)]
+#[command(
+    long_about = "Install a bundle on a cluster, without publishing a catalog.\n\n\
+        A catalog with the bundle is made and served by one pod, and OLM, which must be installed, installs the bundle \
+        from it. With --index-image the bundle is added to that index, of which nothing is lost. The catalog is \
+        checked before anything is created, and ConfigMaps bring it to the pod.\n\n\
+        When something fails or is interrupted, its cause is told and everything that was created is taken back, \
+        unless --keep is given. 'opm cleanup PACKAGE' removes what was installed.",
+    after_help = "Examples:\n  \
+        opm run bundle quay.io/example/foo-bundle:v1.0.0\n  \
+        opm run bundle quay.io/example/foo-bundle:v1.0.0 -n foo --install-mode OwnNamespace\n  \
+        opm run bundle quay.io/example/foo-bundle:v1.0.0 --index-image quay.io/operatorhubio/catalog:latest\n  \
+        opm run bundle quay.io/example/foo-bundle:v1.0.0 --dry-run"
+)]
+pub(super) struct BundleArgs {
+    /// Image of the bundle
+    #[arg(value_name = "BUNDLE_IMAGE", value_parser = image_name)]
+    bundle: String,
+    /// Index that the bundle is added to
+    #[arg(long, value_name = "IMAGE", default_value = NO_INDEX, value_parser = image_name)]
+    index_image: String,
+    /// Image that unpacks the catalog in the pod; it needs sh and gzip
+    #[arg(long, value_name = "IMAGE", default_value = DECOMPRESSION_IMAGE, value_parser = image_name)]
+    decompression_image: String,
+    /// Which namespaces the operator watches: AllNamespaces, OwnNamespace, SingleNamespace=NS or MultiNamespace=NS,NS
+    #[arg(long, value_name = "InstallModeValue", value_parser = install_mode)]
+    install_mode: Option<InstallMode>,
+    /// Print the objects as YAML, and create nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    serve: ServeFlags,
+    #[command(flatten)]
+    cluster: WorkFlags,
+}
+
+fn install_mode(text: &str) -> Result<InstallMode, String> {
+    InstallMode::parse(text)
+}
+
+pub(super) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    run_bundle(args, tls, printer).map_err(|failure| match failure {
+        Failure::Message(text) => Failure::message(format!("Failed to run bundle: {text}")),
+        Failure::Exit(code, text) => Failure::Exit(code, format!("Failed to run bundle: {text}")),
+        other => other,
+    })
+}
+
+fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    args.serve.check(tls)?;
+    let deadline = args.cluster.deadline();
+    let mut session = Session::start()?;
+    let cluster = match session.connect(&args.cluster.cluster) {
+        Ok(cluster) => Some(cluster),
+        Err(_) if args.dry_run => None,
+        Err(failure) => return Err(failure),
+    };
+    let namespace =
+        cluster.as_ref().map_or_else(|| args.cluster.shown_namespace(), |cluster| cluster.namespace.clone());
+    let images = Images::new(tls, &args.serve.pull);
+    let ledger = Ledger::default();
+    let plan = {
+        let workshop = Workshop {
+            flags: &args.serve,
+            tls,
+            images: &images,
+            limits: limits::from_env()?,
+            decompression_image: &args.decompression_image,
+            printer,
+        };
+        let bundles = workshop.bundles(&[&args.bundle])?;
+        let facts = bundles.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
+        let targets = Targets::decide(args.install_mode.as_ref(), &facts.install_modes, &facts.csv, &namespace)
+            .map_err(Failure::Message)?;
+        if let Some(warning) = targets.warning {
+            printer.warning(warning);
+        }
+        if let Some(cluster) = cluster.as_ref().filter(|_| !args.dry_run) {
+            let live = Live::new(printer, args.cluster.verbose);
+            session.ask(run::check(cluster, &facts, &targets, &ledger, deadline, &live))?;
+        }
+        let index = workshop.index(&args.index_image, false)?;
+        workshop.check_mode(&index)?;
+        let item = args.serve.item(&args.bundle, &args.index_image);
+        let (channel, content) = match &index {
+            Index::Database(path) => {
+                let channel = facts.channels.first().cloned().ok_or_else(|| {
+                    Failure::message("load bundle metadata: no channel is named, and a database index needs one")
+                })?;
+                (channel, workshop.database(&args.index_image, path)?)
+            }
+            _ => {
+                printer.tell(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
+                if !matches!(index, Index::None) {
+                    printer.tell(&format!(
+                        "Rendering a File-Based Catalog of the Index Image \"{}\" to verify if bundle \"{}\" is present",
+                        args.index_image, facts.csv
+                    ));
+                }
+                let catalog = workshop.load(&args.index_image, &index)?;
+                let channel = names::CHANNEL.to_owned();
+                let additions =
+                    edit::run_bundle::inject(&catalog, &facts.package, &facts.csv, &channel, &args.index_image)
+                        .map_err(|refusal| generating(&facts.csv, &args.bundle, &args.index_image, &refusal))?;
+                if !matches!(index, Index::None) {
+                    printer.tell(&format!("Generated the extra FBC for the bundle image \"{}\"", facts.csv));
+                }
+                (channel, workshop.serve(catalog, &additions, &bundles, &index, &args.index_image)?)
+            }
+        };
+        let serving = Serving {
+            bundle_image: args.bundle.clone(),
+            items: vec![item],
+            index_image: args.index_image.clone(),
+            migrated: matches!(index, Index::Migrated(_)),
+            content,
+            settings: args.serve.settings(),
+        };
+        BundlePlan { facts, channel, targets, serving }
+    };
+    let Some(cluster) = cluster.filter(|_| !args.dry_run) else {
+        return print(&plan.objects(&namespace), printer);
+    };
+    let live = Live::new(printer, args.cluster.verbose);
+    let work = run::run(&cluster, &plan, &ledger, deadline, &live);
+    session.work(&cluster, &ledger, args.serve.keep, &live, work)
+}
+
+fn print(objects: &[serde_json::Value], printer: &mut Printer) -> Outcome {
+    for object in objects {
+        let json = object.to_string();
+        let mut text = b"---\n".to_vec();
+        fbc::yaml::write_document(fbc::json::Raw::from_checked(&json), &mut text);
+        printer.data().write_all(&text)?;
+    }
+    Ok(())
+}

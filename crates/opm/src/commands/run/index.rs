@@ -1,0 +1,364 @@
+//! Bundles and indexes of a run: pulled, put together, checked, and ready to be served.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cluster::run::Facts;
+use cluster::run::partition::{self, Document, Language};
+use cluster::run::pod::{Content, Item};
+use edit::run_bundle::{self, Additions, Channel};
+use fbc::blob::TextBuffer;
+use fbc::{Blob, Fbc, FileId, Format, Limits, property, yaml};
+
+use super::flags::{Database, NO_INDEX, ServeFlags};
+use crate::exit::{Failure, Outcome};
+use crate::images::{self, CONFIGS_LABEL, DATABASE_LABEL, Images, TlsFlags};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+use crate::{commands, report, source};
+
+/// Where an index has its content if it does not say so.
+const DATABASE: &str = "/database/index.db";
+const CONFIGS: &str = "/configs";
+
+/// What an index image is.
+pub(super) enum Index {
+    /// There is none.
+    None,
+    /// A file-based catalog at this path.
+    Catalog(String),
+    /// A database at this path, which the pod adds bundles to.
+    Database(String),
+    /// A database at this path that becomes a file-based catalog.
+    Migrated(String),
+}
+
+/// What it takes to make the catalog of a run.
+pub(super) struct Workshop<'a> {
+    pub(super) flags: &'a ServeFlags,
+    pub(super) tls: &'a TlsFlags,
+    pub(super) images: &'a Images,
+    pub(super) limits: Limits,
+    pub(super) decompression_image: &'a str,
+    pub(super) printer: &'a Printer,
+}
+
+/// A bundle, pulled and read.
+pub(super) struct Pulled {
+    pub(super) facts: Facts,
+    directory: PathBuf,
+    image: String,
+}
+
+impl Workshop<'_> {
+    /// Pulls bundles and reads what they say.
+    pub(super) fn bundles(&self, references: &[&str]) -> Result<Vec<Pulled>, Failure> {
+        let pulled = references.iter().zip(self.images.bundles(references));
+        pulled.map(|(reference, directory)| self.bundle(reference, directory).map_err(Failure::Message)).collect()
+    }
+
+    fn bundle(&self, reference: &str, directory: Result<PathBuf, String>) -> Result<Pulled, String> {
+        let directory = directory.map_err(|error| format!("pull bundle image: {error}"))?;
+        let hidden = |error: String| error.replace(&directory.display().to_string(), reference);
+        let annotated = bundle::annotated(&directory, &self.limits)
+            .map_err(|error| format!("load bundle metadata: {}", hidden(error)))?;
+        let load = |error: String| format!("load bundle: {}", hidden(error));
+        let manifests = images::inside(&directory, &annotated.manifests).map_err(load)?;
+        let contents = bundle::read_manifests(&manifests, &self.limits).map_err(|error| load(error.to_string()))?;
+        let facts = Facts::read(&annotated.package, &annotated.channels, &contents.csv).map_err(load)?;
+        Ok(Pulled { facts, directory, image: reference.to_owned() })
+    }
+
+    /// Finds out what an index image is; only its labels are read.
+    pub(super) fn index(&self, image: &str, migrated_before: bool) -> Result<Index, Failure> {
+        if image == NO_INDEX {
+            return Ok(Index::None);
+        }
+        let labels = self.images.labels(image).map_err(Failure::Message)?;
+        let path = |label: &str, default: &str| {
+            let path = labels.get(label).filter(|path| !path.is_empty());
+            path.map_or(default, String::as_str).to_owned()
+        };
+        if labels.contains_key(CONFIGS_LABEL) {
+            return Ok(Index::Catalog(path(CONFIGS_LABEL, CONFIGS)));
+        }
+        self.printer.warning(&format!(
+            "{image} is a SQLite index image. SQLite based index images are being deprecated and will be removed in \
+             a future release, please migrate your catalogs to the new File-Based Catalog format"
+        ));
+        let default = if migrated_before { Database::Migrate } else { Database::Pod };
+        let path = path(DATABASE_LABEL, DATABASE);
+        Ok(match self.flags.sqlite.unwrap_or(default) {
+            Database::Migrate => Index::Migrated(path),
+            Database::Pod => Index::Database(path),
+        })
+    }
+
+    /// Refuses flags that only make sense for database indexes.
+    pub(super) fn check_mode(&self, index: &Index) -> Outcome {
+        match index {
+            Index::Database(_) => Ok(()),
+            _ if self.flags.mode.is_empty() => Ok(()),
+            _ => Err(Failure::message(
+                "specifying the bundle add mode is not supported for File-Based Catalog bundles and index images",
+            )),
+        }
+    }
+
+    /// Returns what a pod serves that adds bundles to a database itself.
+    pub(super) fn database(&self, image: &str, path: &str) -> Result<Content, Failure> {
+        if self.flags.registry.is_some() {
+            return Err(Failure::message(
+                "--registry makes an image of a file-based catalog: say --sqlite=migrate for a database index",
+            ));
+        }
+        Ok(Content::Database {
+            image: image.to_owned(),
+            path: path.to_owned(),
+            skip_tls_verify: self.tls.skips_verification(),
+            use_http: self.tls.uses_http(),
+        })
+    }
+
+    /// Loads the catalog of an index image.
+    pub(super) fn load(&self, image: &str, index: &Index) -> Result<Fbc, Failure> {
+        let mut fbc = Fbc::default();
+        let path = match index {
+            Index::None => return Ok(fbc),
+            Index::Catalog(path) | Index::Database(path) | Index::Migrated(path) => path,
+        };
+        let options = source::Options {
+            limits: self.limits.clone(),
+            images: self.images,
+            catalogs_only: true,
+            keep_text: true,
+            migrate: false,
+            image_template: None,
+            inspect: None,
+        };
+        let named = |error: String| Failure::message(format!("index image {image:?}: {error}"));
+        let fetched = self.images.fetch_one(image).map_err(Failure::Message)?;
+        let root = self.images.unpack_aside(&fetched.image, Some(Path::new(path))).map_err(Failure::Message)?;
+        let place = images::inside(&root, path).map_err(named)?;
+        if !matches!(index, Index::Catalog(_)) {
+            crate::database::load(&mut fbc, &place, &options, self.printer).map_err(named)?;
+            return Ok(fbc);
+        }
+        let loaded = source::load_catalog(&mut fbc, &place, &options).map_err(|error| named(error.to_string()))?;
+        if !loaded.problems.is_empty() {
+            self.printer.error(&format!("index image {image:?}:"));
+            report::tell(self.printer, &report::find(&fbc, &loaded.problems));
+            return Err(Failure::Told);
+        }
+        Ok(fbc)
+    }
+
+    /// Puts bundles into a catalog, checks it, and makes it ready to be served.
+    pub(super) fn serve(
+        &self,
+        mut catalog: Fbc,
+        additions: &Additions,
+        bundles: &[Pulled],
+        index: &Index,
+        index_image: &str,
+    ) -> Result<Content, Failure> {
+        let documents = self.documents(&mut catalog, additions, bundles)?;
+        let scratch = Unfinished::private("opm-run-")?;
+        if let Some(name) = &self.flags.registry {
+            write_catalog(&documents, scratch.path())?;
+            self.check(scratch.path(), documents.len())?;
+            let base = self.flags.registry_base.as_deref();
+            let pushed =
+                commands::build::push_catalog(scratch.path(), name, base, self.tls, &self.flags.pull, self.printer)?;
+            self.printer.tell(&format!("Pushed the catalog image {pushed}"));
+            return Ok(Content::Image(pushed.to_string()));
+        }
+        let count = documents.len();
+        let parts = partition::partition(&documents)
+            .map_err(|unfit| Failure::message(format!("{unfit}\n  help: --registry REF pushes the catalog instead")))?;
+        drop(documents);
+        for (number, part) in parts.iter().enumerate() {
+            let text = partition::unpack(part)?;
+            fs::write(scratch.path().join(format!("{number:04}.yaml")), text)?;
+        }
+        self.check(scratch.path(), count)?;
+        // An image with a database may be too old to serve anything else.
+        let image = if matches!(index, Index::Migrated(_)) { NO_INDEX } else { index_image };
+        let decompression_image = self.decompression_image.to_owned();
+        Ok(Content::ConfigMaps { image: image.to_owned(), decompression_image, parts })
+    }
+
+    /// Returns the blobs of a catalog with bundles added: those that were there as they are written there.
+    fn documents(
+        &self,
+        catalog: &mut Fbc,
+        additions: &Additions,
+        bundles: &[Pulled],
+    ) -> Result<Vec<Document>, Failure> {
+        let mut new = Fbc::default();
+        let made = |error: std::io::Error| Failure::message(error.to_string());
+        if let Some(package) = &additions.package {
+            new.add_made(package, &self.limits).map_err(made)?;
+        }
+        let mut longer = None;
+        match &additions.channel {
+            Channel::New(text) => new.add_made(text, &self.limits).map_err(made)?,
+            Channel::Longer(place, entries) => {
+                let mut buffer = TextBuffer::default();
+                let text = catalog.text(&catalog.blobs()[*place], &mut buffer)?.text().to_owned();
+                let text = run_bundle::longer(&text, entries).map_err(|refusal| Failure::message(refusal.message))?;
+                longer = Some((*place, text));
+            }
+        }
+        for bundle in bundles.iter().filter(|bundle| additions.bundles.contains(&bundle.facts.csv)) {
+            let options = bundle::Options {
+                image: &bundle.image,
+                image_template: None,
+                migrate: !self.flags.bundle_objects,
+                limits: self.limits.clone(),
+            };
+            let rendered = bundle::render(&bundle.directory, &options)
+                .map_err(|error| Failure::message(format!("load bundle: {error}")))?;
+            rendered.warnings.iter().for_each(|warning| self.printer.warning(warning));
+            new.add_made(&rendered.json, &self.limits).map_err(made)?;
+        }
+        let mut documents = Vec::new();
+        for blob in new.in_order() {
+            documents.push(Document { name: shown(blob), language: Language::Yaml, text: printed(&new, blob)? });
+        }
+        documents.extend(as_written(catalog, longer)?);
+        Ok(documents)
+    }
+
+    /// Checks a catalog as the server is going to read it.
+    fn check(&self, directory: &Path, count: usize) -> Outcome {
+        let inspect = catalog::inspect(catalog::Warnings::Off);
+        let options = source::Options {
+            limits: self.limits.clone(),
+            images: self.images,
+            catalogs_only: true,
+            keep_text: false,
+            migrate: false,
+            image_template: None,
+            inspect: Some(&inspect),
+        };
+        let mut fbc = Fbc::default();
+        let loaded = source::load_catalog(&mut fbc, directory, &options)?;
+        let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
+        if checked.catalog.is_none() {
+            self.printer.error("error validating and converting the declarative config object to a string format:");
+            report::tell(self.printer, &report::find(&fbc, checked.errors()));
+            return Err(Failure::Told);
+        }
+        let read = fbc.blobs().iter().filter(|blob| blob.origin.is_some()).count();
+        if read != count {
+            return Err(Failure::message(format!(
+                "the catalog has {count} blobs, and {read} of them can be read back"
+            )));
+        }
+        self.printer.tell("Generated a valid File-Based Catalog");
+        Ok(())
+    }
+}
+
+/// Says why bundles cannot be put into an index.
+pub(super) fn generating(bundle: &str, image: &str, index_image: &str, refusal: &edit::Refusal) -> Failure {
+    let help = refusal.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+    Failure::message(format!(
+        "error generating File-Based Catalog with bundle {bundle:?}: error adding bundle image {image:?} to index image \
+         {index_image:?}: {}{help}",
+        refusal.message
+    ))
+}
+
+/// Returns the images of items.
+pub(super) fn images_of(items: &[Item]) -> Vec<&str> {
+    items.iter().map(|item| item.image.as_str()).collect()
+}
+
+fn shown(blob: &Blob) -> String {
+    match (&*blob.package, &*blob.name) {
+        ("", name) => format!("{} {name:?}", blob.schema),
+        (package, name) => format!("{} {name:?} of package {package:?}", blob.schema),
+    }
+}
+
+fn printed(fbc: &Fbc, blob: &Blob) -> Result<Vec<u8>, Failure> {
+    let mut text = Vec::new();
+    fbc.write(&[blob], Format::Yaml, &mut text)?;
+    // The separator comes when documents are put together.
+    Ok(text.strip_prefix(b"---\n").map(<[u8]>::to_vec).unwrap_or(text))
+}
+
+/// Returns the blobs of a catalog as they stand in its files; `longer` is the text of the one that changed.
+fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Result<Vec<Document>, Failure> {
+    // Blobs that were made while loading stand for others; then all of them are printed.
+    let all_printed = catalog.blobs().iter().any(|blob| blob.origin.is_none());
+    let mut documents = Vec::with_capacity(catalog.blobs().len());
+    let mut files: HashMap<FileId, (Vec<u8>, Language)> = HashMap::new();
+    let mut buffer = TextBuffer::default();
+    for (place, blob) in catalog.blobs().iter().enumerate() {
+        let name = shown(blob);
+        if let Some((_, text)) = longer.as_ref().filter(|(longer, _)| *longer == place) {
+            documents.push(Document { name, language: Language::Json, text: text.clone().into_bytes() });
+            continue;
+        }
+        let text = catalog.text(blob, &mut buffer)?;
+        let refers = property::of(text).any(|(kind, value)| {
+            kind == property::BUNDLE_OBJECT && value.is_some_and(|value| value.get("ref").is_some())
+        });
+        let (Some((file, start)), false, false) = (blob.origin, all_printed, refers) else {
+            documents.push(Document { name, language: Language::Yaml, text: printed(catalog, blob)? });
+            continue;
+        };
+        if !files.contains_key(&file) {
+            // Blobs come file by file.
+            files.clear();
+            let path = catalog.full_path_of(file).ok_or_else(|| Failure::message("a file of the index is gone"))?;
+            let bytes = fs::read(&path)?;
+            let beginning = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes).trim_ascii_start();
+            let language = if beginning.first() == Some(&b'{') { Language::Json } else { Language::Yaml };
+            files.insert(file, (bytes, language));
+        }
+        let (bytes, language) = &files[&file];
+        let text = match language {
+            Language::Json => text.text().as_bytes(),
+            Language::Yaml => yaml_document(bytes, start)?,
+        };
+        documents.push(Document { name, language: *language, text: text.to_vec() });
+    }
+    Ok(documents)
+}
+
+/// Returns the YAML document that starts at a place, without the line of dashes before it.
+fn yaml_document(bytes: &[u8], start: u64) -> Result<&[u8], Failure> {
+    let gone = || Failure::message("a file of the index is not what it was");
+    let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).ok_or_else(gone)?;
+    let text = yaml::documents(rest).next().and_then(Result::ok).ok_or_else(gone)?.text;
+    if !text.starts_with(b"---") {
+        return Ok(text);
+    }
+    let line = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1);
+    Ok(&text[line..])
+}
+
+/// Writes documents as files of a catalog directory, one for each language.
+fn write_catalog(documents: &[Document], directory: &Path) -> Outcome {
+    for (language, name) in [(Language::Yaml, "catalog.yaml"), (Language::Json, "catalog.json")] {
+        let mut text = Vec::new();
+        for document in documents.iter().filter(|document| document.language == language) {
+            if language == Language::Yaml {
+                text.extend_from_slice(b"---\n");
+            }
+            text.extend_from_slice(&document.text);
+            if !document.text.ends_with(b"\n") {
+                text.push(b'\n');
+            }
+        }
+        if !text.is_empty() {
+            fs::write(directory.join(name), text)?;
+        }
+    }
+    Ok(())
+}

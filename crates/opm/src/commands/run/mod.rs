@@ -1,0 +1,36 @@
+//! `opm run`: operators on a cluster, for a test.
+
+mod bundle;
+mod bundle_upgrade;
+mod flags;
+mod index;
+pub(crate) mod session;
+
+use clap::Subcommand;
+
+use crate::exit::Outcome;
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+pub(crate) use flags::WorkFlags;
+
+/// Run an operator on a cluster, for a test
+#[derive(clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct RunArgs {
+    #[command(subcommand)]
+    command: RunCommand,
+}
+
+#[derive(Subcommand)]
+enum RunCommand {
+    Bundle(Box<bundle::BundleArgs>),
+    BundleUpgrade(Box<bundle_upgrade::BundleUpgradeArgs>),
+}
+
+pub(crate) fn run(args: &RunArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    match &args.command {
+        RunCommand::Bundle(args) => bundle::run(args, tls, printer),
+        RunCommand::BundleUpgrade(args) => bundle_upgrade::run(args, tls, printer),
+    }
+}

@@ -1,0 +1,128 @@
+//! Work on a cluster that can be interrupted, and taken back.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cluster::{Cluster, Ledger, Watcher};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::cluster_flags::ClusterFlags;
+use crate::exit::Failure;
+use crate::interrupt;
+
+/// A runtime, and who listens to signals.
+pub(crate) struct Session {
+    runtime: Runtime,
+    signals: watch::Receiver<i32>,
+    /// Whether there may be something on a cluster to take back.
+    on_cluster: Arc<AtomicBool>,
+}
+
+/// What came of work on a cluster.
+type Done<T> = Result<T, Failure>;
+
+impl Session {
+    pub(crate) fn start() -> Result<Session, Failure> {
+        // This one listens itself, from the start.
+        interrupt::leave_signals_alone();
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let on_cluster = Arc::new(AtomicBool::new(false));
+        let (sender, signals) = watch::channel(0);
+        let there = Arc::clone(&on_cluster);
+        runtime.block_on(async {
+            let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+            let [mut interrupt, mut terminate, mut hangup] = [signal(kinds[0])?, signal(kinds[1])?, signal(kinds[2])?];
+            tokio::spawn(async move {
+                loop {
+                    let number = tokio::select! {
+                        _ = interrupt.recv() => signal_hook::consts::SIGINT,
+                        _ = terminate.recv() => signal_hook::consts::SIGTERM,
+                        _ = hangup.recv() => signal_hook::consts::SIGHUP,
+                    };
+                    if !there.load(Ordering::SeqCst) {
+                        interrupt::clean_up();
+                        let _ = signal_hook::low_level::emulate_default_handler(number);
+                    }
+                    sender.send_replace(number);
+                }
+            });
+            Ok::<(), std::io::Error>(())
+        })?;
+        Ok(Session { runtime, signals, on_cluster })
+    }
+
+    /// Prepares to talk to a cluster; nothing is sent yet.
+    pub(crate) fn connect(&self, flags: &ClusterFlags) -> Result<Cluster, Failure> {
+        self.runtime.block_on(flags.connect())
+    }
+
+    /// Does work that leaves nothing on the cluster when it is interrupted.
+    pub(crate) fn ask<T>(&self, work: impl Future<Output = Result<T, cluster::Error>>) -> Done<T> {
+        self.runtime.block_on(work).map_err(|error| Failure::message(error.to_string()))
+    }
+
+    /// Does work on a cluster; what a failure or a signal leaves behind is taken back unless `keep` says otherwise.
+    pub(crate) fn work(
+        &mut self,
+        cluster: &Cluster,
+        ledger: &Ledger,
+        keep: bool,
+        watcher: &dyn Watcher,
+        work: impl Future<Output = Result<(), cluster::Error>>,
+    ) -> Done<()> {
+        self.on_cluster.store(true, Ordering::SeqCst);
+        let signals = &mut self.signals;
+        signals.mark_unchanged();
+        let outcome = self.runtime.block_on(async {
+            tokio::select! {
+                outcome = work => outcome.map_err(|error| (None, error.to_string())),
+                _ = signals.changed() => Err((Some(*signals.borrow_and_update()), "interrupted".to_owned())),
+            }
+        });
+        let Err((number, error)) = outcome else {
+            ledger.settle();
+            return Ok(());
+        };
+        let after = self.after_failure(cluster, ledger, keep, watcher, &error);
+        let text = format!("{error}{after}");
+        // 128 and the number of the signal, as shells tell it.
+        let code = number.and_then(|number| u8::try_from(128 + number).ok());
+        Err(code.map_or_else(|| Failure::message(text.clone()), |code| Failure::Exit(code, text.clone())))
+    }
+
+    /// Takes back what was made, unless it is kept, and tells what became of it.
+    fn after_failure(
+        &mut self,
+        cluster: &Cluster,
+        ledger: &Ledger,
+        keep: bool,
+        watcher: &dyn Watcher,
+        error: &str,
+    ) -> String {
+        let lines = |objects: Vec<String>| objects.iter().map(|object| format!("\n  {object}")).collect::<String>();
+        let left = ledger.left();
+        if left.is_empty() {
+            return String::new();
+        }
+        if keep {
+            return format!("\nkept, with the label opm.run/id={}:{}", ledger.run(), lines(left));
+        }
+        watcher.warn(&format!("{}; taking back what was created", error.lines().next().unwrap_or_default()));
+        let signals = &mut self.signals;
+        let failed = self.runtime.block_on(async {
+            tokio::select! {
+                failed = ledger.take_back(cluster, watcher) => failed,
+                _ = signals.changed() => {
+                    ledger.left().into_iter().map(|object| format!("{object}: interrupted")).collect()
+                }
+            }
+        });
+        match failed.is_empty() {
+            true => "\neverything that was created has been taken back".to_owned(),
+            false => format!("\ncould not be taken back:{}", lines(failed)),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What objects on a cluster are at: lines that change in place on a terminal, and lines one after the other elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::printer::{Printer, Style, harmless};
+
+/// Shows how things go on a cluster, on stderr.
+pub(crate) struct Live<'a> {
+    printer: &'a Printer,
+    /// Whether requests are shown as well.
+    verbose: bool,
+    terminal: bool,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    /// The objects that need attention, and what each is at.
+    states: Vec<(String, String)>,
+    /// How many lines of the terminal they take now.
+    lines: usize,
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn new(printer: &'a Printer, verbose: bool) -> Live<'a> {
+        Live { printer, verbose, terminal: io::stderr().is_terminal(), shown: Mutex::default() }
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells something that stays.
+    fn tell(&self, text: &str) {
+        let mut shown = self.shown();
+        self.erase(&mut shown);
+        self.printer.tell(text);
+        self.draw(&mut shown);
+    }
+
+    /// Removes the lines that change.
+    fn erase(&self, shown: &mut Shown) {
+        if shown.lines > 0 {
+            // There is nobody to tell when that fails.
+            let _ = write!(io::stderr(), "\r\x1b[{}A\x1b[J", shown.lines);
+            shown.lines = 0;
+        }
+    }
+
+    fn draw(&self, shown: &mut Shown) {
+        if !self.terminal || shown.states.is_empty() {
+            return;
+        }
+        let width = terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0));
+        let mut text = String::new();
+        for (object, state) in &shown.states {
+            let line = format!("  {object}: {}", state.lines().next().unwrap_or_default());
+            // A line that wraps would take two.
+            let line: String = harmless(&line, false).chars().take(width.saturating_sub(1)).collect();
+            text += &line;
+            text.push('\n');
+        }
+        shown.lines = shown.states.len();
+        let _ = write!(io::stderr(), "{text}");
+    }
+}
+
+impl Drop for Live<'_> {
+    fn drop(&mut self) {
+        let mut shown = self.shown();
+        self.erase(&mut shown);
+    }
+}
+
+impl cluster::Watcher for Live<'_> {
+    fn done(&self, text: &str) {
+        self.tell(text);
+    }
+
+    fn warn(&self, text: &str) {
+        self.tell(&format!("{} {text}", self.printer.paint(Style::Warning, "warning:")));
+    }
+
+    fn state(&self, object: &str, state: &str) {
+        let mut shown = self.shown();
+        let known = shown.states.iter().position(|(one, _)| one == object);
+        match (known, state.is_empty()) {
+            (None, true) => return,
+            (Some(at), true) => drop(shown.states.remove(at)),
+            (Some(at), false) if shown.states[at].1 == state => return,
+            (Some(at), false) => state.clone_into(&mut shown.states[at].1),
+            (None, false) => shown.states.push((object.to_owned(), state.to_owned())),
+        }
+        if self.terminal {
+            self.erase(&mut shown);
+            self.draw(&mut shown);
+        } else if !state.is_empty() {
+            self.printer.tell(&format!("  {object}: {state}"));
+        }
+    }
+
+    fn request(&self, what: &str) {
+        if self.verbose {
+            self.tell(&format!("  {what}"));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What goes wrong is told in words, and nothing is left behind.
+
+use cluster::{Access, Kind};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use testkit::KubeApi;
+
+use super::stage::{Running, Stage, create, set_status, steps, until};
+use crate::env::TestEnv;
+use crate::kit::Kit;
+
+/// The pod that a test waits for.
+async fn pod(stage: &Stage) -> String {
+    let found = until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
+    found["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_pulled_is_told() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "5s"]);
+    let running = Running::start(&mut command);
+    let pod = pod(&stage).await;
+    let message = "Back-off pulling image \"quay.io/operator-framework/opm:latest\"";
+    let status = json!({"phase": "Pending", "containerStatuses": [{"name": "registry-grpc", "image": "x", "imageID": "",
+        "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff", "message": message}}}]});
+    set_status(&stage.kit.cluster, Kind::POD, &pod, status).await;
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "pulling"}, "type": "Warning",
+        "involvedObject": {"kind": "Pod", "name": pod, "namespace": stage.kit.cluster.namespace},
+        "reason": "Failed", "message": "manifest unknown"});
+    create(&stage.kit.cluster, Kind::EVENT, &event).await;
+    insta::assert_snapshot!(steps(&stage.shown(running.end())));
+    assert!(stage.left().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_crashes_ends_the_run_at_once() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
+    let pod = pod(&stage).await;
+    let status = json!({"phase": "Running", "podIP": "10.0.0.9", "containerStatuses": [{"name": "registry-grpc",
+        "image": "x", "imageID": "", "ready": false, "restartCount": 3,
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}]});
+    set_status(&stage.kit.cluster, Kind::POD, &pod, status).await;
+    let told = stage.shown(running.end());
+    assert!(
+        told.contains("registry pod REGISTRY-foo-bundle-v1-0-0 does not serve: container registry-grpc: CrashLoopBackOff: back-off 10s restarting failed container; it ended with code 1"),
+        "{told}"
+    );
+    assert!(stage.left().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_olm_says_of_the_subscription_is_told() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let _kubelet = stage.kubelet();
+    let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "6s"]);
+    let running = Running::start(&mut command);
+    until(|| stage.get(Kind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
+    let status = json!({"conditions": [
+        {"type": "CatalogSourcesUnhealthy", "status": "False", "reason": "AllCatalogSourcesHealthy"},
+        {"type": "ResolutionFailed", "status": "True", "reason": "ConstraintsNotSatisfiable",
+            "message": "constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar"}]});
+    set_status(&stage.kit.cluster, Kind::SUBSCRIPTION, "foo-v1-0-0-sub", status).await;
+    let told = stage.shown(running.end());
+    assert!(
+        told.contains("error: Failed to run bundle: install plan is not available for the subscription foo-v1-0-0-sub: the dependencies could not be resolved (ResolutionFailed): ConstraintsNotSatisfiable: constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar\neverything that was created has been taken back\n"),
+        "{told}"
+    );
+    assert!(stage.left().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_that_the_cluster_cannot_unpack_is_told() {
+    use sha2::Digest;
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let digest = sha2::Sha256::digest(bundle.as_bytes());
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "unpack", "labels": {"operatorframework.io/bundle-unpack-ref": hex[..63]}},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "pull", "image": "x"}]}}}});
+    create(&stage.kit.cluster, Kind::JOB, &job).await;
+    let status = json!({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded",
+        "message": "Job was active longer than specified deadline"}]});
+    set_status(&stage.kit.cluster, Kind::JOB, "unpack", status).await;
+    let _kubelet = stage.kubelet();
+    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "5s"]);
+    assert!(
+        told.contains("the job unpack that unpacks the bundle failed: DeadlineExceeded: Job was active longer than specified deadline"),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_csv_that_fails_is_told_with_its_requirements_and_removed() {
+    let stage = Stage::new().await;
+    let more = r#"{"install": {"strategy": "deployment", "spec": {"deployments": [{"name": "foo", "spec": {}}]}}}"#;
+    let bundle = stage.bundle_with("1.0.0", more);
+    let _kubelet = stage.kubelet();
+    let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
+    until(|| stage.get(Kind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
+    let cluster = &stage.kit.cluster;
+    let plan = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+        "metadata": {"name": "plan"}, "spec": {"approved": false}});
+    create(cluster, Kind::INSTALL_PLAN, &plan).await;
+    set_status(cluster, Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({"installPlanRef": {"name": "plan"}})).await;
+    until(|| async { stage.get(Kind::INSTALL_PLAN, "plan").await.filter(|plan| plan["spec"]["approved"] == true) })
+        .await;
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": stage.api}, "spec": {"group": stage.api.trim_start_matches("foos."), "scope": "Namespaced",
+        "names": {"kind": "Foo", "plural": "foos"}, "versions": [{"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    create(cluster, Kind::CRD, &crd).await;
+    create(cluster, Kind::CSV, &stage.csv("1.0.0", more)).await;
+    let status = json!({"phase": "Failed", "reason": "RequirementsNotMet", "message": "requirements no longer met",
+        "requirementStatus": [
+            {"kind": "CustomResourceDefinition", "name": "bars.example.com", "status": "NotPresent", "message": "CRD is not present"},
+            {"kind": "ServiceAccount", "name": "foo", "status": "PresentNotSatisfied", "dependents": [
+                {"kind": "PolicyRule", "status": "NotSatisfied", "message": "namespaced rule:{\"verbs\":[\"get\"]}"}]}]});
+    set_status(cluster, Kind::CSV, "foo.v1.0.0", status).await;
+    insta::assert_snapshot!(steps(&stage.shown(running.end())));
+    assert!(stage.left().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_are_missing_are_named_before_anything_is_created() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let namespace = &stage.kit.cluster.namespace;
+    let rules = json!([
+        {"apiGroups": ["operators.coreos.com"], "resources": ["*"], "verbs": ["get", "list", "create"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
+    let user = stage.kit.api.user_with_role(&format!("some-{namespace}"), namespace, rules).await;
+    let mut command = stage.kit.env.command();
+    command.args(["run", "bundle", &bundle, "--use-http", "-n", namespace, "--kubeconfig"]).arg(&user.kubeconfig);
+    let told = stage.shown(command.output().unwrap());
+    assert!(
+        told.contains("not allowed in namespace \"[NAMESPACE]\": update catalogsources.operators.coreos.com, create configmaps, create pods, update installplans.operators.coreos.com; nothing was created"),
+        "{told}"
+    );
+    assert!(stage.left().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_does_not_exist_is_told() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let mut command = stage.kit.env.command();
+    command.args(["run", "bundle", &bundle, "--use-http", "-n", "nowhere", "--kubeconfig"]);
+    let told = stage.shown(command.arg(stage.kit.api.kubeconfig()).output().unwrap());
+    assert!(told.contains("namespace \"nowhere\" does not exist: create it first"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_that_is_none_is_told() {
+    let stage = Stage::new().await;
+    let none = stage.push("none:v1", &[("/etc/x", b"x")], &[]);
+    let told = stage.opm(&["run", "bundle", &none]);
+    assert!(
+        told.contains("Failed to run bundle: load bundle metadata: metadata not found in [REGISTRY]/none:v1"),
+        "{told}"
+    );
+    let missing = format!("{}/missing:v1", stage.registry.host());
+    let told = stage.opm(&["run", "bundle", &missing]);
+    assert!(told.contains("Failed to run bundle: pull bundle image: failed to pull image"), "{told}");
+    let modeless = stage.bundle_with("1.0.0", r#"{"installModes": []}"#);
+    let told = stage.opm(&["run", "bundle", &modeless]);
+    assert!(told.contains("operator \"foo.v1.0.0\" is not installable: no supported install modes"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_of_the_api_server_is_ridden_out() {
+    let api = tokio::task::block_in_place(KubeApi::start);
+    let namespace = Some(api.namespace().await);
+    let access = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace };
+    let cluster = access.connect().await.unwrap();
+    let mut stage = Stage::with(Kit { env: TestEnv::new(), cluster, api });
+    let bundle = stage.bundle("1.0.0");
+    let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "110s"]);
+    let running = Running::start(&mut command);
+    until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
+    tokio::task::block_in_place(|| {
+        stage.kit.api.stop_server();
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        stage.kit.api.start_server();
+    });
+    // What kubelet and OLM do comes after the restart.
+    let cluster = &stage.kit.cluster;
+    let pod = until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
+    let pod = pod["metadata"]["name"].as_str().unwrap().to_owned();
+    set_status(cluster, Kind::POD, &pod, json!({"phase": "Running", "podIP": "10.0.0.9"})).await;
+    until(|| stage.get(Kind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
+    let plan = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+        "metadata": {"name": "plan"}, "spec": {"approved": false}});
+    create(cluster, Kind::INSTALL_PLAN, &plan).await;
+    set_status(cluster, Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({"installPlanRef": {"name": "plan"}})).await;
+    until(|| async { stage.get(Kind::INSTALL_PLAN, "plan").await.filter(|plan| plan["spec"]["approved"] == true) })
+        .await;
+    create(cluster, Kind::CSV, &stage.csv("1.0.0", "")).await;
+    let succeeded = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+    cluster.objects(Kind::CSV).patch_status("foo.v1.0.0", &PatchParams::default(), &succeeded).await.unwrap();
+    let told = stage.shown(running.end());
+    assert!(told.starts_with("exit 0") && told.contains("API server: asking again"), "{told}");
+}

@@ -1,0 +1,282 @@
+//! Bundles that get installed: every object as it reaches the API server.
+
+use cluster::Kind;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::stage::{CONFIGS, DATABASE, KINDS, Stage, create, steps, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_is_installed_from_a_catalog_of_its_own() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    insta::assert_snapshot!("default_told", steps(&stage.opm(&["run", "bundle", &bundle])));
+    insta::assert_snapshot!("default_objects", stage.objects(&KINDS[..6]).await);
+    let catalog = stage.catalog().await;
+    assert_eq!(catalog.len(), 1);
+    insta::assert_snapshot!("default_catalog", stage.hide(&String::from_utf8_lossy(&catalog[0])));
+
+    let again = stage.opm(&["run", "bundle", &bundle]);
+    assert!(
+        again.contains("already exists: 'opm cleanup foo -n [NAMESPACE]' removes what an earlier run made"),
+        "{again}"
+    );
+    assert_eq!(stage.left().await.len(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_is_known_as_operator_sdk_too() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let link = stage.kit.env.path("operator-sdk");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_opm"), &link).unwrap();
+    let namespace = stage.kit.cluster.namespace.clone();
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(&link);
+        command.args(words).arg("--kubeconfig").arg(stage.kit.api.kubeconfig()).args(["-n", &namespace]);
+        stage.shown(command.output().unwrap())
+    };
+    let told = run(&["run", "bundle", &bundle, "--skip-tls", "--install-mode", "OwnNamespace"]);
+    assert!(told.starts_with("exit 0") && told.contains("OLM has successfully installed \"foo.v1.0.0\""), "{told}");
+    let group = stage.get(Kind::OPERATOR_GROUP, "operator-sdk-og").await.unwrap();
+    assert_eq!(group["spec"], json!({"targetNamespaces": [namespace]}));
+    drop(_stand_in);
+    let told = run(&["cleanup", "foo"]);
+    assert!(told.contains("Operator \"foo\" uninstalled"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flags_reach_the_pod() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let told = stage.opm(&[
+        "run",
+        "bundle",
+        &bundle,
+        "--service-account",
+        "me",
+        "--pull-secret-name",
+        "pull",
+        "--image-pull-policy",
+        "IfNotPresent",
+        "--security-context-config",
+        "restricted",
+        "--run-as-user",
+        "1001",
+        "--decompression-image",
+        "example.com/gzip:v1",
+    ]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    insta::assert_snapshot!(stage.objects(&[Kind::CATALOG_SOURCE, Kind::POD]).await);
+}
+
+const INDEX_YAML: &str = "# A comment.\nschema: olm.package\nname: foo\ndefaultChannel: stable\nunknown: kept\n---\n\
+    schema: olm.channel # another\npackage: foo\nname: stable\nentries:\n  - name: foo.v0.9.0\n    extra: 0x10\n---\n\
+    schema: olm.deprecations\npackage: foo\nentries:\n- reference: {schema: olm.bundle, name: foo.v0.9.0}\n  message: |+\n    old\n\n";
+const INDEX_JSON: &str = "{ \"schema\": \"olm.bundle\",\t\"package\": \"foo\", \"name\": \"foo.v0.9.0\", \"image\": \"example.com/foo:v0.9.0\",\n  \
+    \"properties\": [{\"type\": \"olm.package\", \"value\": {\"packageName\": \"foo\", \"version\": \"0.9.0\"}}], \"x\": 1.10 }\n\
+    {\"schema\": \"example.com/custom\", \"text\": \"\\ud83d\\ude00 \\/\", \"number\": 12345678901234567890123}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_keeps_every_blob_as_it_is_written() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let files = [("/configs/foo/a.yaml", INDEX_YAML.as_bytes()), ("/configs/foo/b.json", INDEX_JSON.as_bytes())];
+    let index = stage.push("index:v1", &files, &[(CONFIGS, "/configs")]);
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    insta::assert_snapshot!("index_told", steps(&stage.opm(&["run", "bundle", &bundle, "--index-image", &index])));
+    let catalog = stage.catalog().await;
+    let texts: Vec<String> = catalog.iter().map(|part| String::from_utf8(part.clone()).unwrap()).collect();
+    assert_eq!(texts.len(), 2, "YAML and JSON");
+    for document in INDEX_YAML.split("---\n") {
+        assert!(texts[0].contains(document), "{document}\n{}", texts[0]);
+    }
+    assert_eq!(texts[1], INDEX_JSON);
+    assert_eq!(texts[0].matches("schema: olm.package\n").count(), 1, "{}", texts[0]);
+    insta::assert_snapshot!("index_objects", stage.objects(&[Kind::CATALOG_SOURCE, Kind::SUBSCRIPTION]).await);
+    let pod = &stage.list(Kind::POD).await[0];
+    assert_eq!(pod["spec"]["containers"][0]["image"], index.as_str());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_has_the_bundle_is_refused() {
+    let stage = Stage::new().await;
+    let (bundle, other) = (stage.bundle("0.9.0"), stage.bundle("1.0.0"));
+    let files = [("/configs/a.yaml", INDEX_YAML.as_bytes()), ("/configs/b.json", INDEX_JSON.as_bytes())];
+    let index = stage.push("index:v1", &files, &[(CONFIGS, "/configs")]);
+    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]);
+    assert!(
+        told.contains("error generating File-Based Catalog with bundle \"foo.v0.9.0\": error adding bundle image \"[REGISTRY]/foo-bundle:v0.9.0\" to index image \"[REGISTRY]/index:v1\": bundle \"foo.v0.9.0\" already exists in the index image: [REGISTRY]/index:v1"),
+        "{told}"
+    );
+    let channel = INDEX_YAML
+        .replace("name: stable", "name: operator-sdk-run-bundle")
+        .replace("nel: stable", "nel: operator-sdk-run-bundle");
+    let files = [("/configs/a.yaml", channel.as_bytes()), ("/configs/b.json", INDEX_JSON.as_bytes())];
+    let index = stage.push("index:v2", &files, &[(CONFIGS, "/configs")]);
+    let told = stage.opm(&["run", "bundle", &other, "--index-image", &index]);
+    assert!(told.contains("channel \"operator-sdk-run-bundle\" already exists in the index image"), "{told}");
+    let told = stage.opm(&["run", "bundle", &other, "--index-image", &index, "--mode", "semver"]);
+    assert!(told.contains("specifying the bundle add mode is not supported for File-Based Catalog"), "{told}");
+    let broken = stage.push(
+        "index:v3",
+        &[("/configs/a.yaml", b"schema: olm.channel\npackage: bar\nname: x\nentries: [{name: a}]\n")],
+        &[(CONFIGS, "/configs")],
+    );
+    let told = stage.opm(&["run", "bundle", &other, "--index-image", &broken]);
+    assert!(
+        told.contains("error validating and converting the declarative config object")
+            && told.contains("unknown package \"bar\""),
+        "{told}"
+    );
+    assert!(stage.left().await.is_empty());
+}
+
+/// Pushes an index image with a database that has version 0.9.0.
+fn database_index(stage: &Stage) -> String {
+    let old = stage.bundle("0.9.0");
+    let env = &stage.kit.env;
+    env.stdout(&["registry", "add", "-d", "index.db", "-b", &old, "--use-http"]);
+    let content = std::fs::read(env.path("index.db")).unwrap();
+    stage.push("database:v1", &[("/db/index.db", &content)], &[(DATABASE, "/db/index.db")])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_index_gets_the_bundle_in_the_pod() {
+    let stage = Stage::new().await;
+    let (index, bundle) = (database_index(&stage), stage.bundle("1.0.0"));
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    insta::assert_snapshot!(
+        "database_told",
+        steps(&stage.opm(&[
+            "run",
+            "bundle",
+            &bundle,
+            "--index-image",
+            &index,
+            "--ca-secret-name",
+            "ca",
+            "--pull-secret-name",
+            "pull"
+        ]))
+    );
+    insta::assert_snapshot!("database_objects", stage.objects(&KINDS[..6]).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_index_can_become_a_catalog() {
+    let stage = Stage::new().await;
+    let (index, bundle) = (database_index(&stage), stage.bundle("1.0.0"));
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--sqlite", "migrate"]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
+    let rendered = stage.kit.env.stdout(&["render", "index.db", "-o", "yaml"]);
+    for document in rendered.split("---\n") {
+        assert!(catalog.contains(document), "{document}\n{catalog}");
+    }
+    insta::assert_snapshot!("migrated_objects", stage.objects(&[Kind::CATALOG_SOURCE, Kind::SUBSCRIPTION]).await);
+    let pod = &stage.list(Kind::POD).await[0];
+    assert_eq!(pod["spec"]["containers"][0]["image"], "quay.io/operator-framework/opm:latest");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_can_be_pushed_instead() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let base = stage.push("base:v1", &[("/etc/base", b"x")], &[]);
+    let catalog = format!("{}/catalog:v1", stage.registry.host());
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let told = stage.opm(&[
+        "run",
+        "bundle",
+        &bundle,
+        "--registry",
+        &catalog,
+        "--registry-base",
+        &base,
+        "--pull-secret-name",
+        "s",
+    ]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    assert!(stage.catalog().await.is_empty());
+    let pod = &stage.list(Kind::POD).await[0];
+    let image = pod["spec"]["containers"][0]["image"].as_str().unwrap();
+    assert!(image.contains("@sha256:"), "{image}");
+    assert_eq!(pod["spec"]["imagePullSecrets"], json!([{"name": "s"}]));
+    let rendered = stage.kit.env.stdout(&["render", image, "--use-http"]);
+    assert!(rendered.contains("foo.v1.0.0"), "{rendered}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_groups_decide() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let group = |name: &str| {
+        json!({"apiVersion": "operators.coreos.com/v1", "kind": "OperatorGroup",
+        "metadata": {"name": name}, "spec": {"targetNamespaces": ["elsewhere"]}})
+    };
+    create(&stage.kit.cluster, Kind::OPERATOR_GROUP, &group("mine")).await;
+    let told = stage.opm(&["run", "bundle", &bundle, "--install-mode", "OwnNamespace"]);
+    assert!(
+        told.contains("existing operatorgroup \"mine\" is not compatible with install mode \"OwnNamespace\""),
+        "{told}"
+    );
+    create(&stage.kit.cluster, Kind::OPERATOR_GROUP, &group("other")).await;
+    let told = stage.opm(&["run", "bundle", &bundle]);
+    assert!(told.contains("more than one operator group in namespace [NAMESPACE]: [mine other]"), "{told}");
+    let told = stage.opm(&["run", "bundle", &bundle, "--install-mode", "MultiNamespace=a"]);
+    assert!(told.contains("install mode type \"MultiNamespace\" not supported in CSV \"foo.v1.0.0\""), "{told}");
+    assert_eq!(stage.left().await, ["OperatorGroup mine", "OperatorGroup other"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_else_changes_things_meanwhile() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let running = super::stage::Running::start(&mut stage.command(&["run", "bundle", &bundle]));
+    let source = until(|| stage.get(Kind::CATALOG_SOURCE, "foo-catalog")).await;
+    assert!(source["metadata"]["uid"].is_string());
+    // Every update has somebody else's in between, until the run is through.
+    let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+    for round in 0..200 {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {"round": round.to_string()}}}));
+        let _ = sources.patch("foo-catalog", &PatchParams::default(), &patch).await;
+        if stage.list(Kind::CSV).await.iter().any(|csv| csv["status"]["phase"] == "Succeeded") {
+            break;
+        }
+    }
+    let told = stage.shown(running.end());
+    assert!(told.starts_with("exit 0"), "{told}");
+    let source = stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.unwrap();
+    assert_eq!(source["spec"]["address"], "10.0.0.9:50051");
+    assert!(source["metadata"]["annotations"]["round"].is_string());
+}
+
+#[test]
+fn objects_can_be_looked_at_before() {
+    let env = crate::env::TestEnv::new();
+    let told = env.opm(&["run", "bundle", "--help"]);
+    assert!(told.contains("--index-image") && told.contains("InstallModeValue"), "{told}");
+    let told = env.opm(&["run", "bundle", "example.com/x:v1", "--security-context-config", "none"]);
+    assert!(told.contains("must be one of \"legacy\", or \"restricted\""), "{told}");
+    let told = env.opm(&["run", "bundle", "example.com/x:v1", "--mode", "none", "--dry-run"]);
+    assert!(
+        told.contains("bundle add mode \"none\" does not exist, must be one of: [\"semver\" \"replaces\"]"),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_creates_nothing() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let told = stage.kit.env.stdout(&["run", "bundle", &bundle, "--use-http", "--dry-run", "-n", "ns"]);
+    let kinds: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("kind: ")).collect();
+    assert_eq!(kinds, ["CatalogSource", "ConfigMap", "Pod", "OperatorGroup", "Subscription"]);
+    assert!(stage.left().await.is_empty());
+}

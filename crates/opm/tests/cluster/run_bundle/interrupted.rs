@@ -1,0 +1,83 @@
+//! Runs that are interrupted take back what they made.
+
+use cluster::Kind;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::stage::{Running, Stage, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_run_leaves_nothing_behind() {
+    for (signal, code) in [("-INT", "exit 130"), ("-TERM", "exit 143")] {
+        let stage = Stage::new().await;
+        let bundle = stage.bundle("1.0.0");
+        let _kubelet = stage.kubelet();
+        let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
+        until(|| stage.get(Kind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
+        running.signal(signal);
+        let told = stage.shown(running.end());
+        assert!(told.starts_with(code), "{told}");
+        assert!(told.contains("interrupted\neverything that was created has been taken back"), "{told}");
+        let taken: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("Taken back: ")).collect();
+        assert_eq!(
+            taken,
+            [
+                "Subscription [NAMESPACE]/foo-v1-0-0-sub",
+                "OperatorGroup [NAMESPACE]/operator-sdk-og",
+                "Pod [NAMESPACE]/REGISTRY-foo-bundle-v1-0-0",
+                "ConfigMap [NAMESPACE]/foo-catalog-configmap-partition-1",
+                "CatalogSource [NAMESPACE]/foo-catalog",
+            ]
+        );
+        assert!(stage.left().await.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
+    until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
+    // Somebody holds the CatalogSource, so that it cannot be taken back.
+    let held = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/held"]}}));
+    let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+    sources.patch("foo-catalog", &PatchParams::default(), &held).await.unwrap();
+    running.signal("-INT");
+    until(|| async {
+        stage.list(Kind::CATALOG_SOURCE).await.into_iter().find(|one| one["metadata"]["deletionTimestamp"].is_string())
+    })
+    .await;
+    running.signal("-INT");
+    let told = stage.shown(running.end());
+    assert!(
+        told.ends_with("could not be taken back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"),
+        "{told}"
+    );
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    sources.patch("foo-catalog", &PatchParams::default(), &free).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_can_be_kept() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "3s", "--keep"]);
+    assert!(told.contains("\nkept, with the label opm.run/id="), "{told}");
+    assert_eq!(stage.left().await.len(), 3);
+    let run = stage.list(Kind::POD).await[0]["metadata"]["labels"]["opm.run/id"].as_str().unwrap().to_owned();
+    assert!(told.contains(&run), "{told}");
+    let told = stage.opm(&["cleanup", "foo"]);
+    assert!(told.contains("Operator \"foo\" uninstalled"), "{told}");
+    assert!(stage.left().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_out_takes_everything_back() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let _kubelet = stage.kubelet();
+    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "4s"]);
+    assert!(told.contains("OLM has not looked at the catalog source: does its catalog operator run?"), "{told}");
+    assert!(stage.left().await.is_empty());
+}

@@ -1,0 +1,152 @@
+//! Operators that get a newer bundle.
+
+use cluster::Kind;
+use serde_json::{Value, json};
+
+use super::stage::{CONFIGS, KINDS, Running, Stage, create, set_status, steps, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bundle_replaces_the_one_before_it() {
+    let stage = Stage::new().await;
+    let bundles = [stage.bundle("1.0.0"), stage.bundle("1.1.0"), stage.bundle("1.2.0")];
+    let _stand_in = stage.stand_in(&["1.0.0", "1.1.0", "1.2.0"]);
+    let told = stage.opm(&["run", "bundle", &bundles[0]]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    insta::assert_snapshot!("upgrade_told", steps(&stage.opm(&["run", "bundle-upgrade", &bundles[1]])));
+    insta::assert_snapshot!("upgrade_objects", stage.objects(&KINDS[..6]).await);
+    let told = stage.opm(&["run", "bundle-upgrade", &bundles[2]]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
+    insta::assert_snapshot!("upgrade_catalog", stage.hide(&catalog));
+    let told = stage.opm(&["run", "bundle-upgrade", &bundles[2]]);
+    assert!(told.contains("bundle \"foo.v1.2.0\" already exists in the Index Image"), "{told}");
+}
+
+const INDEX: &str = "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: foo\nname: beta\n\
+    entries: [{name: foo.v0.9.0}]\n---\nschema: olm.channel\npackage: foo\nname: stable\nentries:\n- name: foo.v0.8.0\n- name: foo.v0.9.0\n  \
+    replaces: foo.v0.8.0\n---\nschema: olm.bundle\npackage: foo\nname: foo.v0.8.0\nimage: example.com/foo:v0.8.0\nproperties:\n\
+    - type: olm.package\n  value: {packageName: foo, version: 0.8.0}\n---\nschema: olm.bundle\npackage: foo\nname: foo.v0.9.0\n\
+    image: example.com/foo:v0.9.0\nproperties:\n- type: olm.package\n  value: {packageName: foo, version: 0.9.0}\n---\n\
+    schema: example.com/other # kept\nx: 1\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_of_an_index_image_keeps_the_rest_of_the_index() {
+    let stage = Stage::new().await;
+    let bundles = [stage.bundle("1.0.0"), stage.bundle("1.1.0")];
+    let index = stage.push("index:v1", &[("/configs/a.yaml", INDEX.as_bytes())], &[(CONFIGS, "/configs")]);
+    let _stand_in = stage.stand_in(&["1.0.0", "1.1.0"]);
+    let told = stage.opm(&["run", "bundle", &bundles[0], "--index-image", &index]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let told = stage.opm(&["run", "bundle-upgrade", &bundles[1]]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
+    for document in INDEX.split("---\n") {
+        assert!(catalog.contains(document), "{document}\n{catalog}");
+    }
+    assert!(catalog.contains("name: operator-sdk-run-bundle"), "{catalog}");
+    assert!(catalog.contains("- name: foo.v1.1.0\n  replaces: foo.v1.0.0\n"), "{catalog}");
+}
+
+/// Installs an operator from a catalog image, as OLM would have done.
+async fn from_image(stage: &Stage, index: &str) {
+    let cluster = &stage.kit.cluster;
+    let mut source = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
+        "metadata": {"name": "shared"}, "spec": {"sourceType": "grpc", "publisher": "somebody"}});
+    if !index.is_empty() {
+        source["spec"]["image"] = json!(index);
+    }
+    create(cluster, Kind::CATALOG_SOURCE, &source).await;
+    let subscription = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "metadata": {"name": "foo"}, "spec": {"name": "foo", "channel": "stable", "source": "shared",
+        "sourceNamespace": cluster.namespace}});
+    create(cluster, Kind::SUBSCRIPTION, &subscription).await;
+    set_status(
+        cluster,
+        Kind::SUBSCRIPTION,
+        "foo",
+        json!({"installPlanRef": {"name": "before"}, "installedCSV": "foo.v0.9.0"}),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_of_any_catalog_can_be_upgraded() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let index = stage.push("index:v1", &[("/configs/a.yaml", INDEX.as_bytes())], &[(CONFIGS, "/configs")]);
+    from_image(&stage, &index).await;
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let told = stage.opm(&["run", "bundle-upgrade", &bundle, "--pull-secret-name", "pull"]);
+    assert!(told.starts_with("exit 0") && told.contains("Successfully upgraded to \"foo.v1.0.0\""), "{told}");
+    let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
+    assert!(catalog.contains(r#"{"name":"foo.v1.0.0","replaces":"foo.v0.9.0"}"#), "{catalog}");
+    assert!(catalog.contains("schema: example.com/other # kept\nx: 1\n"), "{catalog}");
+    let source = stage.get(Kind::CATALOG_SOURCE, "shared").await.unwrap();
+    assert_eq!(
+        source["spec"],
+        json!({"sourceType": "grpc", "publisher": "somebody", "address": "10.0.0.9:50051", "secrets": ["pull"]})
+    );
+    let told = stage.opm(&["cleanup", "foo"]);
+    assert!(told.contains("CatalogSource [NAMESPACE]/shared was not made by 'run bundle' and stays"), "{told}");
+    assert!(stage.get(Kind::CATALOG_SOURCE, "shared").await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_that_fails_before_approval_puts_everything_back() {
+    let stage = Stage::new().await;
+    let bundles = [stage.bundle("1.0.0"), stage.bundle("1.1.0")];
+    {
+        let _stand_in = stage.stand_in(&["1.0.0"]);
+        let told = stage.opm(&["run", "bundle", &bundles[0]]);
+        assert!(told.starts_with("exit 0"), "{told}");
+    }
+    let before = snapshot(&stage).await;
+    let _kubelet = stage.kubelet();
+    let mut command = stage.kit.command(&["run", "bundle-upgrade", &bundles[1], "--use-http", "--timeout", "8s"]);
+    let running = Running::start(&mut command);
+    until(|| async {
+        stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.filter(|one| one.to_string().contains("v1-1-0"))
+    })
+    .await;
+    let told = stage.shown(running.end());
+    assert!(told.contains("install plan is not available for the subscription foo-v1-0-0-sub"), "{told}");
+    assert!(told.contains("everything that was created has been taken back"), "{told}");
+    assert_eq!(snapshot(&stage).await, before, "{told}");
+}
+
+/// Everything but what tells of changes.
+async fn snapshot(stage: &Stage) -> Vec<Value> {
+    let mut all = Vec::new();
+    for kind in KINDS {
+        for mut object in stage.list(kind).await {
+            let metadata = object["metadata"].as_object_mut().unwrap();
+            for key in ["resourceVersion", "managedFields", "generation"] {
+                metadata.remove(key);
+            }
+            all.push(object);
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_must_be_something_to_upgrade() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.1.0");
+    let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
+    assert!(
+        told.contains("Failed to run bundle upgrade: no existing operator found in the cluster to upgrade"),
+        "{told}"
+    );
+    let other = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+        "metadata": {"name": "bar"}, "spec": {"name": "bar", "source": "x"}});
+    create(&stage.kit.cluster, Kind::SUBSCRIPTION, &other).await;
+    let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
+    assert!(told.contains("subscription for package \"foo\" not found"), "{told}");
+    from_image(&stage, "").await;
+    let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
+    assert!(
+        told.contains("cannot upgrade: no catalog image reference exists in catalog source spec or annotations"),
+        "{told}"
+    );
+}
