@@ -254,7 +254,7 @@ impl StoredBundle {
     /// Returns the CSV; of several, the one with the last key.
     pub fn csv(&self, limits: &Limits) -> Option<Value> {
         let objects = self.objects(limits).into_iter().map(|(_, object)| object);
-        objects.filter(|object| object["kind"] == Kind::CSV.kind).last()
+        objects.rev().find(|object| object["kind"] == Kind::CSV.kind)
     }
 
     /// Writes the bundle as a directory, which must not exist; files go to where bundles have them.

@@ -173,8 +173,8 @@ pub(crate) fn decide(pods: &[Pod], wanted: &Wanted<'_>) -> Decision {
     if best.is_none() && decision.complaint.is_none() {
         // Whoever looks wants to know what is wrong with the pod that should answer.
         let trouble = serving.iter().filter(|pod| !decision.served || pod.hash == wanted.hash);
-        let trouble = trouble.filter_map(|pod| Some(format!("pod {}: {}", pod.name, pod.failed.as_ref()?)));
-        decision.complaint = trouble.last().map(Complaint::registry);
+        let mut trouble = trouble.filter_map(|pod| Some(format!("pod {}: {}", pod.name, pod.failed.as_ref()?)));
+        decision.complaint = trouble.next_back().map(Complaint::registry);
     }
     let expects = next.is_some() || best.is_none();
     if expects && decision.look_again.is_none_or(|again| again > LOOK_AGAIN) {

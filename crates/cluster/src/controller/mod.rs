@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::runtime::controller::{Action, Config};
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
 use tokio_stream::StreamExt;
 
@@ -122,7 +123,8 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
         overlap: plan.overlap,
         dial: plan.dial.clone(),
         metrics: metrics.clone(),
-        failures: Mutex::new(HashMap::new()),
+        failures: Mutex::default(),
+        companions: Mutex::default(),
     });
     let objects = |kind: Kind| match &plan.namespace {
         Some(namespace) => cluster.objects_in(kind, namespace),
@@ -135,8 +137,21 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
     let source = Kind::CATALOG_SOURCE;
     let mut controller = Controller::new_with(objects(source), watcher::Config::default(), source.resource())
         .with_config(Config::default().concurrency(AT_A_TIME).debounce(GATHER));
-    for kind in [Kind::POD, Kind::SERVICE, Kind::SERVICE_ACCOUNT] {
-        controller = controller.owns_with(objects(kind), kind.resource(), managed());
+    controller = controller.owns_with(objects(Kind::POD), Kind::POD.resource(), managed());
+    for kind in [Kind::SERVICE, Kind::SERVICE_ACCOUNT] {
+        let context = context.clone();
+        let disturbed = move |object: Object| {
+            let owner = object
+                .metadata
+                .owner_references
+                .unwrap_or_default()
+                .into_iter()
+                .find(|owner| owner.kind == source.kind && owner.api_version == source.api_version())?;
+            context.disturb(&owner.uid);
+            let namespace = object.metadata.namespace.unwrap_or_default();
+            Some(ObjectRef::<Object>::new_with(&owner.name, source.resource()).within(&namespace))
+        };
+        controller = controller.watches_with(objects(kind), kind.resource(), managed(), disturbed);
     }
     let work = move |object: Arc<Object>, context: Arc<Context>| {
         let done = done.clone();

@@ -274,7 +274,7 @@ fn quantity(value: &Value) -> Option<u64> {
         _ => return None,
     };
     let bytes = number * factor;
-    (bytes >= 1.0 && bytes < 1e18).then_some(bytes as u64)
+    (1.0..1e18).contains(&bytes).then_some(bytes as u64)
 }
 
 /// Writes bytes with the largest unit that leaves a whole number.

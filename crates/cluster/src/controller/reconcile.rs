@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
@@ -25,6 +25,8 @@ const MANAGER: &str = "opm-controller";
 const CHECK: Duration = Duration::from_secs(60);
 /// How soon it is checked again when it does not answer.
 const CHECK_AGAIN: Duration = Duration::from_secs(15);
+/// How often what stands beside the pods is applied again, whether or not something is known to have happened to it.
+const APPLY_AGAIN: Duration = Duration::from_secs(600);
 /// How long a start that has failed is left alone, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
@@ -37,6 +39,17 @@ pub(crate) struct Context {
     pub(crate) metrics: std::sync::Arc<Metrics>,
     /// Starts that have failed, by the uid of the catalog.
     pub(crate) failures: Mutex<HashMap<String, Failure>>,
+    /// What stands beside the pods of a catalog, by its uid, until something happens to it.
+    pub(crate) companions: Mutex<HashMap<String, Companions>>,
+}
+
+/// What stands beside the pods of a catalog, as it was applied.
+#[derive(Debug, Clone)]
+pub(crate) struct Companions {
+    hash: String,
+    applied: Instant,
+    /// What the status says of the service.
+    service: Value,
 }
 
 /// A start that has failed.
@@ -85,8 +98,14 @@ impl Context {
         }
     }
 
+    /// Notes that something has happened to what stands beside the pods of a catalog.
+    pub(crate) fn disturb(&self, uid: &str) {
+        self.companions.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
     /// Forgets a catalog that is gone.
     fn forget(&self, uid: &str) {
+        self.disturb(uid);
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }
@@ -143,19 +162,7 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, context: &Context) -> 
             return Ok(Action::await_change());
         }
     };
-    let mut service = Value::Null;
-    for (kind, companion) in source.companions() {
-        let applied = apply(kind, &companion, object, context).await?;
-        if kind == Kind::SERVICE {
-            service = json!({
-                "protocol": "grpc",
-                "serviceName": service_name(source.name()),
-                "serviceNamespace": source.namespace(),
-                "port": PORT.to_string(),
-                "createdAt": applied.metadata.creation_timestamp.map(|time| second(time.0)),
-            });
-        }
-    }
+    let service = ensure_companions(&source, context).await?;
     let hash = hash(&pod_spec);
     let uid = object.metadata.uid.clone().unwrap_or_default();
     let now = Timestamp::now();
@@ -201,6 +208,33 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, context: &Context) -> 
     let again = [decision.look_again, next_poll.map(|at| until(at, Timestamp::now()))];
     let again = again.into_iter().flatten().fold(check, Duration::min);
     Ok(Action::requeue(again.max(Duration::from_millis(100))))
+}
+
+/// Makes what stands beside the pods, unless it is known to be there, and returns what the status says of the service.
+async fn ensure_companions(source: &Source<'_>, context: &Context) -> Result<Value, Error> {
+    let companions = source.companions();
+    let hash = hash(&companions.iter().map(|(_, companion)| companion.clone()).collect());
+    let uid = source.object.metadata.uid.clone().unwrap_or_default();
+    let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
+    if let Some(known) = known.filter(|known| known.hash == hash && known.applied.elapsed() < APPLY_AGAIN) {
+        return Ok(known.service);
+    }
+    let mut service = Value::Null;
+    for (kind, companion) in companions {
+        let applied = apply(kind, &companion, source.object, context).await?;
+        if kind == Kind::SERVICE {
+            service = json!({
+                "protocol": "grpc",
+                "serviceName": service_name(source.name()),
+                "serviceNamespace": source.namespace(),
+                "port": PORT.to_string(),
+                "createdAt": applied.metadata.creation_timestamp.map(|time| second(time.0)),
+            });
+        }
+    }
+    let companions = Companions { hash, applied: Instant::now(), service: service.clone() };
+    context.companions.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, companions);
+    Ok(service)
 }
 
 /// Tells whether a namespace takes only pods that are restricted.

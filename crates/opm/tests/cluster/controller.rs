@@ -198,6 +198,7 @@ async fn fifty_catalogs_follow_their_images_without_a_gap_while_the_leader_is_ki
                     assert!(answered, "{name} does not answer");
                     looks.fetch_add(1, Ordering::Relaxed);
                 }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     });

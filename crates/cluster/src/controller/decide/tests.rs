@@ -103,7 +103,7 @@ fn a_new_image_that_fails_leaves_the_old_one_alone() {
 #[test]
 fn another_spec_starts_beside_the_old_one_and_only_then_replaces_it() {
     let old = Pod { hash: "before".into(), ..serving("a", true, "1") };
-    assert_eq!(steps(&[old.clone()], 9), [Step::StartBeside { poll: false }]);
+    assert_eq!(steps(std::slice::from_ref(&old), 9), [Step::StartBeside { poll: false }]);
     assert_eq!(steps(&[old.clone(), beside("b", false, "2")], 9), []);
     // Even with the same image, which then has another configuration.
     assert_eq!(steps(&[old.clone(), beside("b", true, "1")], 9), [Step::Promote("b".into())]);
@@ -119,11 +119,11 @@ fn another_spec_starts_beside_the_old_one_and_only_then_replaces_it() {
 #[test]
 fn a_pod_that_never_answers_is_replaced_by_one_that_does() {
     let stuck = Pod { failed: Some("image cannot be pulled".into()), ..serving("a", false, "1") };
-    let decision = decided(&[stuck.clone()], 9);
+    let decision = decided(std::slice::from_ref(&stuck), 9);
     assert_eq!(decision.steps, []);
     assert_eq!(decision.complaint.unwrap().message, "pod a: image cannot be pulled");
     assert!(!decision.served);
-    assert_eq!(steps(&[stuck.clone()], 0), [Step::StartBeside { poll: true }]);
+    assert_eq!(steps(std::slice::from_ref(&stuck), 0), [Step::StartBeside { poll: true }]);
     assert_eq!(steps(&[stuck, beside("b", true, "1")], 9), [Step::Promote("b".into())]);
 }
 
