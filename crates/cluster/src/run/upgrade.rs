@@ -144,11 +144,12 @@ pub async fn upgrade(
     let csv = &plan.facts.csv;
     let approved = |_: Named, _: &[String]| ledger.settle();
     let outcome = install(requests, &scene, previous_plan.as_deref(), csv, approved).await;
-    // The old pod serves a catalog that nobody asks any more; until the approval it was needed to go back.
-    if ledger.left().is_empty() {
-        remove_old_pod(requests, installed, &source, &pod).await;
+    if !ledger.left().is_empty() {
+        return outcome;
     }
-    outcome?;
+    // The old pod serves a catalog that nobody asks any more; until the approval it was needed to go back.
+    remove_old_pod(requests, installed, &source, &pod).await;
+    outcome.map_err(|error| Error::message(format!("{error}\nthe upgrade was approved, and is not taken back")))?;
     watcher.done(&format!("Successfully upgraded to \"{csv}\""));
     Ok(())
 }

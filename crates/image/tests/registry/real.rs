@@ -67,6 +67,22 @@ fn what_is_pushed_is_pulled_again_and_read_by_others() {
 }
 
 #[test]
+fn labels_are_read_without_the_layers() {
+    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let kit = Kit::plain();
+    let layer = tar("one", &noise(1, 300_000));
+    let digest = image(kit.store(), &[&layer]);
+    let name = format!("{}/a/b:v1", registry.host());
+    push(&kit, &digest, &name).unwrap();
+    let other = Kit::plain();
+    let labels = other.client.labels(&Location::parse(&name).unwrap()).unwrap();
+    assert_eq!(labels.get("is").map(String::as_str), Some("a test"));
+    assert!(other.store().blob(&Digest::of(&layer)).is_none());
+    let missing = Location::parse(&format!("{}/a/c:v1", registry.host())).unwrap();
+    assert_eq!(other.client.labels(&missing).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn an_index_is_pushed_whole_and_one_platform_is_pulled() {
     let Some(registry) = registry(RegistryPlan::default()) else { return };
     let host = registry.host();

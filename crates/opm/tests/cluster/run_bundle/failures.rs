@@ -1,13 +1,10 @@
 //! What goes wrong is told in words, and nothing is left behind.
 
-use cluster::{Access, Kind};
+use cluster::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use testkit::KubeApi;
 
 use super::stage::{Running, Stage, create, set_status, steps, until};
-use crate::env::TestEnv;
-use crate::kit::Kit;
 
 /// The pod that a test waits for.
 async fn pod(stage: &Stage) -> String {
@@ -175,11 +172,7 @@ async fn a_bundle_that_is_none_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_of_the_api_server_is_ridden_out() {
-    let api = tokio::task::block_in_place(KubeApi::start);
-    let namespace = Some(api.namespace().await);
-    let access = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace };
-    let cluster = access.connect().await.unwrap();
-    let mut stage = Stage::with(Kit { env: TestEnv::new(), cluster, api });
+    let mut stage = Stage::own().await;
     let bundle = stage.bundle("1.0.0");
     let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "110s"]);
     let running = Running::start(&mut command);

@@ -59,6 +59,28 @@ async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_stays_away_is_told_with_what_is_left() {
+    let mut stage = Stage::own().await;
+    let bundle = stage.bundle("1.0.0");
+    let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
+    until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
+    tokio::task::block_in_place(|| stage.kit.api.stop_server());
+    running.signal("-INT");
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    running.signal("-INT");
+    let told = stage.shown(running.end());
+    assert!(told.starts_with("exit 130"), "{told}");
+    assert!(
+        told.ends_with(
+            "could not be taken back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n  \
+             ConfigMap [NAMESPACE]/foo-catalog-configmap-partition-1: interrupted\n  \
+             Pod [NAMESPACE]/REGISTRY-foo-bundle-v1-0-0: interrupted\n"
+        ),
+        "{told}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_made_can_be_kept() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");

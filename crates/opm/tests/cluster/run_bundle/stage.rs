@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Kind};
+use cluster::{Access, Cluster, Kind};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use testkit::{DockerRegistry, RegistryPlan};
+use testkit::{DockerRegistry, KubeApi, RegistryPlan};
 
+use crate::env::TestEnv;
 use crate::kit::Kit;
 
 pub(super) const CONFIGS: &str = "operators.operatorframework.io.index.configs.v1";
@@ -37,7 +38,16 @@ impl Stage {
         Stage::with(Kit::new().await)
     }
 
-    pub(super) fn with(kit: Kit) -> Stage {
+    /// Makes a stage with an API server that can be stopped.
+    pub(super) async fn own() -> Stage {
+        let api = tokio::task::block_in_place(KubeApi::start);
+        let namespace = Some(api.namespace().await);
+        let access = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace };
+        let cluster = access.connect().await.expect("a cluster");
+        Stage::with(Kit { env: TestEnv::new(), cluster, api })
+    }
+
+    fn with(kit: Kit) -> Stage {
         let registry = DockerRegistry::start(RegistryPlan::default()).expect("docker-registry is installed");
         let api = format!("foos.{}.example.com", kit.cluster.namespace);
         Stage { kit, registry, api }
@@ -287,7 +297,7 @@ impl StandIn {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
             runtime.block_on(async {
-                let access = cluster::Access { kubeconfig: Some(kubeconfig), context: None, namespace };
+                let access = Access { kubeconfig: Some(kubeconfig), context: None, namespace };
                 let cluster = access.connect().await.expect("a cluster");
                 while !stopped.load(Ordering::Relaxed) {
                     act(&cluster, &plan).await;

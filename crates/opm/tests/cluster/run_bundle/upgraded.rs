@@ -1,9 +1,10 @@
 //! Operators that get a newer bundle.
 
 use cluster::Kind;
+use cluster::run::names;
 use serde_json::{Value, json};
 
-use super::stage::{CONFIGS, KINDS, Running, Stage, create, set_status, steps, until};
+use super::stage::{CONFIGS, DATABASE, KINDS, Running, Stage, create, set_status, steps, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bundle_replaces_the_one_before_it() {
@@ -114,6 +115,41 @@ async fn an_upgrade_that_fails_before_approval_puts_everything_back() {
     assert_eq!(snapshot(&stage).await, before, "{told}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_that_fails_after_approval_stays() {
+    let stage = Stage::new().await;
+    let bundles = [stage.bundle("1.0.0"), stage.bundle("1.1.0")];
+    {
+        let _stand_in = stage.stand_in(&["1.0.0"]);
+        let told = stage.opm(&["run", "bundle", &bundles[0]]);
+        assert!(told.starts_with("exit 0"), "{told}");
+    }
+    let failing = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "InstallPlan",
+        "metadata": {"name": "failing"}, "spec": {"approved": false, "clusterServiceVersionNames": ["foo.v1.1.0", "bar.v1"]}});
+    create(&stage.kit.cluster, Kind::INSTALL_PLAN, &failing).await;
+    let status = json!({"phase": "Failed", "conditions": [{"type": "Installed", "status": "False",
+        "reason": "InstallComponentFailed", "message": "error validating existing CRs against new CRD's schema"}]});
+    stage.kit.set_status(Kind::INSTALL_PLAN, "failing", status).await;
+    let _kubelet = stage.kubelet();
+    let running = Running::start(&mut stage.command(&["run", "bundle-upgrade", &bundles[1]]));
+    until(|| async {
+        stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.filter(|one| one.to_string().contains("v1-1-0"))
+    })
+    .await;
+    stage.kit.set_status(Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({"installPlanRef": {"name": "failing"}})).await;
+    let told = stage.shown(running.end());
+    assert!(told.contains("warning: InstallPlan failing also installs or upgrades: bar.v1\n"), "{told}");
+    assert!(
+        told.ends_with(
+            "error waiting for CSV to install: install plan failed: InstallComponentFailed: error validating existing \
+             CRs against new CRD's schema\nthe upgrade was approved, and is not taken back\n"
+        ),
+        "{told}"
+    );
+    let source = stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.unwrap();
+    assert!(source.to_string().contains("v1-1-0"), "{source}");
+}
+
 /// Everything but what tells of changes.
 async fn snapshot(stage: &Stage) -> Vec<Value> {
     let mut all = Vec::new();
@@ -149,4 +185,66 @@ async fn there_must_be_something_to_upgrade() {
         told.contains("cannot upgrade: no catalog image reference exists in catalog source spec or annotations"),
         "{told}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_index_gets_all_bundles_again() {
+    let stage = Stage::new().await;
+    let old = stage.bundle("0.9.0");
+    let (first, second) = (stage.bundle("1.0.0"), stage.bundle("1.1.0"));
+    let env = &stage.kit.env;
+    env.stdout(&["registry", "add", "-d", "index.db", "-b", &old, "--use-http"]);
+    let content = std::fs::read(env.path("index.db")).unwrap();
+    let index = stage.push("database:v1", &[("/db/index.db", &content)], &[(DATABASE, "/db/index.db")]);
+    let _stand_in = stage.stand_in(&["1.0.0", "1.1.0"]);
+    let told = stage.opm(&["run", "bundle", &first, "--index-image", &index]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let told = stage.opm(&["run", "bundle-upgrade", &second, "--mode", "semver"]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let pod = &stage.list(Kind::POD).await[0];
+    let script = stage.hide(pod["spec"]["containers"][0]["command"][2].as_str().unwrap());
+    let adds: Vec<&str> = script.lines().filter(|line| line.starts_with("opm registry add")).collect();
+    assert_eq!(
+        adds,
+        [
+            "opm registry add -d /tmp/tmp.db -b [REGISTRY]/foo-bundle:v1.0.0 --mode=replaces --skip-tls-verify=false --use-http=true && \\",
+            "opm registry add -d /tmp/tmp.db -b [REGISTRY]/foo-bundle:v1.1.0 --mode=semver --skip-tls-verify=false --use-http=true && \\",
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migrated_index_stays_migrated() {
+    let stage = Stage::new().await;
+    let old = stage.bundle("0.9.0");
+    let (first, second) = (stage.bundle("1.0.0"), stage.bundle("1.1.0"));
+    let env = &stage.kit.env;
+    env.stdout(&["registry", "add", "-d", "index.db", "-b", &old, "--use-http"]);
+    let content = std::fs::read(env.path("index.db")).unwrap();
+    // Without a label the database is where it always was.
+    let index = stage.push("database:v1", &[("/database/index.db", &content)], &[]);
+    let _stand_in = stage.stand_in(&["1.0.0", "1.1.0"]);
+    let told = stage.opm(&["run", "bundle", &first, "--index-image", &index, "--sqlite", "migrate"]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let told = stage.opm(&["run", "bundle-upgrade", &second]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let catalog = String::from_utf8(stage.catalog().await.concat()).unwrap();
+    assert!(catalog.contains("name: foo.v0.9.0"), "{catalog}");
+    assert!(catalog.contains("- name: foo.v1.1.0\n  replaces: foo.v1.0.0\n"), "{catalog}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_pushed_anew_gets_a_pod_of_its_own() {
+    let stage = Stage::new().await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": names::pod(&format!("{}/foo-bundle:v1.0.0", stage.registry.host()))},
+        "spec": {"containers": [{"name": "x", "image": "x"}]}});
+    create(&stage.kit.cluster, Kind::POD, &pod).await;
+    let bundle = stage.bundle("1.0.0");
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let told = stage.opm(&["run", "bundle", &bundle]);
+    assert!(told.starts_with("exit 0"), "{told}");
+    let pods = stage.list(Kind::POD).await;
+    let names: Vec<&str> = pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap()).collect();
+    assert!(names.len() == 2 && names[1].starts_with(names[0]) && names[1].len() == names[0].len() + 7, "{names:?}");
 }
