@@ -141,11 +141,15 @@ impl Build<'_> {
         self.logged(make.arg(format!("KUBE_GIT_VERSION=v{VERSION}")))?;
         let workspace = source.join("_output/local/go");
         let built = self.tree.join("kube-apiserver");
-        let version = "k8s.io/kubernetes/vendor/k8s.io/component-base/version";
-        let flags = format!(
-            "-s -w -X {version}.gitVersion=v{VERSION} -X {version}.gitMajor=1 -X {version}.gitMinor=20 \
-             -X {version}.gitTreeState=clean"
-        );
+        // The flag and the API tell what two packages say.
+        let packages = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
+        let release = format!("v{VERSION}");
+        let values = [("gitVersion", &*release), ("gitMajor", "1"), ("gitMinor", "20"), ("gitTreeState", "clean")];
+        let set = |package: &str| {
+            let one = |(name, value)| format!(" -X k8s.io/kubernetes/vendor/{package}.{name}={value}");
+            values.into_iter().map(one).collect::<String>()
+        };
+        let flags = format!("-s -w{}", packages.iter().map(|package| set(package)).collect::<String>());
         let mut build = Command::new(go.join("bin/go"));
         prepare(&mut build);
         build.current_dir(workspace.join("src/k8s.io/kubernetes")).env("GOPATH", &workspace);

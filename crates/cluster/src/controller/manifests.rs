@@ -69,7 +69,7 @@ pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
 /// What the controller may do; nothing that it does not do.
 fn rules(everywhere: bool) -> Value {
     let mut rules = json!([
-        {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources"], "verbs": ["get", "list", "watch", "patch"]},
         {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources/status"], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "create", "patch", "delete"]},
         {"apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": ["list", "watch", "create", "patch"]},

@@ -9,6 +9,7 @@ mod manifests;
 mod metrics;
 mod objects;
 mod reconcile;
+mod template;
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};

@@ -15,6 +15,7 @@ use super::Dial;
 use super::decide::{Decision, Outcome, PROMOTED, Pod, Step, Wanted, decide, until};
 use super::metrics::Metrics;
 use super::objects::{PodImages, Source, hash};
+use super::template::{TEMPLATE, Version, conditions, resolve};
 use crate::catalog_source::{CatalogSpec, Complaint, PORT, SERVING_LABEL, UPDATE_LABEL, service_address, service_name};
 use crate::error::has_code;
 use crate::{Cluster, Error, Kind, Object};
@@ -117,10 +118,11 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
     let sources = context.objects(Kind::CATALOG_SOURCE, seen);
     // What the watch told may be old: deciding on it would start a pod twice.
     let found = sources.get_opt(&name).await.map_err(Error::api(format!("catalog {name}")))?;
-    let Some(object) = found.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
+    let Some(mut object) = found.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
         context.forget(seen.metadata.uid.as_deref().unwrap_or_default());
         return Ok(Action::await_change());
     };
+    follow_template(&mut object, context).await?;
     let spec = match CatalogSpec::of(&object).and_then(|spec| spec.check(&name).map(|()| spec)) {
         Ok(spec) => spec,
         Err(complaint) => {
@@ -146,6 +148,32 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
         // Catalogs in ConfigMaps belong to others.
         _ => Ok(Action::await_change()),
     }
+}
+
+/// Gives a catalog with a template the image of this cluster's version.
+async fn follow_template(object: &mut Object, context: &Context) -> Result<(), Error> {
+    let template = object.metadata.annotations.as_ref().and_then(|all| all.get(TEMPLATE)).cloned();
+    let Some(template) = template else { return Ok(()) };
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let info = context.cluster.client.apiserver_version().await.map_err(Error::api("version of the cluster"))?;
+    let version = Version { major: info.major, minor: info.minor, git: info.git_version };
+    let resolved = resolve(&template, &version);
+    let sources = context.objects(Kind::CATALOG_SOURCE, object);
+    if let Ok(image) = &resolved
+        && object.data["spec"]["image"] != image.as_str()
+    {
+        let patch = Patch::Merge(json!({"spec": {"image": image}}));
+        let patched = sources.patch(&name, &PatchParams::default(), &patch).await;
+        *object = patched.map_err(Error::api(format!("image of catalog {name}")))?;
+    }
+    let before = object.data["status"]["conditions"].clone();
+    let conditions = conditions(&resolved, &before);
+    if conditions != before {
+        let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+        let patched = sources.patch_status(&name, &PatchParams::default(), &patch).await;
+        patched.map_err(Error::api(format!("status of catalog {name}")))?;
+    }
+    Ok(())
 }
 
 async fn serve_image(object: &Object, spec: &CatalogSpec, context: &Context) -> Result<Action, Error> {

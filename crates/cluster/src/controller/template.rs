@@ -1,0 +1,82 @@
+//! Images whose names follow the version of the cluster.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// The annotation with the template.
+pub(crate) const TEMPLATE: &str = "olm.catalogImageTemplate";
+
+/// What a cluster says of its version.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Version {
+    pub(crate) major: String,
+    pub(crate) minor: String,
+    /// As git has it: `v1.20.2`, with whatever distributors add.
+    pub(crate) git: String,
+}
+
+/// Returns the image that a template stands for.
+pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, String> {
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let patch = version.git.split('.').nth(2).map(digits).unwrap_or_default();
+    let variables = [
+        ("{kube_major_version}", digits(&version.major)),
+        ("{kube_minor_version}", digits(&version.minor)),
+        ("{kube_patch_version}", patch),
+    ];
+    let mut image = template.to_owned();
+    for (variable, value) in variables {
+        if image.contains(variable) && value.is_empty() {
+            return Err(format!("the cluster does not tell what {variable} is"));
+        }
+        image = image.replace(variable, &value);
+    }
+    if let Some((_, rest)) = image.split_once('{') {
+        return Err(format!("nothing is known of {{{}", rest.split_inclusive('}').next().unwrap_or_default()));
+    }
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
+    let whole =
+        !image.is_empty() && image.chars().all(allowed) && !image.starts_with('/') && !image.ends_with([':', '/', '@']);
+    if whole { Ok(image) } else { Err(format!("{image:?} is no reference of an image")) }
+}
+
+/// Returns what a status says of a template.
+pub(crate) fn conditions(resolved: &Result<String, String>, before: &Value) -> Value {
+    let condition = |kind: &str, reason: &str, message: &str| {
+        let status = if resolved.is_ok() { "True" } else { "False" };
+        let old = before.as_array().and_then(|all| all.iter().find(|one| one["type"] == kind));
+        let same = old.filter(|old| old["status"] == status).map(|old| old["lastTransitionTime"].clone());
+        let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string();
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": same.unwrap_or_else(|| now.into()),
+        })
+    };
+    match resolved {
+        Ok(image) => json!([
+            condition("TemplatesHaveResolved", "AllTemplatesResolved", "the image is that of the template"),
+            condition("ResolvedImage", "AllTemplatesResolved", image),
+        ]),
+        Err(why) => json!([
+            condition("TemplatesHaveResolved", "UnableToResolve", why),
+            condition("ResolvedImage", "UnableToResolve", why),
+        ]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_follows_the_version_of_the_cluster() {
+        let version = Version { major: "1".into(), minor: "20+".into(), git: "v1.20.2-gke.1".into() };
+        let template = "r.test/catalog:v{kube_major_version}.{kube_minor_version}.{kube_patch_version}";
+        assert_eq!(resolve(template, &version).as_deref(), Ok("r.test/catalog:v1.20.2"));
+        assert_eq!(resolve("r.test/catalog", &version).as_deref(), Ok("r.test/catalog"));
+        let told = |template: &str, version: &Version| resolve(template, version).unwrap_err();
+        assert_eq!(told("r.test/c:{other}", &version), "nothing is known of {other}");
+        assert_eq!(told("r test", &version), "\"r test\" is no reference of an image");
+        assert_eq!(told(template, &Version::default()), "the cluster does not tell what {kube_major_version} is");
+    }
+}
