@@ -203,7 +203,7 @@ impl Build<'_> {
         let changes = self.tree.join("changes.patch");
         fs::write(&changes, CHANGES)?;
         let mut patch = Command::new("patch");
-        self.logged(patch.args(["-p1", "--fuzz=0", "-d"]).arg(&source).arg("-i").arg(&changes))?;
+        self.logged(patch.args(["-p1", "--forward", "--fuzz=0", "-d"]).arg(&source).arg("-i").arg(&changes))?;
         Ok(source)
     }
 
