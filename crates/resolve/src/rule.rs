@@ -19,7 +19,7 @@ use fbc::version::Version;
 /// Longer rules are refused.
 const LONGEST: usize = 10_000;
 /// Rules with more brackets in one another than this are refused.
-const DEEPEST: usize = 100;
+const DEEPEST: usize = 50;
 /// Rules with more operators than this are refused: each may be one step deeper into what is parsed.
 const MOST_OPERATORS: usize = 500;
 /// Rules that could look at more values than this for one bundle are not worked out.
