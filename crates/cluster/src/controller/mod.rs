@@ -1,8 +1,9 @@
 //! A controller of catalogs: what CatalogSources with images ask for, on clusters without OLM's own.
 //!
 //! `objects` knows what a catalog becomes, `decide` what has to happen to its pods, `reconcile` does it and tells the
-//! status, `lease` sees to it that one replica works at a time, and `metrics` counts.
+//! status, `connection` asks whether it answers, `lease` sees to it that one replica works at a time, and `metrics` counts.
 
+mod connection;
 mod decide;
 mod lease;
 mod manifests;
@@ -25,6 +26,7 @@ use tokio_stream::StreamExt;
 
 use crate::catalog_source::MANAGED_LABEL;
 use crate::{Cluster, Error, Kind, Object};
+use connection::Connections;
 use lease::Lease;
 use metrics::Metrics;
 use reconcile::{Context, reconcile};
@@ -122,7 +124,7 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
         cluster: cluster.clone(),
         images: plan.images.clone(),
         overlap: plan.overlap,
-        dial: plan.dial.clone(),
+        connections: Connections::new(plan.dial.clone()),
         metrics: metrics.clone(),
         failures: Mutex::default(),
         companions: Mutex::default(),

@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
-use super::Dial;
+use super::connection::{Connection, Connections};
 use super::decide::{Decision, Outcome, PROMOTED, Pod, Step, Wanted, decide, until};
 use super::metrics::Metrics;
 use super::objects::{PodImages, Source, hash};
@@ -24,6 +24,8 @@ use crate::{Cluster, Error, Kind, Object};
 const MANAGER: &str = "opm-controller";
 /// How often the connection to a catalog is checked.
 const CHECK: Duration = Duration::from_secs(60);
+/// How soon the answer of one that is being asked is looked for.
+const CHECK_SOON: Duration = Duration::from_secs(2);
 /// How soon it is checked again when it does not answer.
 const CHECK_AGAIN: Duration = Duration::from_secs(15);
 /// How often what stands beside the pods is applied again, whether or not something is known to have happened to it.
@@ -36,7 +38,7 @@ pub(crate) struct Context {
     pub(crate) cluster: Cluster,
     pub(crate) images: PodImages,
     pub(crate) overlap: Duration,
-    pub(crate) dial: Dial,
+    pub(crate) connections: Connections,
     pub(crate) metrics: std::sync::Arc<Metrics>,
     /// Starts that have failed, by the uid of the catalog.
     pub(crate) failures: Mutex<HashMap<String, Failure>>,
@@ -76,6 +78,19 @@ impl Context {
         self.cluster.objects_in(kind, object.metadata.namespace.as_deref().unwrap_or_default())
     }
 
+    /// Returns whether a catalog answers at an address, as it was last seen, and when to look again.
+    fn connection(&self, object: &Object, address: &str) -> (&'static str, Duration) {
+        let (uid, generation) = (object.metadata.uid.as_deref(), object.metadata.generation);
+        let Connection { state, asking } =
+            self.connections.look(uid.unwrap_or_default(), generation.unwrap_or_default(), address);
+        let again = match state {
+            _ if asking => CHECK_SOON,
+            "READY" => CHECK,
+            _ => CHECK_AGAIN,
+        };
+        (state, again)
+    }
+
     fn failure(&self, uid: &str) -> Option<Failure> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
     }
@@ -107,6 +122,7 @@ impl Context {
     /// Forgets a catalog that is gone.
     fn forget(&self, uid: &str) {
         self.disturb(uid);
+        self.connections.forget(uid);
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }
@@ -134,7 +150,7 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
     match (spec.source_type.as_str(), spec.image.is_empty()) {
         ("grpc", false) => serve_image(&object, &spec, context).await,
         ("grpc", true) => {
-            let state = connect(&spec.address, context).await;
+            let (state, again) = context.connection(&object, &spec.address);
             let created = object.data.pointer("/status/registryService/createdAt").cloned();
             let created = created.unwrap_or_else(|| second(Timestamp::now()).into());
             let told = Told {
@@ -143,7 +159,7 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
                 ..Told::default()
             };
             tell(&object, told, context).await?;
-            Ok(Action::requeue(if state == "READY" { CHECK } else { CHECK_AGAIN }))
+            Ok(Action::requeue(again))
         }
         // Catalogs in ConfigMaps belong to others.
         _ => Ok(Action::await_change()),
@@ -224,15 +240,14 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, context: &Context) -> 
         .or_else(|| failure.filter(|_| decision.outcome.is_none()).map(|failure| failure.complaint))
         .or_else(|| interval.and_then(|interval| interval.complaint));
     let address = service_address(source.name(), source.namespace());
-    let state = match (decision.served, &decision.complaint) {
-        (true, _) => connect(&address, context).await,
-        (false, None) => "CONNECTING",
-        (false, Some(_)) => "TRANSIENT_FAILURE",
+    let (state, check) = match (decision.served, &decision.complaint) {
+        (true, _) => context.connection(object, &address),
+        (false, None) => ("CONNECTING", CHECK_AGAIN),
+        (false, Some(_)) => ("TRANSIENT_FAILURE", CHECK_AGAIN),
     };
     told.connection = Some((address, state));
     let next_poll = if told.polled.is_none() { poll_at } else { None };
     tell(object, told, context).await?;
-    let check = if state == "READY" { CHECK } else { CHECK_AGAIN };
     let again = [decision.look_again, next_poll.map(|at| until(at, Timestamp::now()))];
     let again = again.into_iter().flatten().fold(check, Duration::min);
     Ok(Action::requeue(again.max(Duration::from_millis(100))))
@@ -345,17 +360,6 @@ async fn perform(
         }
     }
     Ok(None)
-}
-
-/// Asks a catalog whether it is healthy.
-async fn connect(address: &str, context: &Context) -> &'static str {
-    match (context.dial)(address.to_owned()).await {
-        Ok(()) => "READY",
-        Err(error) => {
-            tracing::debug!(address, error, "catalog does not answer");
-            "TRANSIENT_FAILURE"
-        }
-    }
 }
 
 /// Writes the status, if it says something else than before.

@@ -182,7 +182,10 @@ async fn fifty_catalogs_follow_their_images_without_a_gap_while_the_leader_is_ki
             let mut number = 0;
             while !over.load(Ordering::Relaxed) {
                 // The API server itself is away for a while.
-                let Some(all) = selected(&client).await else { continue };
+                let Some(all) = selected(&client).await else {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                };
                 let silent: Vec<usize> =
                     (0..CATALOGS).filter(|number| !all.contains_key(&format!("catalog-{number}"))).collect();
                 assert!(silent.is_empty(), "no pod is selected and ready for {silent:?}");
