@@ -96,7 +96,7 @@ async fn an_index_keeps_every_blob_as_it_is_written() {
     }
     assert_eq!(texts[1], INDEX_JSON);
     assert_eq!(texts[0].matches("schema: olm.package\n").count(), 1, "{}", texts[0]);
-    insta::assert_snapshot!("index_objects", stage.objects(&[Kind::CATALOG_SOURCE, Kind::SUBSCRIPTION]).await);
+    insta::assert_snapshot!("index_objects", stage.objects(&KINDS[..6]).await);
     let pod = &stage.list(Kind::POD).await[0];
     assert_eq!(pod["spec"]["containers"][0]["image"], index.as_str());
 }
@@ -178,7 +178,7 @@ async fn a_database_index_can_become_a_catalog() {
     for document in rendered.split("---\n") {
         assert!(catalog.contains(document), "{document}\n{catalog}");
     }
-    insta::assert_snapshot!("migrated_objects", stage.objects(&[Kind::CATALOG_SOURCE, Kind::SUBSCRIPTION]).await);
+    insta::assert_snapshot!("migrated_objects", stage.objects(&KINDS[..6]).await);
     let pod = &stage.list(Kind::POD).await[0];
     assert_eq!(pod["spec"]["containers"][0]["image"], "quay.io/operator-framework/opm:latest");
 }
