@@ -11,7 +11,7 @@ impl Cluster {
         let what = format!("reading secret {namespace}/{name}");
         let secret = self.objects_in(Kind::SECRET, namespace).get(name).await.map_err(Error::api(&what))?;
         let encoded = secret.data.pointer(&format!("/data/{key}")).and_then(|value| value.as_str());
-        let bytes = encoded.and_then(|text| base64_simd::STANDARD.decode_to_vec(text).ok());
+        let bytes = encoded.and_then(|text| fbc::base64::decode(text).ok());
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
         text.ok_or_else(|| Error::Message(format!("{what}: it has no text with the key {key:?}")))
     }

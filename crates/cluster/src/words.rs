@@ -25,6 +25,8 @@ impl Trouble {
 
 /// States of containers that no time heals.
 const HOPELESS: [&str; 3] = ["InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff"];
+/// States of containers whose images cannot be had.
+const PULLING: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"];
 /// States of containers that are no trouble.
 const USUAL: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 
@@ -51,7 +53,7 @@ fn because(reason: &str, message: &str) -> String {
 pub(crate) fn pod(pod: &Value) -> Option<Trouble> {
     if at(pod, "/status/phase") == "Failed" {
         let why = because(at(pod, "/status/reason"), at(pod, "/status/message"));
-        let mut trouble = container(pod).unwrap_or_else(|| Trouble::hopeless(format!("pod failed: {why}")));
+        let mut trouble = container(pod).unwrap_or_else(|| Trouble::hopeless(format!("it failed: {why}")));
         trouble.hopeless = true;
         return Some(trouble);
     }
@@ -78,7 +80,11 @@ fn one_container(status: &Value) -> Option<Trouble> {
     let waiting = at(status, "/state/waiting/reason");
     if !USUAL.contains(&waiting) {
         let ended = ended(status, "/lastState/terminated").map(|how| format!("; it {how}")).unwrap_or_default();
-        let why = because(waiting, at(status, "/state/waiting/message"));
+        let message = at(status, "/state/waiting/message");
+        let why = match PULLING.contains(&waiting) {
+            true => format!("image {} cannot be pulled ({waiting}): {message}", at(status, "/image")),
+            false => because(waiting, message),
+        };
         return Some(Trouble {
             text: format!("container {name}: {why}{ended}"),
             hopeless: HOPELESS.contains(&waiting),
@@ -257,10 +263,10 @@ mod tests {
     fn containers_say_what_they_wait_for() {
         let pulling = json!({"status": {"phase": "Pending", "containerStatuses": [
             {"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}},
-            {"name": "b", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image \"x\""}}},
+            {"name": "b", "image": "r.test/x", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}},
         ]}});
         let trouble = pod(&pulling).unwrap();
-        assert_eq!(trouble.text, "container b: ImagePullBackOff: Back-off pulling image \"x\"");
+        assert_eq!(trouble.text, "container b: image r.test/x cannot be pulled (ImagePullBackOff): not found");
         assert!(!trouble.hopeless);
         let crashing = json!({"status": {"phase": "Running", "containerStatuses": [{
             "name": "a",

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Object;
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
+use crate::{Object, words};
 
 /// What a pod is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -91,62 +91,16 @@ pub(crate) fn why_not(pod: &Object) -> Option<String> {
     if pod.metadata.deletion_timestamp.is_some() {
         return Some("it is about to end".into());
     }
-    let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
-    let containers = statuses.iter().filter_map(|place| pod.data.pointer(place)?.as_array()).flatten();
-    for container in containers {
-        if let Some(why) = container_trouble(container) {
-            return Some(why);
-        }
+    if let Some(trouble) = words::pod(&pod.data) {
+        return Some(trouble.text);
     }
-    let phase = text(&pod.data, "/status/phase").unwrap_or_else(|| "Pending".into());
-    let message = text(&pod.data, "/status/message").map(|text| format!(": {text}")).unwrap_or_default();
-    if matches!(phase.as_str(), "Failed" | "Unknown" | "Succeeded") {
-        let reason = text(&pod.data, "/status/reason").map(|text| format!(" ({text})")).unwrap_or_default();
-        let words = match phase.as_str() {
-            "Failed" => "it has failed",
-            "Succeeded" => "it has ended",
-            _ => "its node does not answer",
-        };
-        return Some(format!("{words}{reason}{message}"));
-    }
-    let unscheduled = condition(pod, "PodScheduled").filter(|condition| condition["status"] == "False");
-    if let Some(condition) = unscheduled {
-        let why = condition["message"].as_str().unwrap_or("no reason is given");
-        return Some(format!("no node takes it: {why}"));
-    }
-    Some(match phase.as_str() {
-        "Running" => "it runs but is not ready: its health check does not succeed yet".into(),
-        _ => "it waits to be started by a node".into(),
-    })
-}
-
-/// Says what is wrong with a container, if something is.
-fn container_trouble(container: &Value) -> Option<String> {
-    let ended = |state: &Value| {
-        let code = state["exitCode"].as_i64();
-        let code = code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
-        let message = state["message"].as_str().filter(|text| !text.is_empty()).or_else(|| state["reason"].as_str());
-        format!("{code}{}", message.map(|text| format!(": {}", text.trim())).unwrap_or_default())
+    let why = match pod.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default() {
+        "Running" => "it runs but is not ready: its health check does not succeed yet",
+        "Succeeded" => "it has ended",
+        "Unknown" => "its node does not answer",
+        _ => "it waits to be started by a node",
     };
-    if let Some(waiting) = container["state"].get("waiting") {
-        let reason = waiting["reason"].as_str().unwrap_or_default();
-        let message = waiting["message"].as_str().unwrap_or(reason);
-        return match reason {
-            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-                Some(format!("image {} cannot be pulled: {message}", container["image"].as_str().unwrap_or_default()))
-            }
-            "CrashLoopBackOff" => {
-                Some(format!("it ends again and again{}", ended(&container["lastState"]["terminated"])))
-            }
-            "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
-                Some(format!("its container cannot be started: {message}"))
-            }
-            // It is being pulled or started, or waits for those before it.
-            _ => None,
-        };
-    }
-    let terminated = container["state"].get("terminated").filter(|state| state["exitCode"] != 0)?;
-    Some(format!("it ended{}", ended(terminated)))
+    Some(why.into())
 }
 
 #[cfg(test)]
@@ -164,27 +118,14 @@ mod tests {
         let why = |status| why_not(&pod(status)).unwrap_or_default();
         assert_eq!(why(json!({"conditions": [{"type": "Ready", "status": "True"}]})), "");
         assert_eq!(why(json!({})), "it waits to be started by a node");
+        let pulling = json!({"waiting": {"reason": "ErrImagePull", "message": "not found"}});
+        let pulling = json!({"name": "c", "image": "r.test/a", "state": pulling});
         assert_eq!(
-            why(json!({"phase": "Pending", "conditions": [
-                {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}]})),
-            "no node takes it: 0/3 nodes are available"
+            why(json!({"phase": "Pending", "containerStatuses": [pulling]})),
+            "container c: image r.test/a cannot be pulled (ErrImagePull): not found"
         );
-        let waiting = |reason: &str, message: &str| {
-            json!({"phase": "Pending", "containerStatuses": [{
-                "image": "r.test/a", "state": {"waiting": {"reason": reason, "message": message}},
-                "lastState": {"terminated": {"exitCode": 1, "message": "no such file\n"}},
-            }]})
-        };
-        assert_eq!(why(waiting("ImagePullBackOff", "not found")), "image r.test/a cannot be pulled: not found");
-        assert_eq!(
-            why(waiting("CrashLoopBackOff", "back-off")),
-            "it ends again and again with exit code 1: no such file"
-        );
-        assert_eq!(why(waiting("ContainerCreating", "")), "it waits to be started by a node");
-        assert_eq!(
-            why(json!({"phase": "Failed", "reason": "Evicted", "message": "disk is full"})),
-            "it has failed (Evicted): disk is full"
-        );
+        assert_eq!(why(json!({"phase": "Succeeded"})), "it has ended");
+        assert_eq!(why(json!({"phase": "Failed", "reason": "Evicted"})), "it failed: Evicted");
         assert!(why(json!({"phase": "Running"})).starts_with("it runs but is not ready"));
     }
 }

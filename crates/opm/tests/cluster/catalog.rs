@@ -154,7 +154,7 @@ async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
     --- stdout
     --- stderr
     catalog [NAMESPACE]/cat is applied
-    error: catalog cat does not answer after 1s: pod cat-1: image r.test/catalog:latest cannot be pulled: manifest unknown
+    error: catalog cat does not answer after 1s: pod cat-1: container registry-server: image r.test/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
     "#);
     insta::assert_snapshot!(kit.opm(&["catalog", "status", "cat"]), @r#"
     exit 0
@@ -168,7 +168,7 @@ async fn waiting_ends_with_an_answer_or_with_the_reason_why_there_is_none() {
     Last poll     never
 
     POD    ROLE     STATE
-    cat-1  serving  image r.test/catalog:latest cannot be pulled: manifest unknown
+    cat-1  serving  container registry-server: image r.test/catalog:latest cannot be pulled (ImagePullBackOff): manifest unknown
     --- stderr
     "#);
     let waiting = wait("60s").stderr(Stdio::piped()).spawn().unwrap();
