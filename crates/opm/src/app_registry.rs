@@ -12,7 +12,7 @@ use image::{AppRegistry, Client, LayerFile, Repository, UnpackLimits};
 use crate::commands::read_input;
 use crate::exit::{Failure, in_path};
 use crate::images::Images;
-use crate::tree;
+use crate::{runtime, tree};
 
 /// Where packages are taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,10 +179,9 @@ impl Download<'_> {
         let token = match &source.secret {
             None => self.token.clone(),
             Some((namespace, name)) => {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                let runtime = runtime.map_err(|error| format!("starting threads: {error}"))?;
                 let read = async { self.access.connect().await?.secret(namespace, name, "token").await };
-                Some(runtime.block_on(read).map_err(|error| error.to_string())?)
+                let token = runtime::block_on(read).map_err(|error| error.to_string())?;
+                Some(token.map_err(|error| error.to_string())?)
             }
         };
         AppRegistry::new(self.client, &source.base, token.as_deref()).map_err(|error| told(&error))

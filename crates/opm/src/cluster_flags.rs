@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use cluster::{Access, Cluster};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Failure, Outcome};
-use crate::{STACK_SIZE, interrupt};
+use crate::interrupt;
+use crate::runtime::{self, EndSignals};
 
 /// Which cluster, as whom, and in which namespace.
 #[derive(clap::Args, Debug, Clone, Default)]
@@ -50,23 +50,13 @@ pub(crate) fn failure(error: cluster::Error) -> Failure {
 /// When a signal comes the work is dropped where it waits. `interrupted` says what that leaves behind.
 pub(crate) fn block_on(interrupted: &str, work: impl Future<Output = Outcome>) -> Outcome {
     interrupt::leave_signals_alone();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .worker_threads(2)
-        .thread_stack_size(STACK_SIZE)
-        .build()
-        .map_err(|error| Failure::message(format!("starting threads: {error}")))?;
-    let outcome = runtime.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        // 128 and the number of the signal, as shells tell it.
+    runtime::block_on(async {
+        let mut signals = EndSignals::listen()?;
         let code = tokio::select! {
             outcome = work => return outcome,
-            _ = interrupt.recv() => 130,
-            _ = terminate.recv() => 143,
+            signal = signals.next() => runtime::exit_code(signal),
         };
         let what = if interrupted.is_empty() { String::new() } else { format!(": {interrupted}") };
         Err(Failure::Exit(code, format!("interrupted{what}")))
-    });
-    runtime.shutdown_background();
-    outcome
+    })?
 }

@@ -23,6 +23,7 @@ mod personality;
 mod printer;
 mod progress;
 mod report;
+mod runtime;
 mod sarif;
 mod seed_layout;
 mod source;

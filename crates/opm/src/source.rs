@@ -121,6 +121,21 @@ pub(crate) struct Options<'a> {
     pub(crate) inspect: Option<&'a fbc::load::Inspect<'a>>,
 }
 
+impl<'a> Options<'a> {
+    /// Returns what whole catalogs are loaded with, when only their meaning is needed.
+    pub(crate) fn catalogs(limits: Limits, images: &'a Images) -> Options<'a> {
+        Options {
+            limits,
+            images,
+            catalogs_only: true,
+            keep_text: false,
+            migrate: false,
+            image_template: None,
+            inspect: None,
+        }
+    }
+}
+
 /// Loads references, one after the other, into one [`Fbc`].
 ///
 /// # Errors
@@ -338,13 +353,9 @@ pub(crate) fn checked(
     };
     let inspect = catalog::inspect(catalog::Warnings::Off);
     let options = Options {
-        limits: crate::limits::from_env()?,
-        images,
-        catalogs_only: true,
-        keep_text,
-        migrate: false,
-        image_template: None,
+        keep_text: keep_text,
         inspect: Some(&inspect),
+        ..Options::catalogs(crate::limits::from_env()?, images)
     };
     let mut fbc = Fbc::default();
     let loaded = if is_database {

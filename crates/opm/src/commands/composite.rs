@@ -192,15 +192,8 @@ fn validate(components: &[Component], made: &[PathBuf], aside: &Path, plan: &Pla
             placed.map_err(|error| failed(&target, &error))?;
         }
         let inspect = catalog::inspect(Warnings::Off);
-        let options = source::Options {
-            limits: plan.limits.clone(),
-            images: plan.images,
-            catalogs_only: true,
-            keep_text: false,
-            migrate: false,
-            image_template: None,
-            inspect: Some(&inspect),
-        };
+        let options =
+            source::Options { inspect: Some(&inspect), ..source::Options::catalogs(plan.limits.clone(), plan.images) };
         let mut fbc = Fbc::default();
         let loaded = source::load_catalog(&mut fbc, &copy, &options).map_err(|error| failed(directory, &error))?;
         let checked = catalog::check(&fbc, loaded, Warnings::Off);

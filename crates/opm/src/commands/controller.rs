@@ -6,14 +6,14 @@ use std::time::Duration;
 use clap::Subcommand;
 use cluster::{ControllerPlan, Dial, ManifestPlan, PodImages};
 use serve::probe::Probe;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::catalog::yaml;
 use super::serve::duration;
 use crate::cluster_flags::{ClusterFlags, failure};
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::printer::Printer;
-use crate::{STACK_SIZE, interrupt, log};
+use crate::runtime::{self, EndSignals};
+use crate::{interrupt, log};
 
 /// How long a catalog may take to say that it is healthy.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -146,25 +146,15 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
 fn control(args: &RunArgs) -> Outcome {
     log::start(args.debug);
     interrupt::leave_signals_alone();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_stack_size(STACK_SIZE)
-        .build()
-        .map_err(|error| Failure::message(format!("starting threads: {error}")))?;
-    let outcome = runtime.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    runtime::block_on(async {
+        let mut signals = EndSignals::listen()?;
         let stop = async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+            signals.next().await;
         };
         let cluster = args.cluster.connect().await?;
         let plan = plan(args, &cluster);
         cluster::run_controller(cluster, plan, stop).await.map_err(failure)
-    });
-    runtime.shutdown_background();
-    outcome
+    })?
 }
 
 fn plan(args: &RunArgs, cluster: &cluster::Cluster) -> ControllerPlan {

@@ -172,13 +172,9 @@ pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Prin
 fn load(references: &str, images: &Images, limits: &Limits, printer: &Printer) -> Result<(Fbc, Catalog), Failure> {
     let inspect = catalog::inspect(Warnings::Off);
     let options = source::Options {
-        limits: limits.clone(),
-        images,
-        catalogs_only: true,
         keep_text: true,
-        migrate: false,
-        image_template: None,
         inspect: Some(&inspect),
+        ..source::Options::catalogs(limits.clone(), images)
     };
     let names: Vec<String> = references.split(',').map(str::to_owned).collect();
     let fbc = source::load(&names, &options, printer)?;

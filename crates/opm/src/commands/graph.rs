@@ -62,15 +62,7 @@ fn output(text: &str) -> Result<Output, String> {
 
 pub(crate) fn run(args: &GraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
-    let options = source::Options {
-        limits: limits::from_env()?,
-        images: &images,
-        catalogs_only: false,
-        keep_text: false,
-        migrate: false,
-        image_template: None,
-        inspect: None,
-    };
+    let options = source::Options { catalogs_only: false, ..source::Options::catalogs(limits::from_env()?, &images) };
     let fbc = source::load(&args.sources, &options, printer)?;
     let options = GraphOptions {
         package: args.package_name.clone(),

@@ -43,13 +43,9 @@ pub(crate) fn run(args: &MigrateArgs, tls: &TlsFlags, printer: &mut Printer) -> 
     check_empty(target)?;
     let images = Images::new(tls, &args.pull);
     let options = source::Options {
-        limits: limits::from_env()?,
-        images: &images,
-        catalogs_only: true,
         keep_text: true,
         migrate: args.migrate_level == Some(MigrateLevel::CsvMetadata),
-        image_template: None,
-        inspect: None,
+        ..source::Options::catalogs(limits::from_env()?, &images)
     };
     let fbc = source::load(std::slice::from_ref(&args.source), &options, printer)?;
     source::warn_of_homeless(&fbc, printer)?;

@@ -48,13 +48,11 @@ pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let template = template.map_err(|error| Failure::message(error.to_string()))?;
     let images = Images::new(tls, &args.pull);
     let options = source::Options {
-        limits: limits::from_env()?,
-        images: &images,
         catalogs_only: false,
         keep_text: true,
         migrate: args.migrate || args.migrate_level == Some(MigrateLevel::CsvMetadata),
         image_template: template.as_ref(),
-        inspect: None,
+        ..source::Options::catalogs(limits::from_env()?, &images)
     };
     let fbc = source::load(&args.sources, &options, printer)?;
     source::warn_of_homeless(&fbc, printer)?;

@@ -13,13 +13,13 @@ use serve::load::{Directory, LoadError, OnInvalid};
 use serve::run::{Origin, Plan, RunError};
 use serve::server::ServerLimits;
 use serve::tls::{LOOK_EVERY, TlsFiles};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Failure, Outcome};
 use crate::followed::Followed;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::{STACK_SIZE, interrupt, limits, log, report};
+use crate::runtime::{self, EndSignals};
+use crate::{interrupt, limits, log, report};
 
 /// What is written to the termination log is cut to what Kubernetes keeps.
 const TERMINATION_LOG_SIZE: usize = 4096;
@@ -194,27 +194,13 @@ fn prepare(plan: &Plan, printer: &Printer) -> Outcome {
 }
 
 fn serve(plan: Plan, printer: &Printer) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_stack_size(STACK_SIZE)
-        .build()
-        .map_err(|error| Failure::message(format!("starting threads: {error}")))?;
-    let outcome = runtime.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    runtime::block_on(async {
+        let mut signals = EndSignals::listen()?;
         let stop = async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+            signals.next().await;
         };
-        Ok(serve::run::run(plan, stop).await)
-    });
-    // Nothing that still runs may keep the process alive.
-    runtime.shutdown_background();
-    match outcome.map_err(|error: std::io::Error| Failure::message(error.to_string()))? {
-        Ok(()) => Ok(()),
-        Err(error) => Err(failure(error, printer)),
-    }
+        serve::run::run(plan, stop).await.map_err(|error| failure(error, printer))
+    })?
 }
 
 /// Tells the problems of a catalog with their places, and returns the failure in short.

@@ -87,15 +87,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
 
 /// Writes what is in a database to files, in the first layout of file-based catalogs.
 fn unpack_database(file: &Path, target: &Path, images: &Images, printer: &Printer) -> Outcome {
-    let options = source::Options {
-        limits: limits::from_env()?,
-        images,
-        catalogs_only: true,
-        keep_text: true,
-        migrate: false,
-        image_template: None,
-        inspect: None,
-    };
+    let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
     database::load(&mut fbc, file, &options, printer).map_err(Failure::Message)?;
     seed_layout::write(&fbc, target)

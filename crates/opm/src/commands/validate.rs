@@ -85,15 +85,8 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
             reader.look(blob, text);
         }
     };
-    let options = source::Options {
-        limits: limits::from_env()?,
-        images: &images,
-        catalogs_only: true,
-        keep_text: false,
-        migrate: false,
-        image_template: None,
-        inspect: Some(&inspect),
-    };
+    let options =
+        source::Options { inspect: Some(&inspect), ..source::Options::catalogs(limits::from_env()?, &images) };
     let mut fbc = Fbc::default();
     let loaded = source::load_catalog(&mut fbc, &directory, &options)
         .map_err(|error| Failure::message(format!("{}: {error}", directory.display())))?;

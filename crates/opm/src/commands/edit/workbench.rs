@@ -76,15 +76,7 @@ pub(super) fn directory(
         Source::Catalog(path) => Ok((path, None)),
         Source::Bundle(..) => Err(named("is a bundle, not a catalog".to_owned())),
         Source::Database(path) => {
-            let options = source::Options {
-                limits: limits::from_env()?,
-                images,
-                catalogs_only: true,
-                keep_text: true,
-                migrate: false,
-                image_template: None,
-                inspect: None,
-            };
+            let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
             let mut fbc = Fbc::default();
             database::load(&mut fbc, &path, &options, printer).map_err(named)?;
             let aside = Unfinished::private("opm-edit-")?;

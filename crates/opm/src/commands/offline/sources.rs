@@ -107,15 +107,7 @@ pub(crate) fn read(
         rules(blob, text, problems);
         reader.look(blob, text);
     };
-    let options = Options {
-        limits: limits::from_env()?,
-        images,
-        catalogs_only: true,
-        keep_text: false,
-        migrate: false,
-        image_template: None,
-        inspect: Some(&inspect),
-    };
+    let options = Options { inspect: Some(&inspect), ..Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
     let loaded = match found {
         source::Source::Catalog(path) => source::load_catalog(&mut fbc, path, &options)

@@ -8,12 +8,12 @@ use catalog::query::Query;
 use serve::listen::Address;
 use serve::server::Services;
 use sqlite_index::{Database, Index};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::serve::TerminationLog;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
-use crate::{STACK_SIZE, database, interrupt, log};
+use crate::runtime::{self, EndSignals};
+use crate::{database, interrupt, log};
 
 /// How long calls that are running may take to finish.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -97,14 +97,9 @@ pub(crate) fn run_prepared(
 /// Answers from a catalog until a signal comes, or the time is over.
 fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) -> Outcome {
     interrupt::hand_over_signals();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_stack_size(STACK_SIZE)
-        .build()
-        .map_err(|error| Failure::message(format!("starting threads: {error}")))?;
     let address = Address::Tcp(String::new(), port);
-    let outcome = runtime.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    runtime::block_on(async {
+        let mut signals = EndSignals::listen()?;
         let stop = async move {
             let over = async move {
                 match timeout {
@@ -113,16 +108,13 @@ fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) ->
                 }
             };
             tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+                _ = signals.next() => {}
                 () = over => {}
             }
         };
-        Ok(serve::run::run_query(catalog, &address, Services::RegistryOnly, DRAIN, stop).await)
-    });
-    runtime.shutdown_background();
-    let outcome = outcome.map_err(|error: std::io::Error| Failure::message(error.to_string()))?;
-    outcome.map_err(|error| Failure::message(error.to_string()))
+        let served = serve::run::run_query(catalog, &address, Services::RegistryOnly, DRAIN, stop).await;
+        served.map_err(|error| Failure::message(error.to_string()))
+    })?
 }
 
 /// Makes a database ready to be asked, in a copy.

@@ -128,15 +128,8 @@ impl Workshop<'_> {
             Index::None => return Ok(fbc),
             Index::Catalog(path) | Index::Database(path) | Index::Migrated(path) => path,
         };
-        let options = source::Options {
-            limits: self.limits.clone(),
-            images: self.images,
-            catalogs_only: true,
-            keep_text: true,
-            migrate: false,
-            image_template: None,
-            inspect: None,
-        };
+        let options =
+            source::Options { keep_text: true, ..source::Options::catalogs(self.limits.clone(), self.images) };
         let named = |error: String| Failure::message(format!("index image {image:?}: {error}"));
         let fetched = self.images.fetch_one(image).map_err(Failure::Message)?;
         let root = self.images.unpack_aside(&fetched.image, Some(Path::new(path))).map_err(Failure::Message)?;
@@ -234,15 +227,8 @@ impl Workshop<'_> {
     /// Checks a catalog as the server is going to read it.
     fn check(&self, directory: &Path, count: usize) -> Outcome {
         let inspect = catalog::inspect(catalog::Warnings::Off);
-        let options = source::Options {
-            limits: self.limits.clone(),
-            images: self.images,
-            catalogs_only: true,
-            keep_text: false,
-            migrate: false,
-            image_template: None,
-            inspect: Some(&inspect),
-        };
+        let options =
+            source::Options { inspect: Some(&inspect), ..source::Options::catalogs(self.limits.clone(), self.images) };
         let mut fbc = Fbc::default();
         let loaded = source::load_catalog(&mut fbc, directory, &options)?;
         let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cluster::{Cluster, Ledger, Watcher};
-use tokio::runtime::{Builder, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::cluster_flags::ClusterFlags;
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::runtime::{self, EndSignals};
 
 /// A runtime, and who listens to signals.
 pub(crate) struct Session {
@@ -28,20 +28,15 @@ impl Session {
     pub(crate) fn start() -> Result<Session, Failure> {
         // This one listens itself, from the start.
         interrupt::leave_signals_alone();
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let runtime = runtime::start()?;
         let on_cluster = Arc::new(AtomicBool::new(false));
         let (sender, signals) = watch::channel(0);
         let there = Arc::clone(&on_cluster);
         runtime.block_on(async {
-            let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-            let [mut interrupt, mut terminate, mut hangup] = [signal(kinds[0])?, signal(kinds[1])?, signal(kinds[2])?];
+            let mut listening = EndSignals::listen()?;
             tokio::spawn(async move {
                 loop {
-                    let number = tokio::select! {
-                        _ = interrupt.recv() => signal_hook::consts::SIGINT,
-                        _ = terminate.recv() => signal_hook::consts::SIGTERM,
-                        _ = hangup.recv() => signal_hook::consts::SIGHUP,
-                    };
+                    let number = listening.next().await;
                     if !there.load(Ordering::SeqCst) {
                         interrupt::clean_up();
                         let _ = signal_hook::low_level::emulate_default_handler(number);
@@ -88,9 +83,10 @@ impl Session {
         };
         let after = self.after_failure(cluster, ledger, keep, watcher, &error);
         let text = format!("{error}{after}");
-        // 128 and the number of the signal, as shells tell it.
-        let code = number.and_then(|number| u8::try_from(128 + number).ok());
-        Err(code.map_or_else(|| Failure::message(text.clone()), |code| Failure::Exit(code, text.clone())))
+        Err(match number {
+            Some(number) => Failure::Exit(runtime::exit_code(number), text),
+            None => Failure::Message(text),
+        })
     }
 
     /// Takes back what was made, unless it is kept, and tells what became of it.
