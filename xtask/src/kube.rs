@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::tools::{self, apt, find};
 use crate::workspace::{Workspace, output};
 
 /// The version that is built, and what the program says.
@@ -45,9 +46,7 @@ pub(crate) fn ensure() -> Result<PathBuf> {
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
     let lock = lock.with_context(|| format!("opening {}", lock_path.display()))?;
     lock.lock().with_context(|| format!("locking {}", lock_path.display()))?;
-    if find("etcd").is_none() {
-        install(&["etcd-server"])?;
-    }
+    tools::ensure(&["etcd:etcd-server"])?;
     if !program.exists() {
         let log_path = cache.join("kube-apiserver.log");
         let log = File::create(&log_path).with_context(|| format!("writing {}", log_path.display()))?;
@@ -69,12 +68,6 @@ fn cache() -> Result<PathBuf> {
         .context("no place for the API server: set OPM_TEST_CACHE to a directory")
 }
 
-/// Looks for a program where the shell does.
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())
-}
-
 /// Removes a directory with all that is in it; Go makes parts of its own read-only.
 fn remove(tree: &Path) -> Result<()> {
     if !tree.exists() {
@@ -82,26 +75,6 @@ fn remove(tree: &Path) -> Result<()> {
     }
     let _ = Command::new("chmod").args(["-R", "u+w"]).arg(tree).status();
     fs::remove_dir_all(tree).with_context(|| format!("removing {}", tree.display()))
-}
-
-/// Runs apt for the whole machine.
-fn apt(arguments: &[&str]) -> Result<()> {
-    let root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
-    if !root {
-        command.args(["-n", "apt-get"]);
-    }
-    output(command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq").args(arguments)).map(drop)
-}
-
-/// Installs packages of Debian.
-fn install(packages: &[&str]) -> Result<()> {
-    let install = [&["install", "-y"], packages].concat();
-    if apt(&install).is_ok() {
-        return Ok(());
-    }
-    let installed = apt(&["update"]).and_then(|()| apt(&install));
-    installed.with_context(|| format!("installing {}", packages.join(" ")))
 }
 
 struct Build<'a> {
@@ -112,11 +85,7 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn run(&self, program: &Path) -> Result<()> {
-        for tool in ["rsync", "make", "patch"] {
-            if find(tool).is_none() {
-                install(&[tool])?;
-            }
-        }
+        tools::ensure(&["rsync", "make", "patch"])?;
         fs::create_dir_all(self.tree)?;
         let source = self.source()?;
         let go = self.go()?;

@@ -17,6 +17,7 @@ mod docs;
 mod kube;
 mod licence;
 mod tidy;
+mod tools;
 mod workspace;
 
 /// Something to do, by the word that asks for it.
@@ -42,6 +43,12 @@ const TASKS: &[Task] = &[
         options: "[--check]",
         about: "makes the code of the gRPC API from its description, or checks that it is up to date",
         run: codegen::run,
+    },
+    Task {
+        name: "tools",
+        options: "[PROGRAM[:PACKAGE]...]",
+        about: "installs programs of Debian that are missing: those that tests use, or those that are named",
+        run: tools::run,
     },
     Task {
         name: "dist",

@@ -1,0 +1,50 @@
+//! Programs that tests and tasks use, taken from Debian when they are missing.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::workspace::{Workspace, output};
+
+/// What tests talk to, and look at their results with.
+pub(crate) const TESTS: &[&str] = &["docker-registry", "skopeo", "umoci", "openssl", "tar"];
+
+/// Installs the programs that are named, or those that tests use.
+pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
+    match options {
+        [] => ensure(TESTS),
+        some => ensure(&some.iter().map(String::as_str).collect::<Vec<&str>>()),
+    }
+}
+
+/// Installs the programs that are missing, each by the name of its package unless another stands behind a colon.
+pub(crate) fn ensure(programs: &[&str]) -> Result<()> {
+    let named = programs.iter().map(|one| one.split_once(':').unwrap_or((*one, *one)));
+    let missing: Vec<&str> = named.filter(|(program, _)| find(program).is_none()).map(|(_, package)| package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let install = [&["install", "-y"], missing.as_slice()].concat();
+    if apt(&install).is_ok() {
+        return Ok(());
+    }
+    let installed = apt(&["update"]).and_then(|()| apt(&install));
+    installed.with_context(|| format!("installing {}", missing.join(" ")))
+}
+
+/// Looks for a program where the shell does.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())
+}
+
+/// Runs apt for the whole machine.
+pub(crate) fn apt(arguments: &[&str]) -> Result<()> {
+    let root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };
+    if !root {
+        command.args(["-n", "apt-get"]);
+    }
+    output(command.env("DEBIAN_FRONTEND", "noninteractive").arg("-qq").args(arguments)).map(drop)
+}
