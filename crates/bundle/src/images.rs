@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use fbc::go_sort;
 use fbc::shape::Mismatch;
 
 use crate::csv::Csv;
@@ -25,7 +26,7 @@ pub(crate) fn related(csv: &Csv<'_>, bundle_image: &str) -> Result<Vec<RelatedIm
             related.push(RelatedImage { name: String::new(), image });
         }
     }
-    related.sort_by(|a, b| a.image.cmp(&b.image));
+    go_sort::sort_by(&mut related, |a, b| a.image < b.image);
     Ok(related)
 }
 

@@ -17,6 +17,7 @@ pub mod release;
 pub mod version;
 
 pub mod base64;
+pub mod go_sort;
 pub mod limits;
 pub mod problem;
 pub mod property;

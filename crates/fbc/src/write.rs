@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use crate::blob::{BUNDLE, Blob, CHANNEL, Content, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
 use crate::decode::text;
+use crate::go_sort;
 use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical, write_canonical_nested, write_str};
 use crate::object;
 use crate::property;
@@ -495,7 +496,7 @@ impl ObjectWriter<'_> {
         if items.is_empty() {
             return;
         }
-        items.sort_by(|a, b| a.0.cmp(&b.0));
+        go_sort::sort_by(&mut items, |a, b| a.0 < b.0);
         self.list("relatedImages", items, |this, (image, name)| {
             this.open();
             this.string("name", &name);
