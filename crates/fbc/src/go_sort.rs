@@ -207,7 +207,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sort<'_, T, F> {
         let length = end - start;
         let mut random = length as u64;
         let mask = (1 << bit_length(length)) - 1;
-        let middle = start + length / 4 * 2 - 1;
+        let middle = start + length / 4 * 2;
         for offset in 0..3 {
             random ^= random << 13;
             random ^= random >> 7;
