@@ -1,6 +1,8 @@
-//! A real API server for tests: etcd from Debian, kube-apiserver built from Debian's source package.
+//! A real API server for tests: etcd from Debian, and kube-apiserver.
 //!
-//! It is built once for a machine and kept outside of the tree.
+//! `OPM_CLUSTER_DIR` names a directory with `programs.tar.zst`, an archive of a current kube-apiserver and of OLM's own
+//! programs under `bin`. Without it kube-apiserver is built from Debian's source package. Either is done once for a
+//! machine, and kept outside of the tree.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -33,11 +35,23 @@ pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the API server, which is built if it is missing.
+/// Returns the API server, which is unpacked or built if it is missing.
 pub(crate) fn ensure() -> Result<PathBuf> {
     let cache = cache()?;
-    let program = cache.join(format!("kube-apiserver-{VERSION}"));
-    if find("etcd").is_some() && program.exists() {
+    let archive = std::env::var_os("OPM_CLUSTER_DIR").filter(|directory| !directory.is_empty());
+    let archive = archive.map(|directory| Path::new(&directory).join("programs.tar.zst"));
+    let unpacked = cache.join("cluster");
+    let program = match &archive {
+        None if !unpacked.exists() => cache.join(format!("kube-apiserver-{VERSION}")),
+        _ => unpacked.join("bin/kube-apiserver"),
+    };
+    let current = match &archive {
+        Some(archive) => {
+            fs::read_to_string(unpacked.join("stamp")).is_ok_and(|had| stamp(archive).is_ok_and(|now| now == had))
+        }
+        None => program.exists(),
+    };
+    if find("etcd").is_some() && current {
         return Ok(program);
     }
     fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
@@ -47,7 +61,9 @@ pub(crate) fn ensure() -> Result<PathBuf> {
     let lock = lock.with_context(|| format!("opening {}", lock_path.display()))?;
     lock.lock().with_context(|| format!("locking {}", lock_path.display()))?;
     tools::ensure(&["etcd:etcd-server"])?;
-    if !program.exists() {
+    if let Some(archive) = &archive {
+        unpack(archive, &unpacked)?;
+    } else if !program.exists() {
         let log_path = cache.join("kube-apiserver.log");
         let log = File::create(&log_path).with_context(|| format!("writing {}", log_path.display()))?;
         let tree = cache.join("kube-apiserver.build");
@@ -57,6 +73,31 @@ pub(crate) fn ensure() -> Result<PathBuf> {
         built.with_context(|| format!("building kube-apiserver {VERSION}; {} tells more", log_path.display()))?;
     }
     Ok(program)
+}
+
+/// Returns what an archive looks like, so that another one is noticed.
+fn stamp(archive: &Path) -> Result<String> {
+    let metadata = fs::metadata(archive).with_context(|| format!("reading {}", archive.display()))?;
+    Ok(format!("{} {:?}\n", metadata.len(), metadata.modified()?))
+}
+
+/// Unpacks an archive of programs, unless it is there already.
+fn unpack(archive: &Path, target: &Path) -> Result<()> {
+    let now = stamp(archive)?;
+    if fs::read_to_string(target.join("stamp")).is_ok_and(|had| had == now) {
+        return Ok(());
+    }
+    tools::ensure(&["zstd", "tar"])?;
+    let aside = target.with_extension("new");
+    remove(&aside)?;
+    fs::create_dir_all(&aside).with_context(|| format!("making {}", aside.display()))?;
+    let mut zstd = Command::new("zstd").args(["-dc", "--long=27"]).arg(archive).stdout(Stdio::piped()).spawn()?;
+    let text = zstd.stdout.take().context("no output of zstd")?;
+    output(Command::new("tar").arg("-x").arg("-C").arg(&aside).stdin(text))?;
+    ensure!(zstd.wait()?.success(), "{} cannot be unpacked", archive.display());
+    fs::write(aside.join("stamp"), now)?;
+    remove(target)?;
+    fs::rename(&aside, target).with_context(|| format!("making {}", target.display()))
 }
 
 /// Returns where tests keep what is costly to make.

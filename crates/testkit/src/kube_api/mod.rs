@@ -22,8 +22,8 @@ use process::{Process, log_end};
 
 pub use crds::OLM_CRDS;
 
-/// What the API server is called where `cargo xtask kube` keeps it.
-const PROGRAM: &str = "kube-apiserver-1.20.2";
+/// What API servers are called where `cargo xtask kube` keeps them; the first that is there is used.
+const PROGRAMS: [&str; 2] = ["cluster/bin/kube-apiserver", "kube-apiserver-1.20.2"];
 /// How long the API server may take until it is ready.
 const START: Duration = Duration::from_secs(90);
 
@@ -261,7 +261,8 @@ fn server_command(directory: &Path, etcd_port: u16, port: u16) -> Vec<String> {
         program().display().to_string(),
         format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
         "--bind-address=127.0.0.1".into(),
-        "--advertise-address=127.0.0.1".into(),
+        // It refuses the address of this machine; nobody connects to this one.
+        "--advertise-address=192.0.2.1".into(),
         "--endpoint-reconciler-type=none".into(),
         format!("--secure-port={port}"),
         format!("--tls-cert-file={}", file("server.crt")),
@@ -285,14 +286,12 @@ fn program() -> PathBuf {
         .or_else(|| given("XDG_CACHE_HOME").map(|cache| cache.join("opm-tests")))
         .or_else(|| given("HOME").map(|home| home.join(".cache/opm-tests")))
         .unwrap_or_default();
-    let program = cache.join(PROGRAM);
+    let program = PROGRAMS.map(|name| cache.join(name)).into_iter().find(|program| program.is_file());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let etcd = std::env::split_paths(&path).any(|directory| directory.join("etcd").is_file());
-    assert!(
-        etcd && program.is_file(),
-        "there is no API server to test with: run `cargo xtask kube` once, which gets etcd and builds kube-apiserver"
-    );
-    program
+    program.filter(|_| etcd).expect(
+        "there is no API server to test with: run `cargo xtask kube` once, which gets etcd and builds kube-apiserver",
+    )
 }
 
 /// Returns a port that nobody listens on at the moment.

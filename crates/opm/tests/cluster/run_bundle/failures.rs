@@ -82,8 +82,14 @@ async fn a_bundle_that_the_cluster_cannot_unpack_is_told() {
         "metadata": {"name": "unpack", "labels": {"operatorframework.io/bundle-unpack-ref": hex[..63]}},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "pull", "image": "x"}]}}}});
     create(&stage.kit.cluster, Kind::JOB, &job).await;
-    let status = json!({"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded",
-        "message": "Job was active longer than specified deadline"}]});
+    let condition = |kind: &str| {
+        json!({"type": kind, "status": "True", "reason": "DeadlineExceeded",
+            "message": "Job was active longer than specified deadline"})
+    };
+    let status = json!({
+        "startTime": "2026-01-01T00:00:00Z", "uncountedTerminatedPods": {},
+        "conditions": [condition("FailureTarget"), condition("Failed")],
+    });
     set_status(&stage.kit.cluster, Kind::JOB, "unpack", status).await;
     let _kubelet = stage.kubelet();
     let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "5s"]);

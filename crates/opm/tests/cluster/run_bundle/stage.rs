@@ -260,6 +260,14 @@ fn clean(object: &mut Value) {
     for key in ["uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink"] {
         metadata.remove(key);
     }
+    // Older servers note the profile of a pod in an annotation, too.
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove("seccomp.security.alpha.kubernetes.io/pod");
+    }
+    if metadata.get("annotations").is_some_and(|annotations| *annotations == json!({})) {
+        metadata.remove("annotations");
+    }
+    metadata.sort_keys();
     if let Some(run) = metadata.get_mut("labels").and_then(|labels| labels.get_mut("opm.run/id")) {
         assert_eq!(run.as_str().map(str::len), Some(16));
         *run = json!("[RUN]");
