@@ -1,4 +1,4 @@
-//! Base64 as catalogs use it: the standard alphabet with padding, line breaks allowed.
+//! Base64 as catalogs use it: the standard alphabet with padding, line breaks allowed, unused bits of the last digit too.
 
 use base64_simd::STANDARD;
 
@@ -9,7 +9,7 @@ use base64_simd::STANDARD;
 pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
     match STANDARD.decode_to_vec(text) {
         Ok(bytes) => Ok(bytes),
-        Err(_) => STANDARD.decode_to_vec(without_breaks(text)).map_err(|_| fault(text)),
+        Err(_) => STANDARD.decode_to_vec(strict(text)).map_err(|_| fault(text)),
     }
 }
 
@@ -20,7 +20,7 @@ pub fn decode(text: &str) -> Result<Vec<u8>, usize> {
 pub fn check(text: &str) -> Result<(), usize> {
     match STANDARD.check(text.as_bytes()) {
         Ok(()) => Ok(()),
-        Err(_) => STANDARD.check(without_breaks(text).as_bytes()).map_err(|_| fault(text)),
+        Err(_) => STANDARD.check(&strict(text)).map_err(|_| fault(text)),
     }
 }
 
@@ -29,8 +29,23 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     STANDARD.encode_append(bytes, out);
 }
 
-fn without_breaks(text: &str) -> String {
-    text.replace(['\n', '\r'], "")
+/// Returns `text` as strict readers want it: without line breaks, and without bits in its last digit that belong to no
+/// byte (`YR==` is `YQ==`).
+fn strict(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
+    let used = match text.as_slice() {
+        [.., b'=', b'='] => 0b11_0000,
+        [.., b'='] => 0b11_1100,
+        _ => return text,
+    };
+    let digit = text.iter_mut().rev().find(|b| **b != b'=');
+    if let Some(digit) = digit
+        && let Some(value) = DIGITS.iter().position(|known| *known == *digit)
+    {
+        *digit = DIGITS[value & used];
+    }
+    text
 }
 
 /// Finds the byte at which `text` stops being base64.
@@ -56,6 +71,11 @@ mod tests {
         assert_eq!(decode("aGVsbG8"), Err(7));
         assert_eq!(check("aGV*bG8="), Err(3));
         assert_eq!(check(""), Ok(()));
+        assert_eq!(decode("YR==").unwrap(), b"a");
+        assert_eq!(decode("YW\nJ=").unwrap(), b"ab");
+        assert_eq!(check("YR=="), Ok(()));
+        assert_eq!(check("YR="), Err(2));
+        assert_eq!(check("=="), Err(0));
         let mut out = Vec::new();
         encode(b"hello", &mut out);
         assert_eq!(out, b"aGVsbG8=");

@@ -7,6 +7,7 @@ use crate::blob::Fbc;
 use crate::json::{self, ErrorKind, Path, Raw};
 use crate::limits::MAX_DEPTH;
 use crate::problem::{FileId, Place, Spot};
+use crate::spans::Spans;
 use crate::yaml;
 
 /// A place as people name it, with the line it is on.
@@ -27,7 +28,9 @@ const LONGEST_LINE: usize = 160;
 /// So much text is looked at first to find the end of a document.
 const FIRST_LOOK: usize = 64 << 10;
 
-/// Finds places in the files of a catalog; keeps the file it looked at last.
+/// Finds places in the files of a catalog; keeps the file and the document it found the last one in.
+///
+/// Asked in order of place, it reads each file and parses each document once.
 pub struct Locator<'a> {
     fbc: &'a Fbc,
     file: Option<(FileId, Text)>,
@@ -37,12 +40,48 @@ pub struct Locator<'a> {
 struct Text {
     bytes: Vec<u8>,
     lines: Vec<usize>,
+    /// The start of the document that was looked into last, and its values.
+    document: Option<(usize, Option<Document>)>,
+    /// The last place whose column was counted: the start of its line, itself, and its column.
+    counted: (usize, usize, usize),
+}
+
+/// The values of a document.
+struct Document {
+    /// Where the text that the places count from starts in the file.
+    base: usize,
+    spans: Spans,
 }
 
 impl Text {
     fn new(bytes: Vec<u8>) -> Text {
         let lines = std::iter::once(0).chain(memchr::memchr_iter(b'\n', &bytes).map(|at| at + 1)).collect();
-        Text { bytes, lines }
+        Text { bytes, lines, document: None, counted: (0, 0, 0) }
+    }
+
+    /// Returns the column of `at` in the line that starts at `line`, from 0.
+    fn column(&mut self, line: usize, at: usize) -> usize {
+        let (from, before) = match self.counted {
+            (counted, from, column) if counted == line && from <= at => (from, column),
+            _ => (line, 0),
+        };
+        let column = before + chars(&self.bytes[from..at]);
+        self.counted = (line, at, column);
+        column
+    }
+
+    /// Finds a value in the document that starts at `start`; if it is not there, what would hold it.
+    fn value(&mut self, start: usize, path: &Path) -> Option<Range<usize>> {
+        let rest = self.bytes.get(start..)?;
+        if self.document.as_ref().is_none_or(|(at, _)| *at != start) {
+            self.document = Some((start, json_document(rest, start).or_else(|| yaml_document(rest, start))));
+        }
+        let (_, document) = self.document.as_ref()?;
+        let found = document.as_ref().and_then(|document| {
+            let range = document.spans.find_or_holder(&path.0)?;
+            Some(document.base + range.start..document.base + range.end)
+        });
+        Some(found.unwrap_or(start..start))
     }
 }
 
@@ -58,41 +97,24 @@ impl<'a> Locator<'a> {
             let text = fs::read(self.fbc.full_path_of(place.file)?).ok()?;
             self.file = Some((place.file, Text::new(text)));
         }
-        let (_, text) = self.file.as_ref()?;
+        let (_, text) = self.file.as_mut()?;
         let range = match &place.spot {
             Spot::File => return None,
             Spot::Offset(offset) => {
                 let offset = usize::try_from(*offset).ok()?.min(text.bytes.len());
                 offset..offset
             }
-            Spot::Value { document, path } => value(&text.bytes, usize::try_from(*document).ok()?, path)?,
+            Spot::Value { document, path } => text.value(usize::try_from(*document).ok()?, path)?,
         };
         Some(located(text, range))
     }
 }
 
-/// Finds a value in the document that starts at `start`; if it is not there, what would hold it.
-fn value(text: &[u8], start: usize, path: &Path) -> Option<Range<usize>> {
-    let rest = text.get(start..)?;
-    for length in (0..=path.0.len()).rev() {
-        let steps = Path(path.0[..length].to_vec());
-        let found = match rest.first() {
-            Some(b'{') => in_json(rest, &steps),
-            _ => None,
-        };
-        let found = found.or_else(|| {
-            let document = yaml::documents(rest).next()?.ok()?;
-            let range = yaml::locate(document.text, &steps.0)?;
-            Some(range.start + document.offset..range.end + document.offset)
-        });
-        if let Some(range) = found {
-            return Some(start + range.start..start + range.end);
-        }
+/// Reads the JSON value that `text` starts with, which is `start` bytes into its file.
+fn json_document(text: &[u8], start: usize) -> Option<Document> {
+    if text.first() != Some(&b'{') {
+        return None;
     }
-    Some(start..start)
-}
-
-fn in_json(text: &[u8], path: &Path) -> Option<Range<usize>> {
     // A document is a small part of what follows its start.
     let mut length = FIRST_LOOK;
     loop {
@@ -103,8 +125,8 @@ fn in_json(text: &[u8], path: &Path) -> Option<Range<usize>> {
         };
         match json::check(valid, 0, MAX_DEPTH) {
             Ok(range) => {
-                let inner = Raw::from_checked(&valid[range.clone()]).locate(path)?;
-                return Some(range.start + inner.start..range.start + inner.end);
+                let spans = Spans::of_json(Raw::from_checked(&valid[range.clone()]));
+                return Some(Document { base: start + range.start, spans });
             }
             Err(error) if error.kind == ErrorKind::End && length < text.len() => length *= 4,
             Err(_) => return None,
@@ -112,31 +134,49 @@ fn in_json(text: &[u8], path: &Path) -> Option<Range<usize>> {
     }
 }
 
-fn located(text: &Text, range: Range<usize>) -> Located {
-    let Text { bytes: text, lines } = text;
-    let start = range.start.min(text.len());
-    let line = lines.partition_point(|line| *line <= start);
-    let line_start = lines[line - 1];
-    let line_end = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |at| start + at);
-    let end = range.end.clamp(start, line_end);
-    let chars = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count();
-    let column = chars(&text[line_start..start]);
-    let marked = chars(&text[start..end]).max(1);
-    let shown: String = String::from_utf8_lossy(&text[line_start..line_end]).trim_end_matches('\r').to_owned();
-    let (text, offset) = cut(&shown, column);
-    let length = text.chars().count();
-    let from = (column - offset).min(length);
-    let to = (from + marked).min(length.max(from + 1));
-    Located { line, column: column + 1, text, marked: from..to }
+/// Reads the YAML document that `text` starts with, which is `start` bytes into its file.
+fn yaml_document(text: &[u8], start: usize) -> Option<Document> {
+    let document = yaml::documents(text).next()?.ok()?;
+    Some(Document { base: start + document.offset, spans: Spans::of_yaml(document.text)? })
 }
 
-/// Cuts a long line around `column`; returns it and how many characters are missing in front.
-fn cut(line: &str, column: usize) -> (String, usize) {
-    if line.chars().nth(LONGEST_LINE).is_none() {
-        return (line.to_owned(), 0);
-    }
-    let offset = column.saturating_sub(LONGEST_LINE / 2);
-    (line.chars().skip(offset).take(LONGEST_LINE).collect(), offset)
+fn located(text: &mut Text, range: Range<usize>) -> Located {
+    let start = range.start.min(text.bytes.len());
+    let line = text.lines.partition_point(|line| *line <= start);
+    let line_start = text.lines[line - 1];
+    let line_end = text.lines.get(line).map_or(text.bytes.len(), |next| next - 1);
+    let end = range.end.clamp(start, line_end);
+    let column = text.column(line_start, start);
+    let bytes = &text.bytes;
+    // What is shown is near the place; the line may be the whole file.
+    let short = forth(bytes, line_end, line_start, LONGEST_LINE) == line_end;
+    let from = if short { line_start } else { back(bytes, line_start, start, LONGEST_LINE / 2) };
+    let to = forth(bytes, line_end, from, LONGEST_LINE);
+    let shown = String::from_utf8_lossy(&bytes[from..to]);
+    let shown = shown.trim_end_matches('\r').to_owned();
+    let length = shown.chars().count();
+    let first = chars(&bytes[from..start]).min(length);
+    let last = (first + chars(&bytes[start..end.min(to)]).max(1)).min(length.max(first + 1));
+    Located { line, column: column + 1, text: shown, marked: first..last }
+}
+
+/// Counts the characters of a text.
+fn chars(bytes: &[u8]) -> usize {
+    String::from_utf8_lossy(bytes).chars().count()
+}
+
+/// Returns the place `count` characters before `at`, not before `limit`.
+fn back(bytes: &[u8], limit: usize, at: usize, count: usize) -> usize {
+    let is_start = |b: &u8| *b & 0b1100_0000 != 0b1000_0000;
+    let starts = bytes[limit..at].iter().enumerate().rev().filter(|(_, b)| is_start(b));
+    starts.map(|(offset, _)| limit + offset).nth(count.saturating_sub(1)).unwrap_or(limit)
+}
+
+/// Returns the place `count` characters behind `at`, not behind `limit`.
+fn forth(bytes: &[u8], limit: usize, at: usize, count: usize) -> usize {
+    let is_start = |b: &u8| *b & 0b1100_0000 != 0b1000_0000;
+    let starts = bytes[at..limit].iter().enumerate().filter(|(_, b)| is_start(b));
+    starts.map(|(offset, _)| at + offset).nth(count).unwrap_or(limit)
 }
 
 #[cfg(test)]
@@ -145,7 +185,9 @@ mod tests {
     use crate::path;
 
     fn mark(text: &str, start: usize, path: &Path) -> String {
-        let located = located(&Text::new(text.into()), value(text.as_bytes(), start, path).unwrap());
+        let mut text = Text::new(text.into());
+        let range = text.value(start, path).unwrap();
+        let located = located(&mut text, range);
         let marked: String = located.text.chars().skip(located.marked.start).take(located.marked.len()).collect();
         format!("{}:{} {marked}", located.line, located.column)
     }
@@ -173,8 +215,9 @@ mod tests {
     #[test]
     fn long_lines_are_cut_around_the_place() {
         let line = format!("{{\"a\": \"{}\", \"b\": \"here\"}}", "x".repeat(10_000));
-        let range = value(line.as_bytes(), 0, &path!["b"]).unwrap();
-        let located = located(&Text::new(line.into()), range);
+        let mut text = Text::new(line.into());
+        let range = text.value(0, &path!["b"]).unwrap();
+        let located = located(&mut text, range);
         assert_eq!((located.column, located.text.chars().count()), (10_016, 87));
         assert_eq!(&located.text[located.marked.clone()], "\"here\"");
     }

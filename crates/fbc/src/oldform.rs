@@ -60,6 +60,9 @@ impl OldForm {
     }
 }
 
+/// The entries of a package's channels, by their names.
+type Channels = BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>>;
+
 /// Gives channel blobs to the packages among the blobs from `first` on that have them only as
 /// properties of their bundles.
 pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) {
@@ -75,18 +78,21 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
     }
     let packages = names(fbc, |blob| &*blob.schema == crate::blob::PACKAGE);
     let with_channels = names(fbc, |blob| &*blob.schema == CHANNEL);
-    let mut made = Vec::new();
-    for package in hints.iter().filter(|name| packages.contains(*name) && !with_channels.contains(*name)) {
-        let mut channels: BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>> = BTreeMap::new();
-        for blob in &mut fbc.blobs[first..] {
-            if blob.package == *package {
-                convert_bundle(blob, &mut channels, problems);
-            }
-        }
-        for (name, entries) in channels {
-            made.push((package.clone(), name, entries.into_values().collect::<Vec<_>>()));
+    let mut channels: BTreeMap<Box<str>, Channels> = hints
+        .into_iter()
+        .filter(|name| packages.contains(name) && !with_channels.contains(name))
+        .map(|name| (name, BTreeMap::new()))
+        .collect();
+    for blob in &mut fbc.blobs[first..] {
+        if let Some(channels) = channels.get_mut(&blob.package) {
+            convert_bundle(blob, channels, problems);
         }
     }
+    let made = channels.into_iter().flat_map(|(package, channels)| {
+        channels
+            .into_iter()
+            .map(move |(name, entries)| (package.clone(), name, entries.into_values().collect::<Vec<_>>()))
+    });
     for (package, name, entries) in made {
         let text = channel_text(&package, &name, &entries);
         let length = text.len();
@@ -103,11 +109,7 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
     }
 }
 
-fn convert_bundle(
-    blob: &mut Blob,
-    channels: &mut BTreeMap<Box<str>, BTreeMap<Box<str>, Entry>>,
-    problems: &mut Vec<Problem>,
-) {
+fn convert_bundle(blob: &mut Blob, channels: &mut Channels, problems: &mut Vec<Problem>) {
     let (package, name) = (blob.package.clone(), blob.name.clone());
     let origin = blob.origin;
     let mut report = |index: Option<usize>, rule, message: String, help: &str| {

@@ -28,7 +28,7 @@ pub fn documents(text: &[u8], limits: &Limits) -> Result<Vec<String>, StreamErro
         let valid = std::str::from_utf8(text)
             .map_err(|error| StreamError { offset: error.valid_up_to(), message: "invalid UTF-8".into() })?;
         loop {
-            if valid[at..].trim_ascii_start().is_empty() {
+            if json::trim_start(&valid[at..]).is_empty() {
                 return Ok(documents);
             }
             match json::check(valid, at, limits.depth) {

@@ -44,7 +44,7 @@ pub(crate) fn find(text: &str) -> Option<Vec<Document>> {
     }
     if text[bom..looks_like_json].trim_ascii_start().starts_with('{') {
         loop {
-            let rest = text[at..].trim_ascii_start();
+            let rest = json::trim_start(&text[at..]);
             at = text.len() - rest.len();
             if rest.is_empty() {
                 return Some(found);

@@ -16,3 +16,8 @@ pub use check::{Error, ErrorKind, Span, check, check_indexed};
 pub use cursor::Cursor;
 pub use raw::{Items, Kind, Members, Path, Raw, Step};
 pub use write::{Layout, write_as_written, write_canonical, write_canonical_nested, write_str, write_str_body};
+
+/// Returns `text` from its first character on that is no white space of JSON.
+pub fn trim_start(text: &str) -> &str {
+    text.trim_start_matches([' ', '\t', '\n', '\r'])
+}

@@ -41,12 +41,15 @@ impl Task<'_> {
             let mut spans = Vec::new();
             let mut at = 0;
             let fault = loop {
-                if text[at..].trim_ascii_start().is_empty() {
+                if json::trim_start(&text[at..]).is_empty() {
                     at = text.len();
                     break None;
                 }
                 let first_span = spans.len();
                 match json::check_indexed(text, at, self.limits().depth, &mut spans) {
+                    Ok(range) if range.len() > self.limits().blob_size => {
+                        break Some(self.blob_too_large(window.offset + range.start as u64));
+                    }
                     Ok(range) => {
                         at = range.end;
                         values_here.push(Checked { range, spans: first_span..spans.len() });

@@ -20,11 +20,9 @@ impl Task<'_> {
         let mut count = 0;
         loop {
             window.fill(wanted)?;
-            let whole = match window.ended {
-                true => window.bytes().len(),
-                false => whole_documents(window.bytes()),
-            };
-            if whole == 0 && !window.ended {
+            let everything = yaml::Cut { end: window.bytes().len(), next: window.bytes().len() };
+            let cut = if window.ended { Some(everything) } else { yaml::cut(window.bytes()) };
+            let Some(cut) = cut else {
                 if window.bytes().len() > self.limits().blob_size {
                     outcome.problems.push(self.blob_too_large(window.offset));
                     outcome.incomplete = true;
@@ -32,17 +30,17 @@ impl Task<'_> {
                 }
                 wanted *= 2;
                 continue;
-            }
-            count += self.read_documents(window.offset, &window.bytes()[..whole], outcome);
+            };
+            count += self.read_documents(window.offset, &window.bytes()[..cut.end], outcome);
             if count > self.limits().documents {
                 outcome.problems.push(self.too_many_documents(window.offset));
                 outcome.incomplete = true;
                 return Ok(());
             }
             if let Some(progress) = self.options.progress {
-                progress(whole as u64);
+                progress(cut.next as u64);
             }
-            window.consume(whole);
+            window.consume(cut.next);
             if window.ended {
                 return Ok(());
             }
@@ -56,6 +54,9 @@ impl Task<'_> {
         let convert = |document: &Result<yaml::Document<'_>, yaml::BadSeparator>| -> Result<Done, Box<Problem>> {
             let document = document.as_ref().map_err(|error| Box::new(self.yaml_fault(base, error.offset, error)))?;
             let offset = base + document.offset as u64;
+            if document.text.len() > self.limits().blob_size {
+                return Err(Box::new(self.blob_too_large(offset)));
+            }
             let mut converted = Vec::new();
             yaml::to_json(document.text, &self.limits().yaml(), &mut converted).map_err(|error| {
                 let mut problem = self.yaml_fault(offset, error.offset, &error);
@@ -84,46 +85,5 @@ impl Task<'_> {
     fn yaml_fault(&self, base: u64, offset: usize, error: &dyn std::error::Error) -> Problem {
         Problem::new("yaml-syntax", Stage::Load, format!("yaml: {error}"))
             .at(self.place(Spot::Offset(base + offset as u64)))
-    }
-}
-
-/// Returns how much of `text`, whose file goes on, is documents that end within it; nothing when
-/// that cannot be told.
-///
-/// The rest starts with a separator that stands between two lines which are none: wherever
-/// separators are adjacent, it depends on their neighbours what they mean.
-fn whole_documents(text: &[u8]) -> usize {
-    let is_separator = |at: usize| text[at..].starts_with(b"---");
-    let mut end = text.len();
-    while let Some(newline) = memchr::memrchr(b'\n', &text[..end]) {
-        end = newline;
-        let separator = newline + 1;
-        if !is_separator(separator) {
-            continue;
-        }
-        let Some(after) = memchr::memchr(b'\n', &text[separator..]).map(|at| separator + at + 1) else { continue };
-        let before = memchr::memrchr(b'\n', &text[..newline]).map_or(0, |at| at + 1);
-        // What follows must be there in full to be known as no separator.
-        let known = text.len() >= after + 3;
-        if known && !is_separator(after) && !is_separator(before) {
-            return separator;
-        }
-    }
-    0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_ends_before_a_separator_that_stands_alone() {
-        let upto = |text: &str| text[..whole_documents(text.as_bytes())].to_owned();
-        assert_eq!(upto("a: 1\n---\nb: 1\n---\nc: 1\n"), "a: 1\n---\nb: 1\n");
-        assert_eq!(upto("a: 1\n---\nb: 1\n---\n"), "a: 1\n");
-        assert_eq!(upto("a: 1\n---\nb: 1\n---\n---\nc: 1\n"), "a: 1\n");
-        assert_eq!(upto("a: 1\n---\n--"), "");
-        assert_eq!(upto("a: 1\nb: 2\n"), "");
-        assert_eq!(upto("---\n---\na: 1\n"), "");
     }
 }

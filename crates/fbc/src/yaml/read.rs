@@ -1,6 +1,7 @@
 //! From a YAML document to canonical JSON.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::build::Builder;
@@ -77,7 +78,7 @@ pub fn to_json(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(), Ya
 }
 
 /// Returns the text with a line break at its end, unless it is UTF-16, of which one byte is no part.
-pub(super) fn terminated(text: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn terminated(text: &[u8]) -> Cow<'_, [u8]> {
     let wide = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
     if wide || text.ends_with(b"\n") { text.into() } else { [text, b"\n"].concat().into() }
 }
@@ -98,65 +99,121 @@ pub(super) fn parse(text: &[u8], limits: &Limits, out: &mut Vec<u8>) -> Result<(
 /// Reads `text` with `read`, which uses the parser.
 ///
 /// The parser does not know the escape `\'`, which the existing tools read. It
-/// is rare: where the parser stumbles over one, it is respelled and the
-/// document read again. Offsets in the result are those of the respelled text.
-pub(super) fn with_quotes_respelled<T>(
+/// is rare: where the parser stumbles over one, those in double quotes are
+/// respelled and the document is read again. Offsets in the result are those of
+/// the respelled text.
+pub(crate) fn with_quotes_respelled<T>(
     text: &[u8],
     mut read: impl FnMut(&[u8]) -> Result<T, Fault>,
 ) -> (Result<T, Fault>, Respelled) {
+    /// So many single-quoted scalars may end with a backslash.
     const ATTEMPTS: usize = 100;
-    let mut text = Cow::Borrowed(text);
-    let mut respelled = Respelled::default();
-    let mut result = read(&text);
-    for _ in 0..ATTEMPTS {
-        match &result {
-            Err(fault) if text.get(fault.offset..).is_some_and(|rest| rest.starts_with(b"\\'")) => {
-                text = respell_quotes(&text, fault.offset, &mut respelled.added).into();
-                result = read(&text);
-            }
-            _ => break,
+    let result = read(text);
+    let stumbled = |fault: &Fault| text.get(fault.offset..).is_some_and(|rest| rest.starts_with(b"\\'"));
+    let from = match &result {
+        Err(fault) if stumbled(fault) => fault.offset,
+        _ => return (result, Respelled::default()),
+    };
+    // Which of them stand in double quotes, the parser alone knows: all are respelled, then those given up
+    // that turn out to mean a backslash and a quote.
+    let mut kept = BTreeSet::new();
+    let mut attempt = 0;
+    loop {
+        let mut respelled = Respelled::default();
+        let spelled = respell_quotes(text, from, &kept, &mut respelled.added);
+        let wrong = outside_of_double_quotes(&spelled, &respelled.added);
+        attempt += 1;
+        if wrong.is_empty() || attempt > ATTEMPTS {
+            return (read(&spelled), respelled);
         }
+        // What was added is a part of `\x27`, two bytes behind its start.
+        kept.extend(wrong.into_iter().map(|place| respelled.original(place) - 2));
     }
-    (result, respelled)
 }
 
-/// Where bytes were added to a text.
+/// Returns which of `places` in `text`, in order, are no part of double-quoted scalars.
+///
+/// Respelling closes no single-quoted scalar where it ended, so that what follows is not what it was: none behind it
+/// are returned.
+fn outside_of_double_quotes(text: &[u8], places: &[usize]) -> Vec<usize> {
+    let mut parser = Parser::new(text);
+    let mut outside = Vec::new();
+    let mut left = places;
+    loop {
+        match parser.next_event() {
+            Ok((Event::Scalar(_), span)) => {
+                let (before, rest) = left.split_at(left.partition_point(|place| *place < span.start));
+                let (inside, rest) = rest.split_at(rest.partition_point(|place| *place < span.end));
+                outside.extend(before);
+                left = rest;
+                match quote(&text[span]) {
+                    Some(b'"') => {}
+                    Some(b'\'') if !inside.is_empty() => {
+                        outside.push(inside[0]);
+                        return outside;
+                    }
+                    _ => outside.extend(inside),
+                }
+            }
+            Ok((Event::DocumentEnd | Event::StreamEnd, _)) => {
+                outside.extend(left);
+                return outside;
+            }
+            Ok(_) => {}
+            Err(fault) => {
+                let start = fault.context.map_or(fault.offset, |(start, _)| start);
+                if text.get(start) == Some(&b'\'') {
+                    outside.extend(left.iter().find(|place| **place > start));
+                }
+                return outside;
+            }
+        }
+    }
+}
+
+/// Returns the first character of a scalar as written, behind its anchor and tag.
+fn quote(scalar: &[u8]) -> Option<u8> {
+    let mut words = scalar;
+    while let Some(b'&' | b'!') = words.first() {
+        let end = words.iter().position(u8::is_ascii_whitespace).unwrap_or(words.len());
+        words = words[end..].trim_ascii_start();
+    }
+    words.first().copied()
+}
+
+/// Where bytes were added to a text, in order.
 #[derive(Default)]
-pub(super) struct Respelled {
+pub(crate) struct Respelled {
     added: Vec<usize>,
 }
 
 impl Respelled {
     /// Returns where in the original text an offset of the respelled text is.
-    pub(super) fn original(&self, offset: usize) -> usize {
-        offset - QUOTE.len() * self.added.iter().filter(|&&at| at < offset).count()
+    pub(crate) fn original(&self, offset: usize) -> usize {
+        offset - QUOTE.len() * self.added.partition_point(|&at| at < offset)
     }
 }
 
 /// What `\'` gains when it is respelled `\x27`.
 const QUOTE: &[u8] = b"27";
 
-/// Respells each `\'` from `from` to the end of the double-quoted text there.
-fn respell_quotes(text: &[u8], from: usize, added: &mut Vec<usize>) -> Vec<u8> {
+/// Respells each `\'` from `from` on, but for those that start at one of `kept`.
+fn respell_quotes(text: &[u8], from: usize, kept: &BTreeSet<usize>, added: &mut Vec<usize>) -> Vec<u8> {
     let mut out = text[..from].to_vec();
     let mut at = from;
-    while let Some(&byte) = text.get(at) {
-        match (byte, text.get(at + 1)) {
-            (b'\\', Some(b'\'')) => {
-                out.extend_from_slice(b"\\x");
-                added.push(out.len());
-                out.extend_from_slice(QUOTE);
-                at += 2;
-            }
-            (b'\\', Some(&next)) => {
-                out.extend_from_slice(&[byte, next]);
-                at += 2;
-            }
-            (b'"', _) => break,
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
+    while let Some(found) = memchr::memchr(b'\\', &text[at..]) {
+        out.extend_from_slice(&text[at..at + found]);
+        at += found;
+        if text.get(at + 1) == Some(&b'\'') && !kept.contains(&at) {
+            out.extend_from_slice(b"\\x");
+            added.push(out.len());
+            out.extend_from_slice(QUOTE);
+            at += 2;
+        } else {
+            // A backslash and what it escapes. Where it escapes nothing, two of them are looked at as a pair, too.
+            let length = if text.get(at + 1) == Some(&b'\\') { 2 } else { 1 };
+            out.extend_from_slice(&text[at..at + length]);
+            at += length;
         }
     }
     out.extend_from_slice(&text[at..]);
@@ -251,6 +308,12 @@ mod tests {
         );
         assert_eq!(shown(r#"[it\'s, "it\'s \\\' \"", 'it\', "\'"]"#), r#"["it\\'s","it's \\' \"","it\\","'"]"#);
         assert_eq!(shown(r#"["\'", "\'\'", "\z"]"#), "1:17: found unknown escape character");
+        let many = format!("[{}]", vec![r#""\'""#; 400].join(","));
+        assert_eq!(shown(&many), many.replace('\\', ""));
+        assert_eq!(
+            shown(&format!(r#"[{many}, 'C:\', &a "\'", it\'s]"#)),
+            format!(r#"[{},"C:\\","'","it\\'s"]"#, many.replace('\\', ""))
+        );
     }
 
     #[test]

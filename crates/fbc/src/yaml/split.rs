@@ -38,6 +38,47 @@ pub fn documents(stream: &[u8]) -> Documents<'_> {
     Documents { stream, at: 0, line: 0, bad: None }
 }
 
+/// Where a stream can be cut so that both parts have the documents of the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Where the first part ends.
+    pub(crate) end: usize,
+    /// Where the second part starts: behind the separator between them.
+    pub(crate) next: usize,
+}
+
+/// Finds the last place to cut a stream, of which `text` is the start and which goes on behind it.
+///
+/// That is a separator between two lines which are none: wherever separators are adjacent, it
+/// depends on their neighbours what they mean.
+pub(crate) fn cut(text: &[u8]) -> Option<Cut> {
+    let is_separator = |at: usize| text[at..].starts_with(b"---");
+    let mut end = text.len();
+    while let Some(newline) = memchr::memrchr(b'\n', &text[..end]) {
+        end = newline;
+        let separator = newline + 1;
+        if !is_separator(separator) {
+            continue;
+        }
+        let Some(next) = memchr::memchr(b'\n', &text[separator..]).map(|at| separator + at + 1) else { continue };
+        let before = memchr::memrchr(b'\n', &text[..newline]).map_or(0, |at| at + 1);
+        // What follows must be there in full to be known as no separator.
+        let known = text.len() >= next + 3;
+        let good = known && separated(&text[separator + 3..next]).is_empty();
+        if good && !is_separator(next) && !is_separator(before) {
+            return Some(Cut { end: separator, next });
+        }
+    }
+    None
+}
+
+/// Returns what stands behind the dashes of a separator and should not.
+fn separated(rest: &[u8]) -> String {
+    let rest = String::from_utf8_lossy(rest);
+    let rest = if rest.trim_start().starts_with('#') { "" } else { rest.trim() };
+    rest.to_owned()
+}
+
 /// The documents of a stream, in order.
 #[derive(Debug, Clone)]
 pub struct Documents<'a> {
@@ -87,9 +128,7 @@ impl Documents<'_> {
         let text = &text[before..];
         let length = memchr::memchr(b'\n', text).map_or(text.len(), |end| end + 1);
         (self.at, self.line) = (offset + length, line + 1);
-        let rest = String::from_utf8_lossy(&text[3..length]);
-        let rest = if rest.trim_start().starts_with('#') { "" } else { rest.trim() };
-        Some(BadSeparator { offset, line, rest: rest.to_owned() })
+        Some(BadSeparator { offset, line, rest: separated(&text[3..length]) })
     }
 
     /// Steps behind the text that a bad separator opened.
@@ -154,7 +193,60 @@ mod tests {
         assert_eq!(shown("----\na: 1\n"), ["0! invalid Yaml document separator: -"]);
     }
 
+    #[test]
+    fn a_window_ends_before_a_separator_that_stands_alone() {
+        let parts =
+            |text: &str| cut(text.as_bytes()).map(|cut| (text[..cut.end].to_owned(), text[cut.next..].to_owned()));
+        let some = |first: &str, second: &str| Some((first.to_owned(), second.to_owned()));
+        assert_eq!(parts("a: 1\n---\nb: 1\n---\nc: 1\n"), some("a: 1\n---\nb: 1\n", "c: 1\n"));
+        assert_eq!(parts("a: 1\n---\nb: 1\n---\n"), some("a: 1\n", "b: 1\n---\n"));
+        assert_eq!(parts("a: 1\n---\nb: 1\n---\n---\nc: 1\n"), some("a: 1\n", "b: 1\n---\n---\nc: 1\n"));
+        assert_eq!(parts("a: 1\n--- x\nb: 1\n"), None);
+        assert_eq!(parts("a: 1\n---\n--"), None);
+        assert_eq!(parts("a: 1\nb: 2\n"), None);
+        assert_eq!(parts("---\n---\na: 1\n"), None);
+    }
+
+    /// Returns what is in a stream: the place and text of documents, and the places of bad separators.
+    fn found(stream: &str, base: usize) -> Vec<(usize, Option<&str>)> {
+        let found = documents(stream.as_bytes());
+        found
+            .map(|document| match document {
+                Ok(Document { text, offset, .. }) => (base + offset, Some(&stream[offset..offset + text.len()])),
+                Err(bad) => (base + bad.offset, None),
+            })
+            .collect()
+    }
+
+    /// Reads a stream as files are read: a window at a time, a larger one where there is no place to cut.
+    fn found_in_windows(stream: &str, window: usize) -> Vec<(usize, Option<&str>)> {
+        let (mut all, mut at, mut wanted) = (Vec::new(), 0, window);
+        loop {
+            let rest = &stream[at..];
+            if wanted > rest.len() {
+                all.extend(found(rest, at));
+                return all;
+            }
+            match cut(&rest.as_bytes()[..wanted]) {
+                None => wanted *= 2,
+                Some(cut) => {
+                    all.extend(found(&rest[..cut.end], at));
+                    at += cut.next;
+                    wanted = window;
+                }
+            }
+        }
+    }
+
     proptest::proptest! {
+        #[test]
+        fn windows_of_any_size_give_what_the_whole_stream_gives(
+            stream in "(---|a: 1|#|---x|--- # x|-| |\r)?(\n(---|a: 1|#|---x|--- # x|-| |\r)?){0,20}",
+            window in 1usize..40,
+        ) {
+            proptest::prop_assert_eq!(found_in_windows(&stream, window), found(&stream, 0));
+        }
+
         #[test]
         fn any_bytes_are_cut_without_loss(stream in "(---|a: 1|#|---x|-| |\r)?(\n(---|a: 1|#|---x|-| |\r)?){0,8}") {
             let mut end = 0;

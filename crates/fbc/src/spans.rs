@@ -1,0 +1,288 @@
+//! Where the values of a document stand in its text.
+//!
+//! Positions are wanted only when something is wrong, so nothing is kept while reading: the document is parsed once
+//! more, once for all problems in it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::json::{Kind, Raw, Step};
+use crate::yaml::events::{Event, Fault, Parser, Span};
+use crate::yaml::read::{terminated, with_quotes_respelled};
+use crate::yaml::scalar;
+
+struct Node {
+    span: Span,
+    kind: NodeKind,
+}
+
+enum NodeKind {
+    /// A scalar, with its text if it were a key.
+    Scalar {
+        key: Option<String>,
+        merge: bool,
+    },
+    Sequence(Vec<usize>),
+    /// Keys and values in turn.
+    Mapping(Vec<usize>),
+    /// The index of the anchored node.
+    Alias(usize),
+}
+
+/// The places of a document's values.
+pub(crate) struct Spans {
+    nodes: Vec<Node>,
+}
+
+impl Spans {
+    /// Finds the values of a YAML document; nothing when it cannot be read.
+    pub(crate) fn of_yaml(text: &[u8]) -> Option<Spans> {
+        let (spans, respelled) = with_quotes_respelled(&terminated(text), Spans::parse_yaml);
+        let mut spans = spans.ok()?;
+        for node in &mut spans.nodes {
+            let original = |offset| respelled.original(offset).min(text.len());
+            let span = original(node.span.start)..original(node.span.end);
+            // White space that ends a node is no part of it.
+            node.span = span.start..span.start + text.get(span).unwrap_or_default().trim_ascii_end().len();
+        }
+        Some(spans)
+    }
+
+    /// Finds the values of a JSON document.
+    pub(crate) fn of_json(document: Raw<'_>) -> Spans {
+        let mut spans = Spans { nodes: Vec::new() };
+        spans.add_json(document, document);
+        spans
+    }
+
+    /// Returns where the value at `path` stands or, if there is none, the innermost value that would hold it.
+    ///
+    /// Keys match exactly or else without regard to ASCII case, and the last of
+    /// equals counts. The path goes through aliases to the anchored node, and
+    /// through merge keys for names that the mapping itself lacks.
+    pub(crate) fn find_or_holder(&self, path: &[Step]) -> Option<Range<usize>> {
+        self.walk(path).map(|(value, _)| self.nodes[value].span.clone())
+    }
+
+    fn add_json(&mut self, document: Raw<'_>, value: Raw<'_>) -> usize {
+        let start = document.offset_of(value);
+        let index = self.nodes.len();
+        let span = start..start + value.text().len();
+        self.nodes.push(Node { span, kind: NodeKind::Scalar { key: None, merge: false } });
+        self.nodes[index].kind = match value.kind() {
+            Kind::Array => NodeKind::Sequence(value.items().map(|item| self.add_json(document, item)).collect()),
+            Kind::Object => {
+                let mut members = Vec::new();
+                for (key, value) in value.members() {
+                    // Nobody asks where a key stands, only what it is.
+                    let key = NodeKind::Scalar { key: Some(key.into_owned()), merge: false };
+                    members.push(self.nodes.len());
+                    self.nodes.push(Node { span: 0..0, kind: key });
+                    members.push(self.add_json(document, value));
+                }
+                NodeKind::Mapping(members)
+            }
+            _ => return index,
+        };
+        index
+    }
+
+    fn parse_yaml(text: &[u8]) -> Result<Spans, Fault> {
+        let mut parser = Parser::new(text);
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        let mut anchors: HashMap<String, usize> = HashMap::new();
+        loop {
+            let (event, span) = parser.next_event()?;
+            let (anchor, kind) = match event {
+                Event::Scalar(scalar) => {
+                    let key = scalar::value(&scalar).and_then(scalar::key).ok().map(|key| key.into_owned());
+                    (scalar.anchor, NodeKind::Scalar { key, merge: scalar::is_merge_key(&scalar) })
+                }
+                Event::Alias(name) => {
+                    let unknown = || Fault::new(span.start, "unknown anchor");
+                    (None, NodeKind::Alias(*anchors.get(name).ok_or_else(unknown)?))
+                }
+                Event::SequenceStart { anchor } => (anchor, NodeKind::Sequence(Vec::new())),
+                Event::MappingStart { anchor } => (anchor, NodeKind::Mapping(Vec::new())),
+                Event::SequenceEnd | Event::MappingEnd => {
+                    if let Some(index) = open.pop() {
+                        nodes[index].span.end = span.end;
+                    }
+                    continue;
+                }
+                Event::DocumentStart { .. } => continue,
+                Event::DocumentEnd | Event::StreamEnd => return Ok(Spans { nodes }),
+            };
+            let index = nodes.len();
+            if let Some(name) = anchor {
+                anchors.insert(name.to_owned(), index);
+            }
+            if let Some(NodeKind::Sequence(children) | NodeKind::Mapping(children)) =
+                open.last().map(|&parent| &mut nodes[parent].kind)
+            {
+                children.push(index);
+            }
+            if matches!(kind, NodeKind::Sequence(_) | NodeKind::Mapping(_)) {
+                open.push(index);
+            }
+            nodes.push(Node { span, kind });
+        }
+    }
+
+    /// Goes along `path` as far as it leads, and returns the value there and the steps that are left.
+    fn walk<'p>(&self, path: &'p [Step]) -> Option<(usize, &'p [Step])> {
+        self.nodes.first()?;
+        let mut value = 0;
+        for (done, step) in path.iter().enumerate() {
+            let next = match (step, self.kind(value)) {
+                (Step::Key(name), NodeKind::Mapping(_)) => self
+                    .member(value, name, |a, b| a == b, 0)
+                    .or_else(|| self.member(value, name, str::eq_ignore_ascii_case, 0)),
+                (Step::Index(index), NodeKind::Sequence(items)) => items.get(*index).copied(),
+                _ => None,
+            };
+            match next {
+                Some(next) => value = next,
+                None => return Some((value, &path[done..])),
+            }
+        }
+        Some((value, &[]))
+    }
+
+    /// Returns what a node is, aliases followed.
+    fn kind(&self, index: usize) -> &NodeKind {
+        match &self.nodes[index].kind {
+            NodeKind::Alias(target) => &self.nodes[*target].kind,
+            kind => kind,
+        }
+    }
+
+    fn member(&self, mapping: usize, name: &str, equal: fn(&str, &str) -> bool, depth: usize) -> Option<usize> {
+        // Merge keys may lead in a circle.
+        const MERGES: usize = 20;
+        let NodeKind::Mapping(children) = self.kind(mapping) else { return None };
+        let pairs = || children.chunks_exact(2).map(|pair| (pair[0], pair[1])).rev();
+        let named =
+            |key: &usize| matches!(self.kind(*key), NodeKind::Scalar { key: Some(key), .. } if equal(key, name));
+        let merges = |key: &usize| matches!(self.nodes[*key].kind, NodeKind::Scalar { merge: true, .. });
+        pairs().find(|(key, _)| !merges(key) && named(key)).map(|(_, value)| value).or_else(|| {
+            pairs().filter(|(key, _)| depth < MERGES && merges(key)).find_map(|(_, source)| match self.kind(source) {
+                NodeKind::Sequence(items) => items.iter().find_map(|&item| self.member(item, name, equal, depth + 1)),
+                _ => self.member(source, name, equal, depth + 1),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path;
+
+    const TEXT: &str = "\
+schema: olm.channel
+ä: &a
+  Name: x  # note
+  list: [é, {deep: \"ö\"}]
+b: *a
+c:
+  <<: *a
+  more: |
+    text
+d: &d
+  <<: [*d, {k: v}]
+list:
+- one
+- name: two
+  replaces: one
+
+n: 1
+";
+
+    fn find(spans: &Spans, path: &[Step]) -> Option<Range<usize>> {
+        let (value, rest) = spans.walk(path)?;
+        rest.is_empty().then(|| spans.nodes[value].span.clone())
+    }
+
+    fn locate(text: &[u8], path: &[Step]) -> Option<Range<usize>> {
+        find(&Spans::of_yaml(text)?, path)
+    }
+
+    fn at(path: &crate::json::Path) -> Option<&'static str> {
+        locate(TEXT.as_bytes(), &path.0).map(|range| &TEXT[range])
+    }
+
+    #[test]
+    fn a_path_leads_to_a_value() {
+        assert_eq!(at(&path!["schema"]), Some("olm.channel"));
+        assert_eq!(at(&path!["ä", "list", 1, "deep"]), Some("\"ö\""));
+        assert_eq!(at(&path!["list", 0]), Some("one"));
+        assert_eq!(at(&path!["list", 1]), Some("name: two\n  replaces: one"));
+        assert_eq!(at(&path!["false"]), Some("1"));
+        assert_eq!(at(&path![]).map(str::len), Some(TEXT.len() - 1));
+        assert_eq!(at(&path!["list", 2]), None);
+        assert_eq!(at(&path!["schema", "x"]), None);
+    }
+
+    #[test]
+    fn what_is_missing_is_found_by_what_would_hold_it() {
+        let spans = Spans::of_yaml(TEXT.as_bytes()).unwrap();
+        let holder = |path: crate::json::Path| &TEXT[spans.find_or_holder(&path.0).unwrap()];
+        assert_eq!(holder(path!["list", 2, "name"]), "- one\n- name: two\n  replaces: one");
+        assert_eq!(holder(path!["schema", "x"]), "olm.channel");
+        assert_eq!(holder(path!["list", 0]), "one");
+    }
+
+    #[test]
+    fn json_is_found_like_yaml() {
+        let text = r#" {"a": {"B": [1, {"c": "x"}]}, "a": {"b": [2, {"C": "é"}]}}"#;
+        let document = Raw::parse(text.trim(), 10).unwrap();
+        let found = |path: crate::json::Path| &text.trim()[find(&Spans::of_json(document), &path.0).unwrap()];
+        assert_eq!(found(path!["a", "B", 1, "c"]), "\"é\"");
+        assert_eq!(found(path!["a", "b", 0]), "2");
+    }
+
+    #[test]
+    fn names_match_exactly_or_without_regard_to_case() {
+        assert_eq!(at(&path!["LIST", 1, "Name"]), Some("two"));
+        let text = b"name: 1\nName: 2\nNAME: 3\nname: 4\n";
+        assert_eq!(locate(text, &path!["name"].0), Some(30..31));
+        assert_eq!(locate(text, &path!["nAme"].0), Some(30..31));
+    }
+
+    #[test]
+    fn aliases_and_merges_are_followed() {
+        assert_eq!(at(&path!["b"]), Some("*a"));
+        assert_eq!(at(&path!["b", "name"]), Some("x"));
+        assert_eq!(at(&path!["c", "list", 0]), Some("é"));
+        assert_eq!(at(&path!["c", "more"]), Some("|\n    text"));
+        assert_eq!(at(&path!["d", "k"]), Some("v"));
+        assert_eq!(at(&path!["d", "z"]), None);
+    }
+
+    #[test]
+    fn values_behind_an_escaped_single_quote_are_found() {
+        let text = br#"{"a\'": "x\'y\'", "b": |}"#;
+        assert_eq!(locate(text, &path!["b"].0), None);
+        let text = br#"{"a\'": "x\'y\'", "b": 1}"#;
+        assert_eq!(locate(text, &path!["a'"].0), Some(8..16));
+        assert_eq!(locate(text, &path!["b"].0), Some(23..24));
+    }
+
+    #[test]
+    fn a_last_line_needs_no_break() {
+        assert_eq!(locate(b"a: |\n  text", &path!["a"].0), Some(3..11));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_searched_without_a_panic(text in "[ab:{}\\[\\], \n&*<>|'\"-]{0,30}", index in 0..3usize) {
+            for path in [path![], path!["a"], path!["b", index], path![index, "a", "b"]] {
+                if let Some(range) = locate(text.as_bytes(), &path.0) {
+                    proptest::prop_assert!(range.end <= text.len());
+                }
+            }
+        }
+    }
+}
