@@ -1,6 +1,7 @@
 //! A catalog put together but not proven: what rules look at.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::OnceLock;
 
 use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE, PackageProperty};
 use fbc::json::Path;
@@ -32,6 +33,8 @@ pub struct DraftPackage<'a> {
     pub bundles: BTreeMap<&'a str, DraftBundle<'a>>,
     /// Its deprecations, with the blob they are in.
     pub deprecations: Option<(&'a Blob, &'a [Deprecation])>,
+    /// The places of these by schema and name; of equals the first.
+    deprecated: HashMap<(&'a str, &'a str), usize>,
 }
 
 /// A channel of a [`DraftPackage`].
@@ -42,6 +45,8 @@ pub struct DraftChannel<'a> {
     pub blob: Option<&'a Blob>,
     /// Its entries as listed.
     pub entries: &'a [Entry],
+    /// The places of these by name, once somebody asks; of equals the first.
+    places: OnceLock<HashMap<&'a str, usize>>,
 }
 
 /// A bundle of a [`DraftPackage`].
@@ -81,6 +86,7 @@ impl<'a> Draft<'a> {
                 channels: BTreeMap::new(),
                 bundles: BTreeMap::new(),
                 deprecations: None,
+                deprecated: HashMap::new(),
             });
         }
         for blob in blobs(fbc, CHANNEL) {
@@ -89,7 +95,7 @@ impl<'a> Draft<'a> {
                 Content::Channel { entries } => entries,
                 _ => &[],
             };
-            package.channels.entry(&blob.name).or_insert(DraftChannel { name: &blob.name, blob: Some(blob), entries });
+            package.channels.entry(&blob.name).or_insert(DraftChannel::new(&blob.name, Some(blob), entries));
         }
         for blob in blobs(fbc, BUNDLE) {
             let Some(package) = packages.get_mut(&*blob.package) else { continue };
@@ -102,13 +108,16 @@ impl<'a> Draft<'a> {
         for blob in blobs(fbc, DEPRECATIONS) {
             let Some(package) = packages.get_mut(&*blob.package) else { continue };
             if let Content::Deprecations { entries } = &blob.content {
-                package.deprecations.get_or_insert((blob, entries));
+                let (_, entries) = package.deprecations.get_or_insert((blob, entries));
+                for (index, entry) in entries.iter().enumerate() {
+                    package.deprecated.entry((&entry.schema, &entry.name)).or_insert(index);
+                }
             }
         }
         for package in packages.values_mut() {
             let name = package.default_channel;
             if !name.is_empty() && (!incomplete || package.channels.contains_key(name)) {
-                package.channels.entry(name).or_insert(DraftChannel { name, blob: None, entries: &[] });
+                package.channels.entry(name).or_insert(DraftChannel::new(name, None, &[]));
             }
         }
         Draft { fbc, incomplete, packages }
@@ -133,12 +142,16 @@ impl<'a> DraftPackage<'a> {
     /// Returns the message of the deprecation of something, and where it is.
     pub fn deprecation(&self, schema: &str, name: &str) -> Option<(&'a str, Option<Place>)> {
         let (blob, entries) = self.deprecations?;
-        let index = entries.iter().position(|entry| &*entry.schema == schema && &*entry.name == name)?;
+        let index = *self.deprecated.get(&(schema, name))?;
         Some((&entries[index].message, blob.place(path!["entries", index])))
     }
 }
 
 impl<'a> DraftChannel<'a> {
+    fn new(name: &'a str, blob: Option<&'a Blob>, entries: &'a [Entry]) -> DraftChannel<'a> {
+        DraftChannel { name, blob, entries, places: OnceLock::new() }
+    }
+
     /// Returns the place of a value of the entry at `index`, or of the channel.
     pub fn entry_place(&self, index: usize, field: &'static str) -> Option<Place> {
         self.blob?.place(path!["entries", index, field])
@@ -146,8 +159,11 @@ impl<'a> DraftChannel<'a> {
 
     /// Returns the place of the entry called `name`.
     pub fn place_of(&self, name: &str) -> Option<Place> {
-        let index = self.entries.iter().position(|entry| &*entry.name == name)?;
-        self.entry_place(index, "name")
+        let places = self.places.get_or_init(|| {
+            let last_first = self.entries.iter().enumerate().rev();
+            last_first.map(|(index, entry)| (&*entry.name, index)).collect()
+        });
+        self.entry_place(*places.get(name)?, "name")
     }
 
     /// Returns the place of the channel's own name.

@@ -3,7 +3,7 @@
 use fbc::blob::BUNDLE;
 use fbc::{Problem, Stage, path};
 
-use super::{Check, Report, Rule, nearest};
+use super::{Check, Guesses, Report, Rule};
 use crate::draft::Draft;
 
 pub(super) const RULE: Rule = Rule {
@@ -13,6 +13,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
+    let mut guesses = Guesses::new();
     for blob in draft.blobs(BUNDLE) {
         if blob.package.is_empty() {
             let message = format!("package name must be set for bundle \"{}\"", blob.name);
@@ -21,7 +22,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
         } else if !draft.incomplete && !draft.packages.contains_key(&*blob.package) {
             let message = format!("unknown package \"{}\" for bundle \"{}\"", blob.package, blob.name);
             let mut problem = Problem::new(RULE.name, Stage::Bundles, message).about(&blob.package, "", &blob.name);
-            problem.help = Some(match nearest(&blob.package, draft.packages.keys().copied()) {
+            problem.help = Some(match guesses.nearest(&blob.package, draft.packages.keys().copied()) {
                 Some(near) => format!("did you mean \"{near}\"?"),
                 None => "add an olm.package blob, or name the package the bundle belongs to".into(),
             });

@@ -2,7 +2,7 @@
 
 use fbc::{Content, Problem, Stage, path};
 
-use super::{Check, Report, Rule, nearest};
+use super::{Check, Guesses, Report, Rule};
 use crate::draft::{DraftChannel, DraftPackage};
 
 pub(super) const RULE: Rule = Rule {
@@ -25,7 +25,7 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
         Some(_) => problems.report(problem.help("add entries, or remove the channel"), channel.place()),
         None => {
             let others = package.channels.values().filter(|other| other.blob.is_some()).map(|other| other.name);
-            let help = match nearest(channel.name, others) {
+            let help = match Guesses::new().nearest(channel.name, others) {
                 Some(near) => format!("did you mean \"{near}\"?"),
                 None => "name a channel of the package".into(),
             };

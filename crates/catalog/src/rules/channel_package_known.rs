@@ -3,7 +3,7 @@
 use fbc::blob::CHANNEL;
 use fbc::{Problem, Stage, path};
 
-use super::{Check, Report, Rule, nearest};
+use super::{Check, Guesses, Report, Rule};
 use crate::draft::Draft;
 
 pub(super) const RULE: Rule = Rule {
@@ -16,10 +16,11 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     if draft.incomplete {
         return;
     }
+    let mut guesses = Guesses::new();
     for blob in draft.blobs(CHANNEL).filter(|blob| !draft.packages.contains_key(&*blob.package)) {
         let message = format!("unknown package \"{}\" for channel \"{}\"", blob.package, blob.name);
         let mut problem = Problem::new(RULE.name, Stage::Channels, message).about(&blob.package, &blob.name, "");
-        problem.help = Some(match nearest(&blob.package, draft.packages.keys().copied()) {
+        problem.help = Some(match guesses.nearest(&blob.package, draft.packages.keys().copied()) {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => "add an olm.package blob, or name the package the channel belongs to".into(),
         });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fbc::{Problem, Stage};
 
-use super::{Check, Report, Rule, nearest};
+use super::{Check, Guesses, Report, Rule};
 use crate::draft::Draft;
 
 pub(super) const RULE: Rule = Rule {
@@ -17,6 +17,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
     if draft.incomplete {
         return;
     }
+    let mut guesses = Guesses::new();
     for package in draft.packages.values() {
         let mut missing = BTreeMap::new();
         for channel in package.channels.values() {
@@ -33,7 +34,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
             let mut problem = Problem::new(RULE.name, Stage::Entries, message)
                 .about(package.name, channel.name, name)
                 .label("no bundle has this name");
-            problem.help = Some(match nearest(name, package.bundles.keys().copied()) {
+            problem.help = Some(match guesses.nearest(name, package.bundles.keys().copied()) {
                 Some(near) => format!("did you mean \"{near}\"?"),
                 None => "add an olm.bundle blob of this name, or remove the entry".into(),
             });

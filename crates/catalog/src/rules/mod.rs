@@ -181,20 +181,39 @@ fn properties_of_type<'a>(
         .filter_map(move |(index, (kind, value))| if kind == wanted { Some((index, value?)) } else { None })
 }
 
-/// Returns the one of `names` that `name` is probably meant to be.
-fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Long names are not worth the time.
-    const LONGEST: usize = 100;
-    if name.is_empty() || name.len() > LONGEST {
-        return None;
+/// Guesses which name was meant by one that nothing has.
+///
+/// A guess compares a name with all others. Where most names are wrong there is no slip to find, so that guessing ends
+/// after some comparisons, and checking takes time in proportion to the catalog.
+struct Guesses {
+    left: usize,
+}
+
+impl Guesses {
+    /// Makes guesses for one run of a rule.
+    fn new() -> Guesses {
+        Guesses { left: 500_000 }
     }
-    names
-        .filter(|other| !other.is_empty() && other.len() <= LONGEST)
-        .map(|other| (distance(name, other), other))
+
+    /// Returns the one of `names` that `name` is probably meant to be.
+    fn nearest<'a>(&mut self, name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+        // Long names are not worth the time.
+        const LONGEST: usize = 100;
+        if name.is_empty() || name.len() > LONGEST {
+            return None;
+        }
         // Two letters are a slip; in a short name they make another name.
-        .filter(|(distance, _)| *distance <= if name.len() < 5 { 1 } else { 2 })
-        .min()
-        .map(|(_, other)| other)
+        let slip = if name.len() < 5 { 1 } else { 2 };
+        let mut nearest = None;
+        for other in names.filter(|other| !other.is_empty()) {
+            self.left = self.left.checked_sub(1)?;
+            if other.len().abs_diff(name.len()) <= slip {
+                let found = (distance(name, other), other);
+                nearest = nearest.into_iter().chain((found.0 <= slip).then_some(found)).min();
+            }
+        }
+        nearest.map(|(_, other)| other)
+    }
 }
 
 /// Counts the single-letter changes between two texts.

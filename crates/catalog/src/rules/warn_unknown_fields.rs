@@ -4,7 +4,7 @@ use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
 use fbc::json::Raw;
 use fbc::{Blob, Problem, Stage, path};
 
-use super::{Check, Report, Rule, nearest};
+use super::{Check, Guesses, Report, Rule};
 
 pub(super) const RULE: Rule = Rule {
     name: "unknown-fields",
@@ -36,7 +36,8 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
         let message =
             format!("{} \"{}\" has unknown field \"{key}\", which is lost when it is rendered", blob.schema, blob.name);
         let mut problem = Problem::new(RULE.name, Stage::Load, message).warning().about(&blob.package, "", "");
-        problem.help = nearest(&key, known.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
+        problem.help =
+            Guesses::new().nearest(&key, known.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
         problems.report(problem, blob.place(path![key.into_owned()]));
     }
 }
