@@ -4,6 +4,7 @@
 //! entry on the chain of its channel, from the head down, that replaces or skips the bundle or whose `skipRange` has
 //! its version, and so on from there. Entries that another entry skips are not on the chain.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fbc::blob::Entry;
@@ -34,14 +35,14 @@ pub struct Side<'a> {
 pub enum Fate {
     /// It runs the newest there is.
     Latest,
-    /// It comes to the newest there is by these steps, the last of which is that.
-    Upgraded(Vec<String>),
-    /// It comes no further than the last of these steps, or not at all if there are none.
-    Stuck(Vec<String>),
-    /// It comes no further than the last of these steps, since what comes next cannot be installed.
+    /// It comes to the newest there is this way.
+    Upgraded(Way),
+    /// It comes no further than the end of this way, or not at all if there is none.
+    Stuck(Option<Way>),
+    /// It comes no further than the end of this way, since what comes next cannot be installed.
     HeldBack {
-        /// The steps until then.
-        steps: Vec<String>,
+        /// The way until then, if there is one.
+        way: Option<Way>,
         /// What comes next.
         by: String,
         /// Why that cannot be installed.
@@ -57,20 +58,33 @@ pub enum Fate {
     Broken(Vec<String>),
 }
 
+/// The upgrades of a cluster, one after the other.
+///
+/// Each bundle has its own, so that all of them together say every step: a list of all steps for each bundle would grow
+/// with the square of the channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// The bundle that comes next.
+    pub next: String,
+    /// The bundle at the end.
+    pub end: String,
+    /// How many upgrades it takes.
+    pub steps: usize,
+}
+
 impl Fate {
+    /// Returns the upgrades until there are no more, if there are any.
+    pub fn way(&self) -> Option<&Way> {
+        match self {
+            Fate::Upgraded(way) => Some(way),
+            Fate::Stuck(way) | Fate::HeldBack { way, .. } => way.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Tells whether the cluster comes to the newest there is.
     pub fn is_good(&self) -> bool {
         matches!(self, Fate::Latest | Fate::Upgraded(_))
-    }
-
-    /// Returns the bundle that the cluster runs in the end, if it runs another.
-    pub fn destination(&self) -> Option<&str> {
-        match self {
-            Fate::Upgraded(steps) | Fate::Stuck(steps) | Fate::HeldBack { steps, .. } => {
-                steps.last().map(String::as_str)
-            }
-            _ => None,
-        }
     }
 }
 
@@ -154,10 +168,14 @@ fn check_channel(
     old: Side<'_>,
     new: Side<'_>,
 ) -> ChannelReport {
-    let was = Simulated::new(name, members, old);
+    let version = |bundle: &str| {
+        let found = package.bundles.get(bundle).or_else(|| new.outline.packages.get(name)?.bundles.get(bundle));
+        found.and_then(|bundle| bundle.version.as_ref()).map(|(version, _)| version)
+    };
+    let was = Simulated::new(name, members, old, &version);
     let now_package = new.outline.packages.get(name);
     let now_channel = now_package.and_then(|package| package.channels.get(channel));
-    let now = now_channel.map(|members| Simulated::new(name, members, new));
+    let now = now_channel.map(|members| Simulated::new(name, members, new, &version));
     // Also what is only mentioned: clusters may run it, and can upgrade.
     let bundles: BTreeSet<&str> = members
         .entries
@@ -165,18 +183,14 @@ fn check_channel(
         .flat_map(|entry| entry.skips.iter().chain([&entry.name, &entry.replaces]).map(|name| &**name))
         .filter(|name| !name.is_empty())
         .collect();
-    let version = |bundle: &str| {
-        let found = package.bundles.get(bundle).or_else(|| now_package?.bundles.get(bundle));
-        found.and_then(|bundle| bundle.version.as_ref()).map(|(version, _)| version)
-    };
     let outcomes: Vec<Outcome> = bundles
         .into_iter()
         .map(|bundle| Outcome {
             bundle: bundle.to_owned(),
             version: version(bundle).cloned(),
-            before: was.fate(bundle, &version),
+            before: was.fate(bundle),
             now: match (&now, now_package) {
-                (Some(now), _) => now.fate(bundle, &version),
+                (Some(now), _) => now.fate(bundle),
                 (None, Some(_)) => Fate::ChannelGone,
                 (None, None) => Fate::PackageGone,
             },
@@ -201,14 +215,14 @@ fn find_fix<'v>(
     channel: &Channel,
     side: Side<'_>,
     worse: &[&Outcome],
-    version: &dyn Fn(&str) -> Option<&'v Version>,
+    version: &'v dyn Fn(&str) -> Option<&'v Version>,
 ) -> Option<Fix> {
-    let simulated = Simulated::new(package, channel, side);
+    let simulated = Simulated::new(package, channel, side, version);
     let Ok(chain) = &simulated.chain else { return Some(Fix::OneHead) };
     let head = chain.first()?.name.to_string();
     // Where they get stuck: it is enough to help them on from there.
     let stuck: BTreeSet<String> =
-        worse.iter().map(|outcome| outcome.now.destination().unwrap_or(&outcome.bundle).to_owned()).collect();
+        worse.iter().map(|outcome| outcome.now.way().map_or(&outcome.bundle, |way| &way.end).to_owned()).collect();
     let stuck: Vec<String> = stuck.into_iter().filter(|name| *name != head).collect();
     let helps = |fix: &Fix| {
         let mut channel = channel.clone();
@@ -219,12 +233,12 @@ fn find_fix<'v>(
             Fix::SkipRange { bundle, range } => channel.entry_mut(bundle)?.skip_range = range.as_str().into(),
             _ => return None,
         }
-        let tried = Simulated::new(package, &channel, side);
-        let good = worse.iter().all(|outcome| tried.fate(&outcome.bundle, version).is_good());
-        let nobody_else = channel.entries.iter().all(|entry| {
-            let before = simulated.fate(&entry.name, version).is_good();
-            !before || tried.fate(&entry.name, version).is_good()
-        });
+        let tried = Simulated::new(package, &channel, side, version);
+        let good = worse.iter().all(|outcome| tried.fate(&outcome.bundle).is_good());
+        let nobody_else = channel
+            .entries
+            .iter()
+            .all(|entry| !simulated.fate(&entry.name).is_good() || tried.fate(&entry.name).is_good());
         (good && nobody_else).then_some(())
     };
     let skips = Fix::AddSkips { bundle: head.clone(), skips: stuck.clone() };
@@ -242,9 +256,11 @@ fn find_fix<'v>(
 }
 
 /// A channel as clusters see it.
-struct Simulated<'a> {
+struct Simulated<'a, 'v> {
     /// What clusters choose from, newest first; the heads if there is not one.
     chain: Result<Vec<&'a Entry>, Vec<String>>,
+    /// The places in the chain by name.
+    places: HashMap<&'a str, usize>,
     /// For each bundle the first place in the chain that replaces or skips it.
     edges: HashMap<&'a str, usize>,
     /// The places in the chain that have a range, with it.
@@ -252,10 +268,20 @@ struct Simulated<'a> {
     names: HashSet<&'a str>,
     /// The places in the chain that cannot be installed, with the reasons.
     unmet: BTreeMap<usize, String>,
+    version: &'v dyn Fn(&str) -> Option<&'v Version>,
+    /// For each place in the chain the place where upgrades from it end, and how many they are.
+    ends: Vec<(usize, usize)>,
+    /// For each bundle that somebody stays at, the first place in [`Simulated::unmet`] that it would go to.
+    blocked: RefCell<HashMap<String, Option<usize>>>,
 }
 
-impl<'a> Simulated<'a> {
-    fn new(package: &str, channel: &'a Channel, side: Side<'_>) -> Simulated<'a> {
+impl<'a, 'v> Simulated<'a, 'v> {
+    fn new(
+        package: &str,
+        channel: &'a Channel,
+        side: Side<'_>,
+        version: &'v dyn Fn(&str) -> Option<&'v Version>,
+    ) -> Simulated<'a, 'v> {
         let entries: Vec<&Entry> = channel.entries.iter().collect();
         let key = |entry: &Entry| (package.to_owned(), entry.name.to_string());
         let usable = |entry: &&Entry| !side.forbidden.contains(&key(entry));
@@ -278,52 +304,120 @@ impl<'a> Simulated<'a> {
                 ranges.push((place, range));
             }
         }
-        Simulated { chain, edges, ranges, names: entries.into_iter().map(|entry| &*entry.name).collect(), unmet }
+        let mut simulated = Simulated {
+            places: chain.iter().flatten().enumerate().map(|(place, entry)| (&*entry.name, place)).collect(),
+            chain,
+            edges,
+            ranges,
+            names: entries.into_iter().map(|entry| &*entry.name).collect(),
+            unmet,
+            version,
+            ends: Vec::new(),
+            blocked: RefCell::default(),
+        };
+        let chain = simulated.chain.iter().flatten().enumerate();
+        let nexts: Vec<Option<usize>> =
+            chain.map(|(place, entry)| simulated.next(&entry.name).filter(|next| *next != place)).collect();
+        simulated.ends = ends(&nexts);
+        simulated
     }
 
     /// Returns the place in the chain that a bundle is upgraded to.
-    fn next(&self, bundle: &str, version: Option<&Version>) -> Option<usize> {
+    fn next(&self, bundle: &str) -> Option<usize> {
         let edge = self.edges.get(bundle).copied();
-        let by_range = version.and_then(|version| {
+        let by_range = (self.version)(bundle).and_then(|version| {
             let before = self.ranges.iter().take_while(|(place, _)| edge.is_none_or(|edge| *place < edge));
             before.into_iter().find(|(_, range)| range.contains(version)).map(|(place, _)| *place)
         });
         by_range.or(edge)
     }
 
-    /// Follows the upgrades from a bundle on.
-    fn fate<'v>(&self, bundle: &str, version: &dyn Fn(&str) -> Option<&'v Version>) -> Fate {
+    /// Returns the upgrades from a bundle on.
+    fn way(&self, chain: &[&Entry], bundle: &str) -> Option<Way> {
+        let next = self.next(bundle).filter(|next| *chain[*next].name != *bundle)?;
+        let (end, steps) = match self.places.get(bundle) {
+            Some(place) => self.ends[*place],
+            None => (self.ends[next].0, self.ends[next].1 + 1),
+        };
+        Some(Way { next: chain[next].name.to_string(), end: chain[end].name.to_string(), steps })
+    }
+
+    /// Returns what becomes of a cluster that runs a bundle.
+    fn fate(&self, bundle: &str) -> Fate {
         let chain = match &self.chain {
             Ok(chain) => chain,
             Err(heads) => return Fate::Broken(heads.clone()),
         };
-        let mut steps: Vec<String> = Vec::new();
-        let mut seen: HashSet<&str> = HashSet::new();
-        let mut at = bundle;
-        while seen.insert(at) {
-            match self.next(at, version(at)).and_then(|place| chain.get(place)) {
-                Some(next) if *next.name != *at => {
-                    at = &next.name;
-                    steps.push(at.to_owned());
-                }
-                _ => break,
-            }
-        }
+        let way = self.way(chain, bundle);
+        let at = way.as_ref().map_or(bundle, |way| &way.end);
         let newest = chain.first().is_some_and(|newest| *newest.name == *at);
-        let leads = |(place, _): &(&usize, &String)| {
-            chain.get(**place).is_some_and(|entry| catalog::chain::Edge::between(entry, at, version(at)).is_some())
-        };
-        if let Some((place, why)) = self.unmet.iter().find(leads).filter(|_| !newest) {
-            let by = chain.get(*place).map(|entry| entry.name.to_string()).unwrap_or_default();
-            return Fate::HeldBack { steps, by, why: why.clone() };
+        if let Some(place) = self.blocked(chain, at).filter(|_| !newest) {
+            return Fate::HeldBack { way, by: chain[place].name.to_string(), why: self.unmet[&place].clone() };
         }
-        match (newest, steps.is_empty()) {
-            (true, true) => Fate::Latest,
-            (true, false) => Fate::Upgraded(steps),
-            (false, true) if !self.names.contains(bundle) => Fate::NoPath,
-            (false, _) => Fate::Stuck(steps),
+        match (newest, way) {
+            (true, None) => Fate::Latest,
+            (true, Some(way)) => Fate::Upgraded(way),
+            (false, None) if !self.names.contains(bundle) => Fate::NoPath,
+            (false, way) => Fate::Stuck(way),
         }
     }
+
+    /// Returns the first place that a bundle would go to if that could be installed.
+    fn blocked(&self, chain: &[&Entry], bundle: &str) -> Option<usize> {
+        if self.unmet.is_empty() {
+            return None;
+        }
+        if let Some(known) = self.blocked.borrow().get(bundle) {
+            return *known;
+        }
+        let version = (self.version)(bundle);
+        let leads = |place: &&usize| catalog::chain::Edge::between(chain[**place], bundle, version).is_some();
+        let found = self.unmet.keys().find(leads).copied();
+        self.blocked.borrow_mut().insert(bundle.to_owned(), found);
+        found
+    }
+}
+
+/// Follows `nexts` from every place to where it ends, and counts the steps.
+///
+/// A way that comes to a place again ends there.
+fn ends(nexts: &[Option<usize>]) -> Vec<(usize, usize)> {
+    let mut ends: Vec<Option<(usize, usize)>> = vec![None; nexts.len()];
+    // Where each place is on the way that is being followed; of places on earlier ways the ends are known.
+    let mut on_way: Vec<Option<usize>> = vec![None; nexts.len()];
+    for start in 0..nexts.len() {
+        let mut way = Vec::new();
+        let mut at = start;
+        // What is behind the last place of the way: its end, and the steps to it.
+        let (end, mut steps) = loop {
+            if let Some((end, steps)) = ends[at] {
+                break (end, steps);
+            }
+            if let Some(first) = on_way[at] {
+                let round = way.len() - first;
+                for &place in &way[first..] {
+                    ends[place] = Some((place, round));
+                }
+                way.truncate(first);
+                break (at, round);
+            }
+            on_way[at] = Some(way.len());
+            way.push(at);
+            match nexts[at] {
+                Some(next) => at = next,
+                None => {
+                    way.pop();
+                    ends[at] = Some((at, 0));
+                    break (at, 0);
+                }
+            }
+        };
+        for place in way.into_iter().rev() {
+            steps += 1;
+            ends[place] = Some((end, steps));
+        }
+    }
+    ends.into_iter().map(|end| end.unwrap_or((0, 0))).collect()
 }
 
 #[cfg(test)]
@@ -356,25 +450,25 @@ mod tests {
     fn clusters_go_where_the_rules_send_them() {
         let chain = "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0";
         insta::assert_snapshot!(told(chain, chain), @r#"
-          p.v1.0.0 Upgraded(["p.v2.0.0", "p.v3.0.0"])
-          p.v2.0.0 Upgraded(["p.v3.0.0"])
+          p.v1.0.0 Upgraded(Way { next: "p.v2.0.0", end: "p.v3.0.0", steps: 2 })
+          p.v2.0.0 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
           p.v3.0.0 Latest
         "#);
         insta::assert_snapshot!(told(chain, "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v1.0.0 s=p.v2.0.0"), @r#"
-          p.v1.0.0 Upgraded(["p.v3.0.0"])
-          p.v2.0.0 Upgraded(["p.v3.0.0"])
+          p.v1.0.0 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
+          p.v2.0.0 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
           p.v3.0.0 Latest
         "#);
-        insta::assert_snapshot!(told("p/c: p.v2.0.0-rc1", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0 R=>=1.0.0_<3.0.0"), @r#"  p.v2.0.0-rc1 Upgraded(["p.v3.0.0"])"#);
-        insta::assert_snapshot!(told("p/c: p.v1.0.0", "p/c: p.v2.0.0 r=p.v1.0.0"), @r#"  p.v1.0.0 Upgraded(["p.v2.0.0"])"#);
+        insta::assert_snapshot!(told("p/c: p.v2.0.0-rc1", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 r=p.v2.0.0 R=>=1.0.0_<3.0.0"), @r#"  p.v2.0.0-rc1 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })"#);
+        insta::assert_snapshot!(told("p/c: p.v1.0.0", "p/c: p.v2.0.0 r=p.v1.0.0"), @r#"  p.v1.0.0 Upgraded(Way { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 })"#);
     }
 
     #[test]
     fn the_skipped_middle_strands_what_is_below() {
         // A valid chain, but nothing leads from v1 to v3.
         insta::assert_snapshot!(told("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v3.0.0 s=p.v2.0.0,p.v1.5.0"), @r#"
-        ! p.v1.0.0 Stuck([])
-          p.v2.0.0 Upgraded(["p.v3.0.0"])
+        ! p.v1.0.0 Stuck(None)
+          p.v2.0.0 Upgraded(Way { next: "p.v3.0.0", end: "p.v3.0.0", steps: 1 })
         AddSkips { bundle: "p.v3.0.0", skips: ["p.v1.0.0"] }
         "#);
     }
@@ -395,8 +489,8 @@ mod tests {
     #[test]
     fn what_cannot_be_installed_holds_clusters_back() {
         insta::assert_snapshot!(told("p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0", "p/c: p.v1.0.0; p.v2.0.0 r=p.v1.0.0; p.v9.0.0 r=p.v2.0.0"), @r#"
-        ! p.v1.0.0 HeldBack { steps: ["p.v2.0.0"], by: "p.v9.0.0", why: "it requires q" }
-        ! p.v2.0.0 HeldBack { steps: [], by: "p.v9.0.0", why: "it requires q" }
+        ! p.v1.0.0 HeldBack { way: Some(Way { next: "p.v2.0.0", end: "p.v2.0.0", steps: 1 }), by: "p.v9.0.0", why: "it requires q" }
+        ! p.v2.0.0 HeldBack { way: None, by: "p.v9.0.0", why: "it requires q" }
         "#);
     }
 
@@ -413,5 +507,23 @@ mod tests {
         ! p.v1.0.0 Broken(["p.v1.0.0", "p.v2.0.0"])
         OneHead
         "#);
+    }
+
+    /// Follows the way from a place step by step.
+    fn followed(nexts: &[Option<usize>], start: usize) -> (usize, usize) {
+        let (mut seen, mut at, mut steps) = (HashSet::new(), start, 0);
+        while seen.insert(at) {
+            let Some(next) = nexts[at] else { break };
+            (at, steps) = (next, steps + 1);
+        }
+        (at, steps)
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ways_end_where_following_them_ends(nexts in proptest::collection::vec(proptest::option::of(0usize..12), 12)) {
+            let expected: Vec<(usize, usize)> = (0..nexts.len()).map(|start| followed(&nexts, start)).collect();
+            proptest::prop_assert_eq!(ends(&nexts), expected);
+        }
     }
 }

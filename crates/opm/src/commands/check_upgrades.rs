@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use catalog::needs::Need;
-use edit::upgrades::{self, ChannelReport, Fate, Fix, Forbidden, Outcome as Upgrade, Side, Unmet};
+use edit::upgrades::{self, ChannelReport, Fate, Fix, Forbidden, Outcome as Upgrade, Side, Unmet, Way};
 use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, path};
@@ -151,20 +151,17 @@ fn regressions(reports: &[ChannelReport]) -> usize {
 
 /// Says in words what becomes of a bundle.
 fn words(outcome: &Upgrade) -> String {
-    let way = |steps: &[String]| match steps {
-        [only] => only.clone(),
-        [.., last] => format!("{last} in {} steps", steps.len()),
-        [] => String::new(),
+    let upgraded = |way: &Way| match way.steps {
+        1 => way.end.clone(),
+        steps => format!("{} in {steps} steps", way.end),
     };
     let now = match &outcome.now {
         Fate::Latest => "is the newest".to_owned(),
-        Fate::Upgraded(steps) => format!("is upgraded to {}", way(steps)),
-        Fate::Stuck(steps) => match steps.last() {
-            None => "is stuck: nothing upgrades it".to_owned(),
-            Some(last) => format!("is stuck at {last}: nothing upgrades that"),
-        },
-        Fate::HeldBack { steps, by, why } => {
-            let at = steps.last().map(|last| format!(" at {last}")).unwrap_or_default();
+        Fate::Upgraded(way) => format!("is upgraded to {}", upgraded(way)),
+        Fate::Stuck(None) => "is stuck: nothing upgrades it".to_owned(),
+        Fate::Stuck(Some(way)) => format!("is stuck at {}: nothing upgrades that", way.end),
+        Fate::HeldBack { way, by, why } => {
+            let at = way.as_ref().map(|way| format!(" at {}", way.end)).unwrap_or_default();
             format!("stays{at}: {by} comes next, but cannot be installed: {why}")
         }
         Fate::NoPath => "has no path: it is not in the channel any more, and nothing upgrades it".to_owned(),
@@ -177,7 +174,7 @@ fn words(outcome: &Upgrade) -> String {
         }
     };
     match (outcome.is_regression(), &outcome.before) {
-        (true, Fate::Upgraded(steps)) => format!("{now}; so far it is upgraded to {}", way(steps)),
+        (true, Fate::Upgraded(way)) => format!("{now}; so far it is upgraded to {}", upgraded(way)),
         (true, _) => format!("{now}; so far it is the newest"),
         (false, before) if !before.is_good() && !outcome.now.is_good() => format!("{now}, as before"),
         _ => now,
@@ -247,20 +244,27 @@ fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
 }
 
 fn fate(fate: &Fate) -> Value {
-    let (result, steps): (&str, &[String]) = match fate {
-        Fate::Latest => ("latest", &[]),
-        Fate::Upgraded(steps) => ("upgraded", steps),
-        Fate::Stuck(steps) => ("stuck", steps),
-        Fate::HeldBack { steps, .. } => ("held-back", steps),
-        Fate::NoPath => ("no-path", &[]),
-        Fate::ChannelGone => ("channel-gone", &[]),
-        Fate::PackageGone => ("package-gone", &[]),
-        Fate::Broken(_) => ("channel-broken", &[]),
+    let result = match fate {
+        Fate::Latest => "latest",
+        Fate::Upgraded(_) => "upgraded",
+        Fate::Stuck(_) => "stuck",
+        Fate::HeldBack { .. } => "held-back",
+        Fate::NoPath => "no-path",
+        Fate::ChannelGone => "channel-gone",
+        Fate::PackageGone => "package-gone",
+        Fate::Broken(_) => "channel-broken",
     };
-    match fate {
-        Fate::HeldBack { by, why, .. } => json!({"result": result, "steps": steps, "next": by, "reason": why}),
-        _ => json!({"result": result, "steps": steps}),
+    let mut shown = json!({"result": result});
+    if let Some(way) = fate.way() {
+        shown["next"] = json!(way.next);
+        shown["destination"] = json!(way.end);
+        shown["steps"] = json!(way.steps);
     }
+    if let Fate::HeldBack { by, why, .. } = fate {
+        shown["heldBackBy"] = json!(by);
+        shown["reason"] = json!(why);
+    }
+    shown
 }
 
 fn as_json(reports: &[ChannelReport], new: &str) -> Value {

@@ -61,7 +61,7 @@ fn those_who_lose_their_way_are_told_with_what_helps() {
         serde_json::from_slice(&output.stdout).unwrap()
     };
     assert_eq!(json["regressions"], 3);
-    assert_eq!(json["channels"][1]["bundles"][0]["now"]["steps"][0], "foo.v1.3.0");
+    assert_eq!(json["channels"][1]["bundles"][0]["now"]["next"], "foo.v1.3.0");
 }
 
 #[test]

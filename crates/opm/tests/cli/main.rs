@@ -18,6 +18,7 @@ mod edit;
 mod generate;
 mod graph;
 mod init;
+mod large_files;
 mod list;
 mod migrate;
 mod readme;
