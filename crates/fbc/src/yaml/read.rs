@@ -311,7 +311,7 @@ mod tests {
         let many = format!("[{}]", vec![r#""\'""#; 400].join(","));
         assert_eq!(shown(&many), many.replace('\\', ""));
         assert_eq!(
-            shown(&format!(r#"[{many}, 'C:\', &a "\'", it\'s]"#)),
+            shown(format!(r#"[{many}, 'C:\', &a "\'", it\'s]"#)),
             format!(r#"[{},"C:\\","'","it\\'s"]"#, many.replace('\\', ""))
         );
     }
