@@ -3,11 +3,12 @@
 #![no_main]
 
 use fbc::json::{Raw, Step};
-use fbc::yaml::{documents, locate, locate_key, to_json, write_document};
+use fbc::spans::Spans;
+use fbc::yaml::{documents, to_json, write_document};
 use libfuzzer_sys::fuzz_target;
 use opm_fuzz::{LIMITS, canonical, paths};
 
-/// So many values of a document are looked up; each costs a pass over the document.
+/// So many values of a document are looked up.
 const LOOK_UPS: usize = 20;
 
 fuzz_target!(|stream: &[u8]| {
@@ -26,19 +27,17 @@ fn check(text: &[u8]) {
     let json = read(text);
     compare_with_the_long_way(text, json.as_deref());
     let Some(json) = json else {
-        locate(text, &[Step::Key("a".into()), Step::Index(1)]);
+        Spans::of_yaml(text).map(|spans| spans.find_or_holder(&[Step::Key("a".into()), Step::Index(1)]));
         return;
     };
     let value = Raw::parse(&json, LIMITS.depth).expect("what is read is JSON");
     assert_eq!(canonical(value), json, "what is read is canonical");
     // An empty document is null and stands nowhere.
     let looked_up = if json == "null" { 0 } else { LOOK_UPS };
+    let spans = Spans::of_yaml(text).expect("what is read has places");
     for path in paths(value, looked_up) {
-        let range = locate(text, &path.0).unwrap_or_else(|| panic!("{path} is nowhere"));
+        let range = spans.find(&path.0).unwrap_or_else(|| panic!("{path} is nowhere"));
         assert!(text.get(range).is_some(), "{path} is outside of the text");
-        let key = locate_key(text, &path.0);
-        assert_eq!(key.is_some(), matches!(path.0.last(), Some(Step::Key(_))), "key of {path}");
-        assert!(key.is_none_or(|key| text.get(key).is_some()), "key of {path} is outside of the text");
     }
     let mut written = Vec::new();
     write_document(value, &mut written);

@@ -33,7 +33,7 @@ mod migrate;
 mod object;
 mod oldform;
 pub mod same;
-mod spans;
+pub mod spans;
 mod store;
 pub mod stream;
 mod walk;

@@ -30,13 +30,13 @@ enum NodeKind {
 }
 
 /// The places of a document's values.
-pub(crate) struct Spans {
+pub struct Spans {
     nodes: Vec<Node>,
 }
 
 impl Spans {
     /// Finds the values of a YAML document; nothing when it cannot be read.
-    pub(crate) fn of_yaml(text: &[u8]) -> Option<Spans> {
+    pub fn of_yaml(text: &[u8]) -> Option<Spans> {
         let (spans, respelled) = with_quotes_respelled(&terminated(text), Spans::parse_yaml);
         let mut spans = spans.ok()?;
         for node in &mut spans.nodes {
@@ -49,10 +49,16 @@ impl Spans {
     }
 
     /// Finds the values of a JSON document.
-    pub(crate) fn of_json(document: Raw<'_>) -> Spans {
+    pub fn of_json(document: Raw<'_>) -> Spans {
         let mut spans = Spans { nodes: Vec::new() };
         spans.add_json(document, document);
         spans
+    }
+
+    /// Returns where the value at `path` stands, in bytes.
+    pub fn find(&self, path: &[Step]) -> Option<Range<usize>> {
+        let (value, rest) = self.walk(path)?;
+        rest.is_empty().then(|| self.nodes[value].span.clone())
     }
 
     /// Returns where the value at `path` stands or, if there is none, the innermost value that would hold it.
@@ -60,7 +66,7 @@ impl Spans {
     /// Keys match exactly or else without regard to ASCII case, and the last of
     /// equals counts. The path goes through aliases to the anchored node, and
     /// through merge keys for names that the mapping itself lacks.
-    pub(crate) fn find_or_holder(&self, path: &[Step]) -> Option<Range<usize>> {
+    pub fn find_or_holder(&self, path: &[Step]) -> Option<Range<usize>> {
         self.walk(path).map(|(value, _)| self.nodes[value].span.clone())
     }
 
@@ -200,13 +206,8 @@ list:
 n: 1
 ";
 
-    fn find(spans: &Spans, path: &[Step]) -> Option<Range<usize>> {
-        let (value, rest) = spans.walk(path)?;
-        rest.is_empty().then(|| spans.nodes[value].span.clone())
-    }
-
     fn locate(text: &[u8], path: &[Step]) -> Option<Range<usize>> {
-        find(&Spans::of_yaml(text)?, path)
+        Spans::of_yaml(text)?.find(path)
     }
 
     fn at(path: &crate::json::Path) -> Option<&'static str> {
@@ -238,7 +239,7 @@ n: 1
     fn json_is_found_like_yaml() {
         let text = r#" {"a": {"B": [1, {"c": "x"}]}, "a": {"b": [2, {"C": "é"}]}}"#;
         let document = Raw::parse(text.trim(), 10).unwrap();
-        let found = |path: crate::json::Path| &text.trim()[find(&Spans::of_json(document), &path.0).unwrap()];
+        let found = |path: crate::json::Path| &text.trim()[Spans::of_json(document).find(&path.0).unwrap()];
         assert_eq!(found(path!["a", "B", 1, "c"]), "\"é\"");
         assert_eq!(found(path!["a", "b", 0]), "2");
     }
