@@ -1,12 +1,12 @@
 //! Application registries, which kept operators before there were images of them.
 
-use http::header::{ACCEPT, AUTHORIZATION};
+use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::download::web_address;
-use crate::http::encode;
+use crate::http::{Authorization, Origin, encode};
 use crate::{Client, Digest, Error, ErrorKind};
 
 /// How large a description may be.
@@ -19,7 +19,7 @@ pub struct AppRegistry {
     client: Client,
     /// The address in front of `/api/v1`.
     base: String,
-    token: Option<HeaderValue>,
+    token: Option<Authorization>,
 }
 
 /// A repository of an application registry: an operator, in all its releases.
@@ -62,11 +62,11 @@ impl AppRegistry {
     /// Fails when the address is none, or the token cannot be sent.
     pub fn new(client: &Client, base: &str, token: Option<&str>) -> Result<AppRegistry, Error> {
         let base = base.trim_end_matches('/').to_owned();
-        web_address(&base)?;
+        let origin = Origin::of(&web_address(&base)?);
         let token = token.map(|token| HeaderValue::from_str(token.trim())).transpose();
-        let mut token =
+        let token =
             token.map_err(|_| Error::new(ErrorKind::Unauthorized, "the token holds characters that cannot be sent"))?;
-        token.iter_mut().for_each(|token| token.set_sensitive(true));
+        let token = origin.zip(token).map(|(origin, token)| Authorization::new(origin, token));
         Ok(AppRegistry { client: client.clone(), base, token })
     }
 
@@ -110,11 +110,9 @@ impl AppRegistry {
     fn get(&self, path: &str, accept: &'static str, limit: u64) -> Result<Vec<u8>, Error> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        if let Some(token) = &self.token {
-            headers.insert(AUTHORIZATION, token.clone());
-        }
         let uri = web_address(&format!("{}/api/v1/packages{path}", self.base))?;
-        let (status, body) = self.client.fetch(&uri, &headers, limit).map_err(|error| error.context(&self.base))?;
+        let answer = self.client.fetch(&uri, &headers, self.token.clone(), limit);
+        let (status, body) = answer.map_err(|error| error.context(&self.base))?;
         if status == StatusCode::OK {
             return Ok(body);
         }

@@ -1,8 +1,8 @@
 //! Files that are no images, from web servers.
 
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 
-use crate::http::{Ask, Body, Trust};
+use crate::http::{Ask, Authorization, Trust};
 use crate::{Client, Error, ErrorKind};
 
 /// How often a server that is away is asked.
@@ -16,26 +16,31 @@ impl Client {
     /// # Errors
     /// Fails when it cannot be had, is larger, or the network may not be used.
     pub fn download(&self, address: &str, limit: u64) -> Result<Vec<u8>, Error> {
-        match self.fetch(&web_address(address)?, &HeaderMap::new(), limit)? {
+        match self.fetch(&web_address(address)?, &HeaderMap::new(), None, limit)? {
             (StatusCode::OK, whole) => Ok(whole),
             (status, _) => Err(Error::new(ErrorKind::NotFound, format!("the server says {status}"))),
         }
     }
 
-    /// Fetches what is at an address; headers that hold secrets go to nobody else, wherever the server points.
-    pub(crate) fn fetch(&self, uri: &Uri, headers: &HeaderMap, limit: u64) -> Result<(StatusCode, Vec<u8>), Error> {
+    /// Fetches what is at an address.
+    pub(crate) fn fetch(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        authorization: Option<Authorization>,
+        limit: u64,
+    ) -> Result<(StatusCode, Vec<u8>), Error> {
         if self.options().offline {
             return Err(Error::new(ErrorKind::Offline, "the network may not be used"));
         }
-        let (inner, uri, headers) = (self.inner(), uri.clone(), headers.clone());
+        let inner = self.inner();
         let trust = if self.options().skip_tls_verify { Trust::Anyone } else { Trust::Verified };
+        let ask = Ask { headers: headers.clone(), authorization, ..Ask::get(uri.clone(), trust) };
         self.block_on(async move {
             let http = &inner.registry.http;
             let mut tries = 1;
             loop {
-                let ask =
-                    Ask { method: Method::GET, uri: uri.clone(), headers: headers.clone(), body: Body::Empty, trust };
-                let whole = match http.ask(ask).await {
+                let whole = match http.ask(ask.clone()).await {
                     Ok(mut answer) => answer.whole(limit).await.map(|whole| (answer.status(), whole)),
                     Err(failure) => Err(failure),
                 };

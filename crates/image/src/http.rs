@@ -2,6 +2,7 @@
 
 mod body;
 mod connect;
+mod origin;
 mod tls;
 mod uri;
 mod validity;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, COOKIE, LOCATION, USER_AGENT};
+use http::header::{AUTHORIZATION, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -21,6 +22,7 @@ use hyper_util::rt::TokioExecutor;
 
 pub(crate) use body::Body;
 use connect::{ConnectFailure, Proxies};
+pub(crate) use origin::{Authorization, Origin};
 pub(crate) use tls::{HostCertificates, Roots};
 pub(crate) use uri::{encode, join};
 pub(crate) use validity::days_before;
@@ -66,6 +68,15 @@ pub(crate) struct Ask {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
     pub(crate) trust: Trust,
+    /// Who we are, for the server that it belongs to.
+    pub(crate) authorization: Option<Authorization>,
+}
+
+impl Ask {
+    /// Asks for what is at an address, without a name.
+    pub(crate) fn get(uri: Uri, trust: Trust) -> Ask {
+        Ask { method: Method::GET, uri, headers: HeaderMap::new(), body: Body::Empty, trust, authorization: None }
+    }
 }
 
 /// Why there is no answer.
@@ -205,10 +216,10 @@ impl Http {
             {
                 return Err(Failure::Final(format!("redirected from HTTPS to HTTP at {}", host_of(&next))));
             }
-            if next.authority() != ask.uri.authority() {
-                // What one server is told is no other's business.
-                ask.headers.remove(AUTHORIZATION);
-                ask.headers.remove(COOKIE);
+            let elsewhere = Origin::of(&next) != Origin::of(&ask.uri);
+            if elsewhere && matches!(ask.body, Body::Private(_)) {
+                let text = format!("{} redirected credentials to {}", host_of(&ask.uri), host_of(&next));
+                return Err(Failure::Final(text));
             }
             if status == StatusCode::SEE_OTHER && ask.method != Method::HEAD {
                 ask.method = Method::GET;
@@ -225,6 +236,9 @@ impl Http {
         let mut request = Request::builder().method(ask.method.clone()).uri(ask.uri.clone());
         if let Some(headers) = request.headers_mut() {
             *headers = ask.headers.clone();
+            if let Some(value) = ask.authorization.as_ref().and_then(|it| it.for_request(&ask.uri)) {
+                headers.insert(AUTHORIZATION, value);
+            }
             headers.insert(USER_AGENT, HeaderValue::from_static("opm/alpha"));
             if ask.uri.scheme_str() == Some("http")
                 && let Some(proxy) = self.proxies.intercept(&ask.uri)

@@ -7,6 +7,8 @@ mod endpoint;
 mod manifest;
 mod push;
 mod referrers;
+mod refusal;
+mod token;
 
 pub use client::Retries;
 

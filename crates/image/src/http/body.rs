@@ -1,5 +1,6 @@
 //! What is sent: nothing, some bytes, or a part of a file.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -13,11 +14,18 @@ use http_body::{Frame, SizeHint};
 const PIECE: usize = 64 << 10;
 
 /// A body that can be sent again: a clone starts from the beginning.
-#[derive(Debug)]
 pub(crate) enum Body {
     Empty,
     Bytes(Bytes),
-    File { path: PathBuf, start: u64, size: u64, sent: u64, file: Option<File> },
+    /// Bytes that only the server they are made for may read: no redirect takes them elsewhere.
+    Private(Bytes),
+    File {
+        path: PathBuf,
+        start: u64,
+        size: u64,
+        sent: u64,
+        file: Option<File>,
+    },
 }
 
 impl Body {
@@ -29,9 +37,15 @@ impl Body {
     pub(crate) fn size(&self) -> u64 {
         match self {
             Body::Empty => 0,
-            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Bytes(bytes) | Body::Private(bytes) => bytes.len() as u64,
             Body::File { size, .. } => *size,
         }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Body({} bytes)", self.size())
     }
 }
 
@@ -40,6 +54,7 @@ impl Clone for Body {
         match self {
             Body::Empty => Body::Empty,
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
+            Body::Private(bytes) => Body::Private(bytes.clone()),
             Body::File { path, start, size, .. } => Body::file(path.clone(), *start, *size),
         }
     }
@@ -52,8 +67,8 @@ impl http_body::Body for Body {
     fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         Poll::Ready(match self.get_mut() {
             Body::Empty => None,
-            Body::Bytes(bytes) if bytes.is_empty() => None,
-            Body::Bytes(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
+            Body::Bytes(bytes) | Body::Private(bytes) if bytes.is_empty() => None,
+            Body::Bytes(bytes) | Body::Private(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
             Body::File { size, sent, .. } if sent == size => None,
             Body::File { path, start, size, sent, file } => {
                 // Files of a store are read as fast as memory, so this does not hold others up.
@@ -78,7 +93,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Empty => true,
-            Body::Bytes(bytes) => bytes.is_empty(),
+            Body::Bytes(bytes) | Body::Private(bytes) => bytes.is_empty(),
             Body::File { size, sent, .. } => sent == size,
         }
     }
@@ -86,7 +101,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(match self {
             Body::Empty => 0,
-            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::Bytes(bytes) | Body::Private(bytes) => bytes.len() as u64,
             Body::File { size, sent, .. } => size - sent,
         })
     }

@@ -8,8 +8,9 @@ use std::sync::{Arc, PoisonError};
 use http::header::{CONTENT_RANGE, RANGE};
 use http::{HeaderValue, StatusCode};
 
-use super::client::{Call, Registry, said};
+use super::client::{Call, Registry};
 use super::endpoint::Source;
+use super::refusal::said;
 use crate::http::{Answer, Failure};
 use crate::partial::Partial;
 use crate::progress::Event;

@@ -1,10 +1,10 @@
 //! Where a registry answers, and how.
 
-use http::{HeaderMap, Method, Uri};
+use http::Uri;
 
 use super::challenge::Challenge;
 use super::client::Registry;
-use crate::http::{Ask, Body, Failure, Trust};
+use crate::http::{Ask, Failure, Origin, Trust};
 use crate::{Error, ErrorKind, Reference};
 
 /// How often a registry that was never reached is called again: a wrong name should not take long.
@@ -29,6 +29,8 @@ impl Source {
 pub(crate) struct Endpoint {
     /// The scheme and the host.
     pub(crate) base: String,
+    /// The same, as credentials know it.
+    pub(crate) origin: Origin,
     pub(crate) trust: Trust,
     /// How it wants to be shown who we are, if it said so when it was called.
     pub(crate) challenge: Option<Challenge>,
@@ -78,24 +80,20 @@ impl Registry {
         for (scheme, trust) in schemes {
             let base = format!("{scheme}://{}", address(host));
             let Ok(uri) = format!("{base}/v2/").parse::<Uri>() else { continue };
-            let ask = Ask {
-                method: Method::GET,
-                uri: uri.clone(),
-                headers: HeaderMap::new(),
-                body: Body::Empty,
-                trust: *trust,
-            };
-            match self.http.ask(ask).await {
+            let Some(origin) = Origin::of(&uri) else { continue };
+            match self.http.ask(Ask::get(uri.clone(), *trust)).await {
                 Ok(mut answer) => {
                     let status = answer.status().as_u16();
-                    let challenge = Challenge::of(answer.headers()).filter(|_| status == 401);
+                    // Only its own challenge counts, not that of a server it redirects to.
+                    let own = status == 401 && origin.has(answer.uri());
+                    let challenge = Challenge::of(answer.headers()).filter(|_| own);
                     // Read to its end, so that the connection can be used again.
                     answer.beginning(64 << 10).await;
                     // This is how servers with TLS answer to plain HTTP: what they said before counts.
                     if status == 400 && last.is_some() {
                         break;
                     }
-                    return Ok(Endpoint { base, trust: *trust, challenge, status });
+                    return Ok(Endpoint { base, origin, trust: *trust, challenge, status });
                 }
                 Err(failure) => last = Some((failure, uri)),
             }

@@ -4,8 +4,9 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 
-use super::client::{Call, Registry, said};
+use super::client::{Call, Registry};
 use super::endpoint::Source;
+use super::refusal::Refusal;
 use crate::manifest::media_type;
 use crate::{Digest, Error, ErrorKind};
 
@@ -72,10 +73,9 @@ impl Registry {
     /// Gets the manifest or index with a tag or a digest, which is then checked.
     pub(crate) async fn manifest(&self, source: &Source, version: &str) -> Result<Document, Error> {
         let reading = || format!("reading manifest {version} in {}", source.reference.name());
-        self.read_manifest(source, version).await.map_err(|error| {
-            // No answer at all has nothing to do with the manifest.
-            if error.to_string().starts_with("pinging ") { error } else { error.context(reading()) }
-        })
+        // No answer at all has nothing to do with the manifest.
+        self.endpoint(source).await?;
+        self.read_manifest(source, version).await.map_err(|error| error.context(reading()))
     }
 
     async fn read_manifest(&self, source: &Source, version: &str) -> Result<Document, Error> {
@@ -87,9 +87,9 @@ impl Registry {
             call.headers = accept();
             let mut answer = self.request(source, &call).await?;
             if answer.status() != StatusCode::OK {
-                let error = said(answer).await;
-                let unnamed = error.kind() == ErrorKind::NotFound && error.to_string().starts_with("status ");
-                return Err(if unnamed { Error::new(ErrorKind::NotFound, "manifest unknown") } else { error });
+                let refusal = Refusal::read(answer).await;
+                let unknown = refusal.status() == StatusCode::NOT_FOUND && refusal.is_unnamed();
+                return Err(if unknown { Error::new(ErrorKind::NotFound, "manifest unknown") } else { refusal.into() });
             }
             let content = match answer.whole(MANIFEST_LIMIT).await {
                 Ok(content) => content,

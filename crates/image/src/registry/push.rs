@@ -5,9 +5,10 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
 use super::challenge::Actions;
-use super::client::{Call, Registry, said};
+use super::client::{Call, Registry};
 use super::endpoint::Source;
 use super::manifest::Document;
+use super::refusal::said;
 use crate::http::{Answer, Body, encode, join};
 use crate::{Descriptor, Error, ErrorKind, Store};
 

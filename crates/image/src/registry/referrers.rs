@@ -3,9 +3,10 @@
 use http::StatusCode;
 use http::header::LINK;
 
-use super::client::{Call, Registry, said};
+use super::client::{Call, Registry};
 use super::endpoint::Source;
 use super::manifest::{Document, MANIFEST_LIMIT};
+use super::refusal::said;
 use crate::http::join;
 use crate::manifest::{Descriptor, Index, media_type};
 use crate::pull::parse;

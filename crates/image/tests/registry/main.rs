@@ -4,6 +4,7 @@ mod copies;
 mod explanations;
 mod faults;
 mod kit;
+mod origins;
 mod real;
 mod settings;
 mod tokens;

@@ -1,0 +1,193 @@
+//! Credentials go to the server they are for, wherever a registry points.
+
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use testkit::{Answered, Asked, FakeRegistry, Fault};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::kit::{Kit, write};
+
+const MANIFEST: &str = r#"{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json",
+    "digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}"#;
+const PASSWORD: &str = r#"{"auth": "dXNlcjpzZWNyZXQ="}"#;
+const BASIC: &str = "Basic dXNlcjpzZWNyZXQ=";
+
+fn kit(host: &str, entry: &str, skip_tls_verify: bool) -> Kit {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir, "auth.json", format!(r#"{{"auths": {{"{host}": {entry}}}}}"#));
+    Kit::in_dir(dir, &[("REGISTRY_AUTH_FILE", "{}/auth.json")], |options| {
+        options.use_http = !skip_tls_verify;
+        options.skip_tls_verify = skip_tls_verify;
+    })
+}
+
+fn header<'a>(asked: &'a Asked, name: &str) -> Option<&'a str> {
+    asked.headers.get(name).map(String::as_str)
+}
+
+/// Asserts that no request to a server had credentials in it: no header, and nothing in a body or an address.
+fn got_no_secret(server: &FakeRegistry) {
+    for asked in server.log() {
+        assert_eq!(header(&asked, "authorization"), None, "{} {}", asked.method, asked.path);
+        let body = String::from_utf8_lossy(&asked.body).into_owned();
+        assert!(!format!("{}{body}", asked.path).contains("identity"), "{} {}: {body}", asked.method, asked.path);
+    }
+}
+
+/// A registry that wants a password, and redirects blobs to `target`.
+fn redirecting(target: String) -> FakeRegistry {
+    let registry = FakeRegistry::start(move |asked| {
+        let answer = if header(asked, "authorization") != Some(BASIC) {
+            Some(Answered::status(401).header("WWW-Authenticate", "Basic realm=x"))
+        } else if asked.path.contains("/blobs/") {
+            Some(Answered::status(307).header("Location", &target))
+        } else {
+            None
+        };
+        (Fault::None, answer)
+    });
+    registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
+    registry
+}
+
+#[test]
+fn a_server_that_a_blob_is_redirected_to_names_no_realm_for_our_credentials() {
+    for challenge in [r#"Bearer realm="http://HOST/token",service="x""#, "Basic realm=x"] {
+        let elsewhere = FakeRegistry::start(move |asked| {
+            let challenge = challenge.replace("HOST", &asked.headers["host"]);
+            let answer = if asked.path.starts_with("/token") {
+                Answered::status(200).body(r#"{"token": "theirs"}"#)
+            } else {
+                Answered::status(401).header("WWW-Authenticate", &challenge)
+            };
+            (Fault::None, Some(answer))
+        });
+        let registry = redirecting(format!("http://{}/x", elsewhere.host()));
+        let kit = kit(registry.host(), PASSWORD, false);
+        let error = kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err();
+        assert!(!elsewhere.log().is_empty(), "it was never asked");
+        got_no_secret(&elsewhere);
+        assert!(error.help().is_some_and(|help| help.contains(elsewhere.host())), "{error}: {:?}", error.help());
+    }
+}
+
+#[test]
+fn a_server_that_the_first_call_is_redirected_to_names_no_realm_either() {
+    let elsewhere = FakeRegistry::start(move |asked| {
+        let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
+        (Fault::None, Some(Answered::status(401).header("WWW-Authenticate", &realm)))
+    });
+    let target = format!("http://{}/v2/", elsewhere.host());
+    let registry = FakeRegistry::start(move |asked| {
+        let redirect = Answered::status(302).header("Location", &target);
+        (Fault::None, (asked.path == "/v2/").then_some(redirect))
+    });
+    let kit = kit(registry.host(), PASSWORD, false);
+    kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err();
+    got_no_secret(&elsewhere);
+}
+
+#[test]
+fn a_refresh_token_is_not_sent_on_by_a_redirect_of_the_token_endpoint() {
+    for status in [301, 302, 307, 308] {
+        let elsewhere = FakeRegistry::start(|_| (Fault::None, Some(Answered::status(200).body(r#"{"token": "x"}"#))));
+        let target = format!("http://{}/token", elsewhere.host());
+        let registry = FakeRegistry::start(move |asked| {
+            let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
+            let answer = if asked.path.starts_with("/token") {
+                Answered::status(status).header("Location", &target)
+            } else {
+                Answered::status(401).header("WWW-Authenticate", &realm)
+            };
+            (Fault::None, Some(answer))
+        });
+        let kit = kit(registry.host(), r#"{"identitytoken": "identity"}"#, false);
+        let error = kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap_err();
+        got_no_secret(&elsewhere);
+        assert!(elsewhere.log().is_empty(), "{status}");
+        assert!(error.to_string().contains("redirected"), "{error}");
+    }
+}
+
+#[test]
+fn a_token_endpoint_may_redirect_within_itself() {
+    let registry = FakeRegistry::start(move |asked| {
+        let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
+        let answer = match asked.path.as_str() {
+            "/token" => Answered::status(307).header("Location", "/token/v2"),
+            "/token/v2" => {
+                assert!(String::from_utf8_lossy(&asked.body).contains("refresh_token=identity"));
+                Answered::status(200).body(r#"{"token": "right"}"#)
+            }
+            _ if header(asked, "authorization") == Some("Bearer right") => return (Fault::None, None),
+            _ => Answered::status(401).header("WWW-Authenticate", &realm),
+        };
+        (Fault::None, Some(answer))
+    });
+    registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
+    let config = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+    registry.put(&format!("/v2/a/b/blobs/{config}"), "application/octet-stream", b"{}");
+    let kit = kit(registry.host(), r#"{"identitytoken": "identity"}"#, false);
+    kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap();
+}
+
+/// Listens on one port with TLS and without; what comes with TLS goes to one server, the rest to another.
+fn both(with_tls: &FakeRegistry, plain: &FakeRegistry) -> String {
+    let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let key = PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
+    let chain = vec![CertificateDer::from(issued.cert.der().to_vec())];
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let (with_tls, plain) = (with_tls.host().to_owned(), plain.host().to_owned());
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            send.send(listener.local_addr().unwrap().to_string()).unwrap();
+            loop {
+                let Ok((mut stream, _)) = listener.accept().await else { continue };
+                let (acceptor, with_tls, plain) = (acceptor.clone(), with_tls.clone(), plain.clone());
+                tokio::spawn(async move {
+                    let mut first = [0];
+                    // A handshake of TLS starts with 22; a client that hangs up is of no interest.
+                    if stream.peek(&mut first).await.is_ok_and(|count| count == 1) && first == [22] {
+                        let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                        let mut server = TcpStream::connect(with_tls).await.unwrap();
+                        let _ = tokio::io::copy_bidirectional(&mut stream, &mut server).await;
+                    } else {
+                        let mut server = TcpStream::connect(plain).await.unwrap();
+                        let _ = tokio::io::copy_bidirectional(&mut stream, &mut server).await;
+                        let _ = stream.read(&mut first).await;
+                    }
+                });
+            }
+        });
+    });
+    receive.recv().unwrap()
+}
+
+#[test]
+fn plain_http_at_the_same_host_is_another_server() {
+    let plain = FakeRegistry::start(|_| (Fault::None, Some(Answered::status(200).body("{}"))));
+    let secure = FakeRegistry::start(|asked| {
+        let answer = if header(asked, "authorization") != Some(BASIC) {
+            Some(Answered::status(401).header("WWW-Authenticate", "Basic realm=x"))
+        } else if asked.path.contains("/blobs/") {
+            Some(Answered::status(307).header("Location", &format!("http://{}/x", asked.headers["host"])))
+        } else {
+            None
+        };
+        (Fault::None, answer)
+    });
+    secure.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
+    let host = both(&secure, &plain);
+    let kit = kit(&host, PASSWORD, true);
+    kit.pull(&format!("{host}/a/b:v1")).unwrap();
+    assert_eq!(plain.log().len(), 1);
+    got_no_secret(&plain);
+}
