@@ -1,10 +1,11 @@
 //! The image that `opm build` makes, unpacked by another tool and run in a root of its own.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use testkit::{installed, skipped};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
@@ -27,10 +28,6 @@ impl Drop for Ended {
     }
 }
 
-fn skipped(why: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
-}
-
 /// Returns the program as it is given away, if it was built: `cargo xtask dist`.
 fn static_program() -> Option<PathBuf> {
     let built = Path::new(env!("CARGO_BIN_EXE_opm"));
@@ -51,8 +48,8 @@ async fn the_image_serves_the_catalog_it_was_built_from() {
     if run(Command::new("id").arg("-u")).trim() != "0" {
         return skipped("only root can change its root directory");
     }
-    if Command::new("umoci").arg("--version").output().is_err() {
-        return skipped("umoci is not installed");
+    if !installed("umoci") {
+        return;
     }
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path();

@@ -6,9 +6,11 @@ mod docker_registry;
 mod fake_registry;
 #[cfg(feature = "kube")]
 mod kube_api;
+mod needs;
 
 pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
 pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};
 #[cfg(feature = "kube")]
 pub use kube_api::{KubeApi, OLM_CRDS, User};
+pub use needs::{installed, missing, skipped};

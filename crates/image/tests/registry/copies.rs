@@ -7,7 +7,6 @@ use serde_json::json;
 use testkit::{Answered, DockerRegistry, FakeRegistry, Fault, RegistryPlan};
 
 use crate::kit::{Kit, image, noise, tar};
-use crate::real::registry;
 
 fn at(text: &str) -> Location {
     Location::parse(text).unwrap()
@@ -81,7 +80,9 @@ fn head(kit: &Kit, reference: &str) -> Option<Digest> {
 
 #[test]
 fn an_image_is_copied_between_registries_with_its_signatures() {
-    let (Some(first), Some(second)) = (registry(RegistryPlan::default()), registry(RegistryPlan::default())) else {
+    let (Some(first), Some(second)) =
+        (DockerRegistry::start(RegistryPlan::default()), DockerRegistry::start(RegistryPlan::default()))
+    else {
         return;
     };
     let (digest, listed, signature) = furnish(&first, "a/b");
@@ -108,7 +109,7 @@ fn an_image_is_copied_between_registries_with_its_signatures() {
 
 #[test]
 fn an_image_survives_all_forms() {
-    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let (digest, listed, _) = furnish(&registry, "a/b");
     let kit = Kit::plain();
     let root = kit.path().display();

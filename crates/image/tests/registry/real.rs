@@ -4,30 +4,11 @@ use std::fs;
 use std::process::Command;
 
 use image::{Digest, ErrorKind, Index, Location, Reference, media_type};
-use testkit::{DockerRegistry, RegistryPlan};
+use testkit::{DockerRegistry, RegistryPlan, installed};
 
 use crate::kit::{Kit, image, noise, tar, write};
 
 const CREDENTIALS: &str = "dXNlcjpzZWNyZXQ=";
-
-/// Starts a registry, or says that it cannot.
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
-pub(crate) fn registry(plan: RegistryPlan) -> Option<DockerRegistry> {
-    let registry = DockerRegistry::start(plan);
-    if registry.is_none() {
-        eprintln!("skipped: there is no docker-registry");
-    }
-    registry
-}
-
-#[expect(clippy::print_stderr, reason = "a test that does nothing says so")]
-fn has(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        eprintln!("skipped: there is no {program}");
-    }
-    found
-}
 
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
@@ -42,7 +23,7 @@ fn push(kit: &Kit, digest: &Digest, to: &str) -> Result<(), image::Error> {
 
 #[test]
 fn what_is_pushed_is_pulled_again_and_read_by_others() {
-    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let host = registry.host();
     let kit = Kit::plain();
     let (one, two) = (tar("one", &noise(1, 300_000)), tar("two", b"second"));
@@ -59,7 +40,7 @@ fn what_is_pushed_is_pulled_again_and_read_by_others() {
     assert_eq!(other.client.head(&reference).unwrap(), digest);
     assert_eq!(other.pull(&format!("{host}/a/b@{digest}")).unwrap().digest, digest);
 
-    if has("skopeo") {
+    if installed("skopeo") {
         let name = format!("docker://{host}/a/b:v1");
         let about = run("skopeo", &["inspect", "--tls-verify=false", &name]);
         assert!(about.contains(&digest.to_string()), "{about}");
@@ -68,7 +49,7 @@ fn what_is_pushed_is_pulled_again_and_read_by_others() {
 
 #[test]
 fn labels_are_read_without_the_layers() {
-    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let layer = tar("one", &noise(1, 300_000));
     let digest = image(kit.store(), &[&layer]);
@@ -84,7 +65,7 @@ fn labels_are_read_without_the_layers() {
 
 #[test]
 fn an_index_is_pushed_whole_and_one_platform_is_pulled() {
-    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let host = registry.host();
     let kit = Kit::plain();
     let images = ["linux/amd64", "linux/s390x"].map(|platform| {
@@ -130,7 +111,9 @@ fn an_index_is_pushed_whole_and_one_platform_is_pulled() {
 
 #[test]
 fn passwords_are_found_and_never_shown() {
-    let Some(registry) = registry(RegistryPlan { password: true, ..RegistryPlan::default() }) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan { password: true, ..RegistryPlan::default() }) else {
+        return;
+    };
     let host = registry.host();
     let with = |secret: &str| {
         let dir = tempfile::tempdir().unwrap();
@@ -154,7 +137,7 @@ fn passwords_are_found_and_never_shown() {
 
 #[test]
 fn certificates_count() {
-    let Some(registry) = registry(RegistryPlan { tls: true, ..RegistryPlan::default() }) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan { tls: true, ..RegistryPlan::default() }) else { return };
     let host = registry.host();
     let authority = registry.authority();
     let trusting = Kit::new(|options| options.ca_files.push(authority.clone()));
@@ -187,7 +170,7 @@ fn certificates_count() {
 #[test]
 fn a_client_shows_its_certificate() {
     let plan = RegistryPlan { tls: true, client_certificate: true, ..RegistryPlan::default() };
-    let Some(registry) = registry(plan) else { return };
+    let Some(registry) = DockerRegistry::start(plan) else { return };
     let host = registry.host();
     let without = Kit::new(|options| options.ca_files.push(registry.authority()));
     assert!(without.pull(&format!("{host}/a:v1")).unwrap_err().kind() != ErrorKind::NotFound);
@@ -206,7 +189,7 @@ fn a_client_shows_its_certificate() {
 
 #[test]
 fn large_blobs_go_in_pieces() {
-    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let layer = tar("large", &noise(7, (64 << 20) + 12_345));
     let digest = image(kit.store(), &[&layer]);
@@ -218,7 +201,7 @@ fn large_blobs_go_in_pieces() {
 
 #[test]
 fn what_broke_off_is_continued() {
-    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let layer = tar("one", &noise(3, 200_000));
     let digest = image(kit.store(), &[&layer]);
@@ -244,7 +227,7 @@ fn what_broke_off_is_continued() {
 
 #[test]
 fn damaged_content_is_refused() {
-    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let layer = tar("one", b"first");
     let digest = image(kit.store(), &[&layer]);
@@ -262,7 +245,7 @@ fn damaged_content_is_refused() {
 
 #[test]
 fn offline_means_offline() {
-    let Some(registry) = registry(RegistryPlan::default()) else { return };
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
     let kit = Kit::plain();
     let digest = image(kit.store(), &[&tar("one", b"first")]);
     let name = format!("{}/a:v1", registry.host());
@@ -302,13 +285,13 @@ fn layouts_and_archives_are_read_by_others_and_by_us() {
             assert_eq!(read.labels().get("is").map(String::as_str), Some("a test"));
         };
         check(&location);
-        if has("skopeo") {
+        if installed("skopeo") {
             run("skopeo", &["inspect", &location]);
             run("skopeo", &["copy", "--insecure-policy", &location, &again]);
             check(&again);
         }
     }
-    if has("umoci") {
+    if installed("umoci") {
         let stat = run("umoci", &["stat", "--json", "--image", &format!("{root}/layout:v1")]);
         assert!(stat.contains("history"), "{stat}");
     }

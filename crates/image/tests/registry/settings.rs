@@ -143,7 +143,9 @@ fn proxies_are_used_unless_they_are_not_wanted() {
 
 #[test]
 fn a_registry_with_tls_is_reached_through_a_proxy() {
-    let Some(registry) = crate::real::registry(RegistryPlan { tls: true, ..RegistryPlan::default() }) else { return };
+    let Some(registry) = testkit::DockerRegistry::start(RegistryPlan { tls: true, ..RegistryPlan::default() }) else {
+        return;
+    };
     let (proxy, seen) = proxy(registry.host().to_owned(), true);
     let address = format!("http://{proxy}");
     // Only the proxy knows the name, for which there is no certificate.
