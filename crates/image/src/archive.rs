@@ -2,20 +2,21 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use crate::graph::Graph;
 use crate::layout::{self, REF_NAME};
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
-use crate::pull::{Limits, parse};
+use crate::pull::parse;
+use crate::scratch::{Scratch, ScratchDir};
+use crate::store::Blob;
 use crate::unpack::stream::Stream;
 use crate::unpack::tar::{Kind, Reader};
-use crate::{Digest, Error, ErrorKind, LayerProblem, Store, UnpackLimits};
+use crate::{Digest, Error, ErrorKind, LayerProblem, Limits, Store, UnpackLimits};
 
 /// How many files an archive may hold.
 const ENTRIES: u64 = 100_000;
@@ -25,8 +26,6 @@ const SMALL: u64 = 64 << 20;
 
 /// The largest archive, uncompressed.
 const TOTAL: u64 = 64 << 30;
-
-static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// An image in a file of `docker save`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,7 +41,7 @@ struct Saved {
 /// What was read of an archive: files by name, small ones in memory, others as blobs in the store.
 struct Content {
     small: HashMap<String, Vec<u8>>,
-    blobs: HashMap<String, (Digest, u64)>,
+    blobs: HashMap<String, Blob>,
     links: HashMap<String, String>,
 }
 
@@ -87,9 +86,8 @@ impl Content {
                         writer.write_all(piece).map_err(|error| LayerProblem::Unreadable(error.to_string()))
                     };
                     reader.content(keep).map_err(|error| wrong(&error))?;
-                    let size = writer.size();
-                    let digest = writer.finish(None).map_err(|error| wrong(&error))?;
-                    content.blobs.insert(name, (digest, size));
+                    let blob = writer.finish(None).map_err(|error| wrong(&error))?;
+                    content.blobs.insert(name, blob);
                 }
                 // `docker save` of old writes a layer that is used twice as a link.
                 Kind::Symlink | Kind::HardLink => {
@@ -104,10 +102,10 @@ impl Content {
         }
     }
 
-    fn blob(&self, name: &str) -> Option<(Digest, u64)> {
+    fn blob(&self, name: &str) -> Option<&Blob> {
         let name = normal(name.as_bytes());
         let name = self.links.get(&name).unwrap_or(&name);
-        self.blobs.get(name).copied()
+        self.blobs.get(name)
     }
 }
 
@@ -135,7 +133,8 @@ pub(crate) fn open_layout(path: &Path, tag: Option<&str>, store: &Store, limits:
     let index = index.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no OCI image layout in it"))?;
     let top = layout::choose(&parse(index, "index.json")?, tag)?;
     // A file under another name is just another blob: only digests count.
-    if store.blob(&top.digest).is_none() {
+    let stored = store.blob(&top.digest).map_err(|error| Error::file(path.display(), &error))?;
+    if stored.is_none() {
         return Err(Error::new(ErrorKind::NotFound, format!("{} is not in it", top.digest)));
     }
     Ok(top.digest)
@@ -165,23 +164,21 @@ pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits
         }
     };
     let missing = |name: &str| Error::new(ErrorKind::NotFound, format!("{name} is not in it"));
-    let (config, size) = content.blob(&chosen.config).ok_or_else(|| missing(&chosen.config))?;
-    if size > limits.config {
-        return Err(Error::new(ErrorKind::Limit, format!("a config of {size} bytes, more than {}", limits.config)));
-    }
+    let config = content.blob(&chosen.config).ok_or_else(|| missing(&chosen.config))?;
     let mut layers = Vec::new();
     for layer in &chosen.layers {
-        let (digest, size) = content.blob(layer).ok_or_else(|| missing(layer))?;
-        layers.push(Descriptor::new(layer_type(&store.path_of(&digest)), digest, size));
+        let blob = content.blob(layer).ok_or_else(|| missing(layer))?;
+        layers.push(Descriptor::new(layer_type(blob.path()), blob.digest(), blob.size()));
     }
     let manifest = Manifest {
         schema_version: 2,
         media_type: Some(media_type::DOCKER_MANIFEST.into()),
-        config: Descriptor::new(media_type::DOCKER_CONFIG, config, size),
+        config: Descriptor::new(media_type::DOCKER_CONFIG, config.digest(), config.size()),
         layers,
         annotations: BTreeMap::new(),
         other: Default::default(),
     };
+    limits.check(&manifest)?;
     let manifest =
         serde_json::to_vec(&manifest).map_err(|error| Error::new(ErrorKind::Unsupported, error.to_string()))?;
     store.put(&manifest).map_err(|error| Error::file("storing a manifest", &error))
@@ -235,7 +232,7 @@ pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path
         let documents = images.iter().flat_map(|(graph, _)| graph.documents.iter().map(|it| it.digest));
         let blobs = images.iter().flat_map(|(graph, _)| graph.blobs.iter().map(|it| it.digest));
         for digest in documents.chain(blobs) {
-            names.push((format!("blobs/sha256/{}", digest.hex()), store.path_of(&digest)));
+            names.push((format!("blobs/sha256/{}", digest.hex()), good(store, &digest)?.path().to_owned()));
         }
         names.sort();
         names.dedup();
@@ -255,7 +252,7 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
     };
     let manifest: Manifest = parse(&document.content, "manifest")?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let scratch = tempfile::tempdir_in(folder).map_err(|error| Error::file(folder.display(), &error))?;
+    let scratch = ScratchDir::create(folder).map_err(|error| Error::file(folder.display(), &error))?;
     let plain = Store::open(scratch.path()).map_err(|error| Error::file(folder.display(), &error))?;
     let bounds = UnpackLimits { total_size: TOTAL, ..UnpackLimits::default() };
     let budget = Cell::new(bounds.total_size);
@@ -263,8 +260,8 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
     for layer in &manifest.layers {
         let wrong =
             |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("layer {}: {error}", layer.digest));
-        let mut stream =
-            Stream::open(&store.path_of(&layer.digest), &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
+        let packed = good(store, &layer.digest).map_err(|error| wrong(&error))?;
+        let mut stream = Stream::open(packed.path(), &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
         let mut writer = plain.writer().map_err(|error| wrong(&error))?;
         let mut buffer = vec![0; 256 << 10];
         loop {
@@ -273,7 +270,7 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
                 count => writer.write_all(&buffer[..count]).map_err(|error| wrong(&error))?,
             }
         }
-        layers.push(writer.finish(None).map_err(|error| wrong(&error))?);
+        layers.push(writer.finish(None).map_err(|error| wrong(&error))?.digest());
     }
     let saved = Saved {
         config: format!("{}.json", manifest.config.digest.hex()),
@@ -289,28 +286,28 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
                 written.push(layer);
             }
         }
-        writer.file(&saved.config, &store.path_of(&manifest.config.digest))?;
+        writer.file(&saved.config, good(store, &manifest.config.digest)?.path())?;
         writer.bytes("manifest.json", &list)
     };
     write_archive(path, write)
 }
 
+/// Returns a blob that must be in the store.
+fn good(store: &Store, digest: &Digest) -> io::Result<Blob> {
+    let missing = || io::Error::new(io::ErrorKind::NotFound, format!("blob {digest} is not stored, or damaged"));
+    store.blob(digest)?.ok_or_else(missing)
+}
+
 /// Writes a file aside, and puts it in place when it is whole.
 fn write_archive(path: &Path, write: impl FnOnce(&mut TarWriter) -> io::Result<()>) -> Result<(), Error> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let aside = path.with_file_name(format!(".{name}.{}-{number}", std::process::id()));
     let outcome = (|| {
-        let mut writer = TarWriter { out: BufWriter::with_capacity(256 << 10, File::create(&aside)?) };
+        let mut scratch = Scratch::beside(path)?;
+        let mut writer = TarWriter { out: BufWriter::with_capacity(256 << 10, scratch.file().try_clone()?) };
         write(&mut writer)?;
         writer.finish()?;
-        fs::rename(&aside, path)
+        scratch.finish(path).map(|_| ())
     })();
-    outcome.map_err(|error| {
-        // What is half written is of no use.
-        let _ = fs::remove_file(&aside);
-        Error::file(path.display(), &error)
-    })
+    outcome.map_err(|error| Error::file(path.display(), &error))
 }
 
 /// Writes plain files, the same bytes each time.

@@ -12,9 +12,8 @@ use crate::http::{Http, Timeouts};
 use crate::manifest::Platform;
 use crate::policy::Policy;
 use crate::progress::{Progress, Silent};
-use crate::pull::Limits;
 use crate::registry::{Registry, Retries, Settings, Source};
-use crate::{Environment, Error, ErrorKind, Location, Reference, ReferenceError, RegistriesConf, Store};
+use crate::{Environment, Error, ErrorKind, Limits, Location, Reference, ReferenceError, RegistriesConf, Store};
 
 /// Further statuses after which to try again.
 const RETRY_STATUSES: &str = "OPM_RETRY_STATUS";
@@ -115,7 +114,8 @@ impl Client {
     ///
     /// # Errors
     /// Fails when threads cannot be made, or the environment asks for something that makes no sense.
-    pub fn new(options: Options) -> Result<Client, Error> {
+    pub fn new(mut options: Options) -> Result<Client, Error> {
+        options.limits = options.limits.with_environment(&options.environment)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(std::thread::available_parallelism().map_or(2, |count| count.get().clamp(1, 8)))
             .thread_name("image")

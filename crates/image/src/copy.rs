@@ -1,22 +1,19 @@
 //! Bringing images from one place to another, with what was made for them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Inner};
-use crate::graph::{Child, Graph, NESTING, children};
-use crate::layout::{self, REF_NAME};
+use crate::gather::{Gatherer, Item, Origin};
+use crate::graph::Graph;
+use crate::layout;
 use crate::manifest::{Descriptor, Index};
 use crate::progress::Event;
-use crate::pull::parse;
-use crate::registry::{COSIGN, Source, Way, fallback_tag};
-use crate::{Digest, Error, ErrorKind, Location, Reference, archive, platform};
-
-/// How far signatures of signatures are followed.
-const DEPTH: usize = 3;
+use crate::registry::{Source, Way, stored};
+use crate::store::{Blob, Store};
+use crate::{Digest, Error, ErrorKind, Location, Reference, archive};
 
 /// What is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,22 +54,6 @@ struct Counts {
     sent: AtomicUsize,
     known: AtomicUsize,
     bytes: AtomicU64,
-}
-
-/// Where an image comes from.
-#[derive(Clone)]
-enum Origin {
-    Registry(Source),
-    /// All that a file has is in the store; this is its list of images.
-    Store(Arc<Index>),
-}
-
-/// Something to bring over, and the tag it has.
-struct Item {
-    graph: Graph,
-    tag: Option<String>,
-    /// What it was made for.
-    subject: Option<(Digest, Descriptor)>,
 }
 
 impl Client {
@@ -136,21 +117,19 @@ impl Inner {
         to: &Location,
         plan: CopyPlan,
     ) -> Result<Copied, Error> {
+        // What a layout has is neither fetched nor written again.
+        let held = match to {
+            Location::Layout { path, .. } => Store::existing(path),
+            _ => None,
+        };
+        let mut gatherer = Gatherer::new(self, &origin, held.as_ref());
         // A file of `docker save` has room for one image only.
         if plan.one_platform || matches!(to, Location::DockerArchive { .. }) {
-            top = self.choose_one(&origin, top).await?;
+            top = gatherer.choose_one(top).await?;
         }
-        self.gather(&origin, top, 0).await?;
-        let graph = Graph::of(&self.options.store, &top)?;
+        let graph = gatherer.image(top).await?;
         let documents = graph.documents.len();
-        let mut items = Vec::new();
-        if plan.referrers {
-            let subjects: Vec<Digest> = graph.documents.iter().map(|document| document.digest).collect();
-            let mut seen: HashSet<Digest> = subjects.iter().copied().collect();
-            for subject in subjects {
-                self.add_referrers(&origin, subject, 0, &mut seen, &mut items).await?;
-            }
-        }
+        let mut items = if plan.referrers { gatherer.referrers(&graph).await? } else { Vec::new() };
         let referrers = items.len();
         let counts = Arc::new(Counts::default());
         let mut left_out = 0;
@@ -174,10 +153,10 @@ impl Inner {
                     left_out = std::mem::take(&mut items).len();
                 }
                 for one in std::iter::once(&graph).chain(items.iter().map(|item| &item.graph)) {
-                    self.fetch_blobs(&origin, one, &counts).await?;
+                    self.fetch_blobs(&origin, one, held.as_ref(), &counts).await?;
                 }
                 let (inner, file) = (self.clone(), file.clone());
-                let work = move || inner.save_items(&graph, &items, &file);
+                let work = move || inner.save_items(&graph, &items, &file, held);
                 tokio::task::spawn_blocking(work)
                     .await
                     .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))?;
@@ -192,102 +171,6 @@ impl Inner {
             bytes: counts.bytes.load(Ordering::Relaxed),
             known: counts.known.load(Ordering::Relaxed),
         })
-    }
-
-    /// Follows indexes to the image of the platform.
-    async fn choose_one(&self, origin: &Origin, mut digest: Digest) -> Result<Digest, Error> {
-        for _ in 0..=NESTING {
-            self.bring_document(origin, &digest).await?;
-            let document = self.read_document(&digest)?;
-            if !document.is_index() {
-                return Ok(digest);
-            }
-            let index: Index = parse(&document.content, "index")?;
-            digest = platform::choose(&index, self.options.platform.as_ref())?.digest;
-        }
-        Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {NESTING}")))
-    }
-
-    async fn bring_document(&self, origin: &Origin, digest: &Digest) -> Result<(), Error> {
-        if self.options.store.blob(digest).is_some() {
-            return Ok(());
-        }
-        match origin {
-            Origin::Store(_) => Err(Error::new(ErrorKind::NotFound, format!("{digest} is missing"))),
-            Origin::Registry(source) => {
-                let document = self.registry.manifest(source, &digest.to_string()).await?;
-                self.store_document(&document).map(|_| ())
-            }
-        }
-    }
-
-    /// Brings all manifests that belong to an image into the store.
-    async fn gather(&self, origin: &Origin, top: Digest, depth: usize) -> Result<(), Error> {
-        let mut waiting = vec![(top, depth)];
-        while let Some((digest, depth)) = waiting.pop() {
-            if depth > NESTING {
-                return Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {NESTING}")));
-            }
-            self.bring_document(origin, &digest).await?;
-            let document = self.read_document(&digest)?;
-            for child in children(&document)? {
-                if let Child::Document(digest) = child {
-                    waiting.push((digest, depth + 1));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds what was made for `subject`, and what was made for that.
-    async fn add_referrers(
-        &self,
-        origin: &Origin,
-        subject: Digest,
-        depth: usize,
-        seen: &mut HashSet<Digest>,
-        items: &mut Vec<Item>,
-    ) -> Result<(), Error> {
-        let mut found: Vec<(Descriptor, Option<String>)> = Vec::new();
-        match origin {
-            Origin::Registry(source) => {
-                let listed = self.registry.referrers(source, &subject).await?;
-                found.extend(listed.into_iter().map(|referrer| (referrer, None)));
-                for kind in COSIGN {
-                    let tag = format!("{}.{kind}", fallback_tag(&subject));
-                    if let Some(document) = self.registry.tagged(source, &tag).await? {
-                        self.store_document(&document)?;
-                        found.push((document.descriptor(), Some(tag)));
-                    }
-                }
-            }
-            Origin::Store(index) => {
-                for entry in &index.manifests {
-                    let name = entry.annotations.get(REF_NAME);
-                    let ours = COSIGN.iter().map(|kind| format!("{}.{kind}", fallback_tag(&subject)));
-                    if let Some(tag) = ours.into_iter().find(|tag| Some(tag) == name) {
-                        found.push((entry.clone(), Some(tag)));
-                    } else if self.read_document(&entry.digest).is_ok_and(|it| it.subject() == Some(subject)) {
-                        found.push((entry.clone(), None));
-                    }
-                }
-            }
-        }
-        for (referrer, tag) in found {
-            if !seen.insert(referrer.digest) {
-                continue;
-            }
-            self.gather(origin, referrer.digest, 0).await?;
-            let graph = Graph::of(&self.options.store, &referrer.digest)?;
-            let digest = referrer.digest;
-            let described = self.read_document(&digest)?.described();
-            let about = tag.is_none().then_some((subject, described));
-            items.push(Item { graph, tag, subject: about });
-            if depth < DEPTH {
-                Box::pin(self.add_referrers(origin, digest, depth + 1, seen, items)).await?;
-            }
-        }
-        Ok(())
     }
 
     /// Sends an image to a registry; tells whether the registry lists by itself what it was made for.
@@ -327,24 +210,34 @@ impl Inner {
     async fn send_blob(&self, origin: &Origin, target: &Source, blob: &Descriptor) -> Result<Way, Error> {
         let store = &self.options.store;
         let Origin::Registry(source) = origin else {
-            return self.registry.send(target, blob, store, None, async || Ok(())).await;
+            return self.registry.send(target, blob, None, async || self.stored_blob(blob).await).await;
         };
         let same = source.reference.host() == target.reference.host();
         let other = same.then(|| source.reference.repository());
-        self.registry.send(target, blob, store, other, async || self.registry.fetch(source, blob, store).await).await
+        self.registry.send(target, blob, other, async || self.registry.fetch(source, blob, store).await).await
     }
 
-    async fn fetch_blobs(self: &Arc<Self>, origin: &Origin, graph: &Graph, counts: &Arc<Counts>) -> Result<(), Error> {
-        let Origin::Registry(source) = origin else {
-            graph.blobs.iter().for_each(|blob| counts.add(blob, Way::Sent));
-            return Ok(());
-        };
+    /// Brings all blobs of an image into the store, but for those that are `held` where they go to.
+    async fn fetch_blobs(
+        self: &Arc<Self>,
+        origin: &Origin,
+        graph: &Graph,
+        held: Option<&Store>,
+        counts: &Arc<Counts>,
+    ) -> Result<(), Error> {
         let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
         for blob in graph.blobs.clone() {
-            let (inner, source, counts) = (self.clone(), source.clone(), Arc::clone(counts));
+            let (inner, origin, held, counts) = (self.clone(), origin.clone(), held.cloned(), Arc::clone(counts));
             tasks.spawn(async move {
                 let _turn = inner.blobs.acquire().await;
-                inner.registry.fetch(&source, &blob, &inner.options.store).await?;
+                if let Some(held) = &held
+                    && stored(held, &blob).await?.is_some()
+                {
+                    inner.options.progress.on(&Event::Finished { blob: &blob, cached: true });
+                    counts.add(&blob, Way::Known);
+                    return Ok(());
+                }
+                inner.bring_blob(&origin, &blob).await?;
                 counts.add(&blob, Way::Sent);
                 Ok(())
             });
@@ -355,16 +248,27 @@ impl Inner {
         Ok(())
     }
 
-    fn save_items(&self, graph: &Graph, items: &[Item], to: &Location) -> Result<(), Error> {
+    async fn bring_blob(&self, origin: &Origin, blob: &Descriptor) -> Result<Blob, Error> {
+        match origin {
+            Origin::Registry(source) => self.registry.fetch(source, blob, &self.options.store).await,
+            Origin::Store(_) => self.stored_blob(blob).await,
+        }
+    }
+
+    fn save_items(&self, graph: &Graph, items: &[Item], to: &Location, held: Option<Store>) -> Result<(), Error> {
         let writing = |error: Error| error.context(format!("writing {to}"));
         let store = &self.options.store;
         let others = || items.iter().map(|item| (&item.graph, item.tag.as_deref()));
         match to {
             Location::Layout { path, tag } => {
+                let target = match held {
+                    Some(held) => held,
+                    None => Store::open(path).map_err(|error| writing(Error::file(path.display(), &error)))?,
+                };
                 for (graph, tag) in others() {
-                    layout::save(store, graph, path, tag).map_err(writing)?;
+                    layout::save(store, graph, &target, tag).map_err(writing)?;
                 }
-                layout::save(store, graph, path, tag.as_deref()).map_err(writing)
+                layout::save(store, graph, &target, tag.as_deref()).map_err(writing)
             }
             Location::LayoutArchive { path, tag } => {
                 let all: Vec<_> = std::iter::once((graph, tag.as_deref())).chain(others()).collect();

@@ -5,13 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::manifest::{Descriptor, Index, Manifest};
 use crate::pull::parse;
 use crate::registry::{Document, MANIFEST_LIMIT};
-use crate::{Digest, Error, ErrorKind, Store};
-
-/// How deep indexes may be nested.
-pub(crate) const NESTING: usize = 3;
-
-/// How many manifests an image may consist of.
-const DOCUMENTS: usize = 1000;
+use crate::{Digest, Error, ErrorKind, Limits, Store};
 
 /// What an image consists of, in a store.
 #[derive(Debug, Default)]
@@ -22,36 +16,97 @@ pub(crate) struct Graph {
     pub(crate) blobs: Vec<Descriptor>,
 }
 
+/// What is left of the limits on an image while it is followed. A document counts once, however often it is named.
+pub(crate) struct Budget {
+    limits: Limits,
+    documents: HashSet<Digest>,
+    document_bytes: u64,
+    blobs: HashSet<Digest>,
+    blob_bytes: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Budget {
+        Budget { limits: *limits, documents: HashSet::new(), document_bytes: 0, blobs: HashSet::new(), blob_bytes: 0 }
+    }
+
+    /// Counts a manifest or an index; returns whether it is new, so that it has to be followed.
+    pub(crate) fn admit(&mut self, digest: &Digest, depth: usize) -> Result<bool, Error> {
+        if depth > self.limits.nesting {
+            let text = format!("indexes are nested deeper than {}", self.limits.nesting);
+            return Err(Error::new(ErrorKind::Limit, text));
+        }
+        if !self.documents.insert(*digest) {
+            return Ok(false);
+        }
+        if self.documents.len() > self.limits.manifests {
+            let text = format!("the image consists of more than {} manifests", self.limits.manifests);
+            return Err(Error::new(ErrorKind::Limit, text));
+        }
+        Ok(true)
+    }
+
+    /// Returns what a document refers to, each once, if that is within the limits.
+    pub(crate) fn children(&mut self, document: &Document) -> Result<Vec<Child>, Error> {
+        self.document_bytes += document.content.len() as u64;
+        if self.document_bytes > self.limits.manifest_bytes {
+            let text = format!("the manifests of the image have more than {} bytes", self.limits.manifest_bytes);
+            return Err(Error::new(ErrorKind::Limit, text));
+        }
+        if document.is_index() {
+            let index: Index = parse(&document.content, "index")?;
+            let mut seen = HashSet::new();
+            let images = index.manifests.into_iter().map(|image| image.digest).filter(|digest| seen.insert(*digest));
+            return Ok(images.map(Child::Document).collect());
+        }
+        let manifest: Manifest = parse(&document.content, "manifest")?;
+        self.limits.check(&manifest)?;
+        let blobs = std::iter::once(manifest.config).chain(manifest.layers);
+        // Layers that must not be handed on lie elsewhere, and are not the registry's to give.
+        let ours: Vec<Descriptor> = blobs.filter(|blob| !is_foreign(blob)).collect();
+        for blob in &ours {
+            if self.blobs.insert(blob.digest) {
+                self.blob_bytes = self.blob_bytes.saturating_add(blob.size);
+            }
+        }
+        if self.blob_bytes > self.limits.image {
+            return Err(Error::new(ErrorKind::Limit, self.limits.too_large()));
+        }
+        Ok(ours.into_iter().map(|blob| Child::Blob(Box::new(blob))).collect())
+    }
+}
+
 impl Graph {
     /// Follows a manifest or an index in `store` to all that belongs to it.
     ///
     /// # Errors
-    /// Fails when a manifest is missing or is not understood.
-    pub(crate) fn of(store: &Store, digest: &Digest) -> Result<Graph, Error> {
+    /// Fails when a manifest is missing or is not understood, or there is too much of it.
+    pub(crate) fn of(store: &Store, digest: &Digest, limits: &Limits) -> Result<Graph, Error> {
         let mut graph = Graph::default();
-        graph.add(store, digest, 0, &mut HashSet::new())?;
+        graph.add(store, digest, 0, &mut Budget::new(limits), &mut HashSet::new())?;
         Ok(graph)
     }
 
-    fn add(&mut self, store: &Store, digest: &Digest, depth: usize, seen: &mut HashSet<Digest>) -> Result<(), Error> {
-        if !seen.insert(*digest) {
+    fn add(
+        &mut self,
+        store: &Store,
+        digest: &Digest,
+        depth: usize,
+        budget: &mut Budget,
+        blobs: &mut HashSet<Digest>,
+    ) -> Result<(), Error> {
+        if !budget.admit(digest, depth)? {
             return Ok(());
-        }
-        if depth > NESTING || seen.len() > DOCUMENTS {
-            return Err(Error::new(ErrorKind::Limit, "the index is nested too deep or has too many images"));
         }
         let content = store
             .read(digest, MANIFEST_LIMIT)
             .map_err(|error| Error::file(format!("reading manifest {digest}"), &error))?;
         let document = Document::new(content, None)?;
-        for child in children(&document)? {
+        for child in budget.children(&document)? {
             match child {
-                Child::Document(digest) => self.add(store, &digest, depth + 1, seen)?,
-                Child::Blob(blob) => {
-                    if !self.blobs.iter().any(|known| known.digest == blob.digest) {
-                        self.blobs.push(*blob);
-                    }
-                }
+                Child::Document(digest) => self.add(store, &digest, depth + 1, budget, blobs)?,
+                Child::Blob(blob) if blobs.insert(blob.digest) => self.blobs.push(*blob),
+                Child::Blob(_) => {}
             }
         }
         self.documents.push(document);
@@ -68,19 +123,6 @@ impl Graph {
 pub(crate) enum Child {
     Document(Digest),
     Blob(Box<Descriptor>),
-}
-
-/// Returns what a document refers to.
-pub(crate) fn children(document: &Document) -> Result<Vec<Child>, Error> {
-    if document.is_index() {
-        let index: Index = parse(&document.content, "index")?;
-        return Ok(index.manifests.into_iter().map(|image| Child::Document(image.digest)).collect());
-    }
-    let manifest: Manifest = parse(&document.content, "manifest")?;
-    let blobs = std::iter::once(manifest.config).chain(manifest.layers);
-    // Layers that must not be handed on lie elsewhere, and are not the registry's to give.
-    let ours = blobs.filter(|blob| !is_foreign(blob));
-    Ok(ours.map(|blob| Child::Blob(Box::new(blob))).collect())
 }
 
 fn is_foreign(blob: &Descriptor) -> bool {

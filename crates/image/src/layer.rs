@@ -175,9 +175,9 @@ impl Layer {
         }
         out.write_all(&[0; 2 * BLOCK])?;
         let (blob, diff_id, _) = out.finish()?;
-        let size = blob.size();
-        let digest = blob.finish(None)?;
-        Ok(BuiltLayer { descriptor: Descriptor::new(media_type::OCI_LAYER_GZIP, digest, size), diff_id })
+        let blob = blob.finish(None)?;
+        let descriptor = Descriptor::new(media_type::OCI_LAYER_GZIP, blob.digest(), blob.size());
+        Ok(BuiltLayer { descriptor, diff_id })
     }
 }
 

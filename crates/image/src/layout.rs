@@ -3,26 +3,24 @@
 //! In a cache an image is found by the reference it was pulled by; because a reference has
 //! characters that names in layouts cannot have, it is written in hexadecimal there.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::client::Inner;
-use crate::graph::{Child, Graph, NESTING, children};
+use crate::graph::{Budget, Child, Graph};
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
 use crate::pull::{Image, parse};
 use crate::registry::{COSIGN, Document, MANIFEST_LIMIT};
-use crate::{Digest, Error, ErrorKind, Location, Store, archive, platform};
+use crate::store::open_file;
+use crate::{Digest, Error, ErrorKind, Location, Store, archive, platform, scratch};
 
 /// The name of an image in a layout.
 pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// The largest `index.json`.
 const INDEX_LIMIT: u64 = 64 << 20;
-
-static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Returns what a reference was pulled as.
 pub(crate) fn named(store: &Store, reference: &str) -> io::Result<Option<Descriptor>> {
@@ -77,11 +75,8 @@ pub(crate) fn read_index(root: &Path) -> io::Result<Index> {
 }
 
 pub(crate) fn write_index(root: &Path, index: &Index) -> io::Result<()> {
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let aside = root.join(format!(".index-{}-{number}", std::process::id()));
     let content = serde_json::to_vec(index).map_err(io::Error::other)?;
-    fs::write(&aside, content)?;
-    fs::rename(&aside, root.join("index.json"))
+    scratch::write_whole(&root.join("index.json"), &content)
 }
 
 pub(crate) fn empty_index() -> Index {
@@ -115,19 +110,24 @@ pub(crate) fn choose(index: &Index, tag: Option<&str>) -> Result<Descriptor, Err
     }
 }
 
+/// Writes an image into the layout at `path`, which keeps its other images.
+pub(crate) fn save_to(store: &Store, graph: &Graph, path: &Path, tag: Option<&str>) -> Result<(), Error> {
+    let target = Store::open(path).map_err(|error| Error::file(path.display(), &error))?;
+    save(store, graph, &target, tag)
+}
+
 /// Writes an image into a layout, which keeps its other images.
-pub(crate) fn save(store: &Store, graph: &Graph, path: &Path, tag: Option<&str>) -> Result<(), Error> {
-    let wrong = |error: io::Error| Error::file(path.display(), &error);
-    let target = Store::open(path).map_err(wrong)?;
+pub(crate) fn save(store: &Store, graph: &Graph, target: &Store, tag: Option<&str>) -> Result<(), Error> {
+    let wrong = |error: io::Error| Error::file(target.root().display(), &error);
     for blob in &graph.blobs {
-        copy_blob(&store.path_of(&blob.digest), &blob.digest, &target, u64::MAX - 1)
+        copy_blob(&store.path_of(&blob.digest), &blob.digest, target, u64::MAX - 1)
             .map_err(|error| Error::file(format!("blob {}", blob.digest), &error))?;
     }
     for document in &graph.documents {
         target.put(&document.content).map_err(wrong)?;
     }
     match graph.top() {
-        Some(top) => set_tag(&target, tag, &top).map_err(wrong),
+        Some(top) => set_tag(target, tag, &top).map_err(wrong),
         None => Ok(()),
     }
 }
@@ -156,7 +156,8 @@ impl Inner {
                     return Err(reading(Error::new(ErrorKind::NotFound, "there is no OCI image layout")));
                 }
                 let top = choose(&index, tag.as_deref()).map_err(reading)?;
-                self.import_layout(&path.join("blobs/sha256"), top.digest, whole, 0).map_err(reading)?;
+                let mut budget = Budget::new(&self.options.limits);
+                self.import_layout(&path.join("blobs/sha256"), top.digest, whole, 0, &mut budget).map_err(reading)?;
                 Ok(top.digest)
             }
             Location::LayoutArchive { path, tag } => {
@@ -170,9 +171,16 @@ impl Inner {
         }
     }
 
-    fn import_layout(&self, folder: &Path, digest: Digest, whole: bool, depth: usize) -> Result<(), Error> {
-        if depth > NESTING {
-            return Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {NESTING}")));
+    fn import_layout(
+        &self,
+        folder: &Path,
+        digest: Digest,
+        whole: bool,
+        depth: usize,
+        budget: &mut Budget,
+    ) -> Result<(), Error> {
+        if !budget.admit(&digest, depth)? {
+            return Ok(());
         }
         let copy = |digest: &Digest, limit: u64| {
             let from = folder.join(digest.hex());
@@ -183,14 +191,11 @@ impl Inner {
         if document.is_index() && !whole {
             let index: Index = parse(&document.content, "index")?;
             let chosen = platform::choose(&index, self.options.platform.as_ref())?.digest;
-            return self.import_layout(folder, chosen, whole, depth + 1);
+            return self.import_layout(folder, chosen, whole, depth + 1, budget);
         }
-        if !document.is_index() {
-            self.check_limits(&parse(&document.content, "manifest")?)?;
-        }
-        for child in children(&document)? {
+        for child in budget.children(&document)? {
             match child {
-                Child::Document(digest) => self.import_layout(folder, digest, whole, depth + 1)?,
+                Child::Document(digest) => self.import_layout(folder, digest, whole, depth + 1, budget)?,
                 Child::Blob(blob) => copy(&blob.digest, self.options.limits.layer)?,
             }
         }
@@ -200,16 +205,17 @@ impl Inner {
     /// Copies what a layout lists that was made for another of its manifests.
     pub(crate) fn import_referrers(&self, path: &Path, index: &Index) -> Result<(), Error> {
         let folder = path.join("blobs/sha256");
+        let mut budget = Budget::new(&self.options.limits);
         for entry in &index.manifests {
             let name = entry.annotations.get(REF_NAME).map(String::as_str).unwrap_or_default();
             let by_cosign =
                 name.starts_with("sha256-") && COSIGN.iter().any(|kind| name.ends_with(&format!(".{kind}")));
             let mut content = Vec::new();
-            let read = File::open(folder.join(entry.digest.hex()))
-                .and_then(|file| file.take(MANIFEST_LIMIT).read_to_end(&mut content));
-            let has_subject = read.is_ok() && Document::new(content, None).is_ok_and(|it| it.subject().is_some());
+            let file = open_file(&folder.join(entry.digest.hex())).ok().flatten();
+            let read = file.is_some_and(|file| file.take(MANIFEST_LIMIT).read_to_end(&mut content).is_ok());
+            let has_subject = read && Document::new(content, None).is_ok_and(|it| it.subject().is_some());
             if by_cosign || has_subject {
-                self.import_layout(&folder, entry.digest, true, 0)?;
+                self.import_layout(&folder, entry.digest, true, 0, &mut budget)?;
             }
         }
         Ok(())
@@ -219,7 +225,7 @@ impl Inner {
     pub(crate) fn assemble(&self, name: &str, top: Digest) -> Result<Image, Error> {
         let mut digest = top;
         let mut document = self.read_document(&digest)?;
-        for _ in 0..NESTING {
+        for _ in 0..self.options.limits.nesting {
             if !document.is_index() {
                 break;
             }
@@ -228,17 +234,18 @@ impl Inner {
             document = self.read_document(&digest)?;
         }
         let manifest: Manifest = parse(&document.content, "manifest")?;
-        self.check_limits(&manifest)?;
+        self.options.limits.check(&manifest)?;
         self.image(name, top, digest, manifest)
     }
 }
 
 /// Copies a blob into the store if it has the digest that it is named by.
 pub(crate) fn copy_blob(from: &Path, digest: &Digest, store: &Store, limit: u64) -> io::Result<()> {
-    if store.blob(digest).is_some() {
+    if store.blob(digest)?.is_some() {
         return Ok(());
     }
-    let mut source = File::open(from)?.take(limit + 1);
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "there is no such file");
+    let mut source = open_file(from)?.ok_or_else(missing)?.take(limit + 1);
     let mut writer = store.writer()?;
     let mut buffer = vec![0; 256 << 10];
     loop {

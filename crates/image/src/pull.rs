@@ -1,35 +1,17 @@
 //! Bringing images into a store.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use tokio::task::JoinSet;
 
 use crate::client::{Client, Inner};
-use crate::graph::NESTING;
 use crate::layout;
 use crate::manifest::{Config, Descriptor, Index, Manifest};
 use crate::platform;
 use crate::progress::Event;
-use crate::registry::{Document, Source};
+use crate::registry::{Document, Source, stored};
+use crate::store::Blob;
 use crate::{Digest, Error, ErrorKind, Location, Reference};
-
-/// How large things may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The largest config, in bytes.
-    pub config: u64,
-    /// How many layers an image may have.
-    pub layers: usize,
-    /// The largest layer as it is transferred, in bytes.
-    pub layer: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { config: 8 << 20, layers: 512, layer: 16 << 30 }
-    }
-}
 
 /// An image in a store.
 #[derive(Debug, Clone)]
@@ -44,8 +26,8 @@ pub struct Image {
     pub manifest: Manifest,
     /// Its config.
     pub config: Config,
-    /// Its layers, lowest first, and where they lie.
-    pub layers: Vec<(Descriptor, PathBuf)>,
+    /// Its layers, lowest first.
+    pub layers: Vec<(Descriptor, Blob)>,
 }
 
 impl Image {
@@ -157,7 +139,7 @@ impl Inner {
         if self.options.offline {
             held = Some(self.stored(reference).map_err(initializing)?.digest);
         } else if let Some(digest) = reference.digest() {
-            held = self.options.store.blob(digest).map(|_| *digest);
+            held = Some(*digest);
         }
         let image = match held {
             // All of it may be here already.
@@ -226,8 +208,8 @@ impl Inner {
             tasks.spawn(async move {
                 let _turn = inner.blobs.acquire().await;
                 match source {
-                    Some(source) => inner.registry.fetch(&source, &blob, &inner.options.store).await,
-                    None if inner.registry.is_good(&inner.options.store, &blob).await? => Ok(()),
+                    Some(source) => inner.registry.fetch(&source, &blob, &inner.options.store).await.map(|_| ()),
+                    None if stored(&inner.options.store, &blob).await?.is_some() => Ok(()),
                     None => Err(not_stored(&blob.digest)),
                 }
             });
@@ -243,7 +225,8 @@ impl Inner {
     async fn choose(&self, name: &str, source: Option<&Source>, digest: Digest) -> Result<(Digest, Manifest), Error> {
         let mut manifest_digest = digest;
         let mut document = self.read_document(&digest)?;
-        for _ in 0..NESTING {
+        let nesting = self.options.limits.nesting;
+        for _ in 0..nesting {
             if !document.is_index() {
                 break;
             }
@@ -265,11 +248,11 @@ impl Inner {
             }
         }
         if document.is_index() {
-            return Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {NESTING}")));
+            return Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {nesting}")));
         }
         self.options.progress.on(&Event::Resolved { reference: name, digest: &manifest_digest });
         let manifest: Manifest = parse(&document.content, "manifest")?;
-        self.check_limits(&manifest)?;
+        self.options.limits.check(&manifest)?;
         Ok((manifest_digest, manifest))
     }
 
@@ -283,30 +266,18 @@ impl Inner {
     ) -> Result<Image, Error> {
         let store = &self.options.store;
         let config = self.config(&manifest)?;
-        let layers = manifest.layers.iter().map(|layer| (layer.clone(), store.path_of(&layer.digest))).collect();
+        let mut layers = Vec::new();
+        for layer in &manifest.layers {
+            let missing = || Error::new(ErrorKind::Digest, format!("layer {} is missing or damaged", layer.digest));
+            let blob = store.described(layer).map_err(|error| Error::file("reading a layer", &error))?;
+            layers.push((layer.clone(), blob.ok_or_else(missing)?));
+        }
         Ok(Image { reference: name.into(), digest, manifest_digest, manifest, config, layers })
     }
 
     fn config(&self, manifest: &Manifest) -> Result<Config, Error> {
         let config = self.options.store.read(&manifest.config.digest, self.options.limits.config);
         parse(&config.map_err(|error| Error::file("reading the config", &error))?, "config")
-    }
-
-    pub(crate) fn check_limits(&self, manifest: &Manifest) -> Result<(), Error> {
-        let limits = &self.options.limits;
-        let wrong = |text: String| Err(Error::new(ErrorKind::Limit, text));
-        if manifest.layers.len() > limits.layers {
-            return wrong(format!("{} layers, more than {}", manifest.layers.len(), limits.layers));
-        }
-        if manifest.config.size > limits.config {
-            return wrong(format!("a config of {} bytes, more than {}", manifest.config.size, limits.config));
-        }
-        match manifest.layers.iter().find(|layer| layer.size > limits.layer) {
-            Some(layer) => {
-                wrong(format!("layer {} has {} bytes, more than {}", layer.digest, layer.size, limits.layer))
-            }
-            None => Ok(()),
-        }
     }
 
     pub(crate) fn read_document(&self, digest: &Digest) -> Result<Document, Error> {

@@ -7,8 +7,9 @@ use tokio::task::JoinSet;
 use crate::client::{Client, Inner};
 use crate::graph::Graph;
 use crate::progress::Event;
-use crate::registry::Source;
-use crate::{Digest, Error, ErrorKind, Location, Reference, Store, archive, layout};
+use crate::registry::{Source, stored};
+use crate::store::Blob;
+use crate::{Descriptor, Digest, Error, ErrorKind, Location, Reference, Store, archive, layout};
 
 impl Client {
     /// Brings an image, or an index with all of its images, from the store to another place.
@@ -27,7 +28,7 @@ impl Client {
     /// Fails as [`Client::push`] does.
     pub async fn push_async(&self, image: &Digest, to: &Location) -> Result<(), Error> {
         let inner = self.inner();
-        let graph = Graph::of(&inner.options.store, image)?;
+        let graph = Graph::of(&inner.options.store, image, &inner.options.limits)?;
         match to {
             Location::Registry(reference) => inner.push_graph(graph, reference).await,
             other => {
@@ -42,6 +43,12 @@ impl Client {
 }
 
 impl Inner {
+    /// Returns a blob that must be in the store.
+    pub(crate) async fn stored_blob(&self, blob: &Descriptor) -> Result<Blob, Error> {
+        let missing = || Error::new(ErrorKind::NotFound, format!("blob {} is not stored, or damaged", blob.digest));
+        stored(&self.options.store, blob).await?.ok_or_else(missing)
+    }
+
     /// Returns the place that a push to `reference` goes to.
     pub(crate) fn target(&self, reference: &Reference) -> Result<Source, Error> {
         if self.options.offline {
@@ -62,8 +69,8 @@ impl Inner {
                 let _turn = inner.blobs.acquire().await;
                 let name = target.reference.to_string();
                 inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, there: 0 });
-                let store = &inner.options.store;
-                let sent = inner.registry.send(&target, &blob, store, None, async || Ok(())).await?;
+                let stored = async || inner.stored_blob(&blob).await;
+                let sent = inner.registry.send(&target, &blob, None, stored).await?;
                 let cached = sent != crate::registry::Way::Sent;
                 inner.options.progress.on(&Event::Finished { blob: &blob, cached });
                 Ok(())
@@ -92,7 +99,7 @@ impl Inner {
 pub(crate) fn save(store: &Store, graph: &Graph, to: &Location) -> Result<(), Error> {
     let writing = |error: Error| error.context(format!("writing {to}"));
     let outcome = match to {
-        Location::Layout { path, tag } => layout::save(store, graph, path, tag.as_deref()),
+        Location::Layout { path, tag } => layout::save_to(store, graph, path, tag.as_deref()),
         Location::LayoutArchive { path, tag } => archive::save_layout(store, &[(graph, tag.as_deref())], path),
         Location::DockerArchive { path, reference } => archive::save_docker(store, graph, path, reference.as_deref()),
         Location::Registry(_) => Err(Error::new(ErrorKind::Unsupported, "a registry is no file")),

@@ -12,6 +12,7 @@ mod token;
 
 pub use client::Retries;
 
+pub(crate) use blob::stored;
 pub(crate) use challenge::Challenge;
 pub(crate) use client::{Registry, Settings};
 pub(crate) use endpoint::{Source, address};

@@ -3,26 +3,76 @@
 //! ```text
 //! oci-layout              {"imageLayoutVersion":"1.0.0"}
 //! index.json              what was pulled or built, by name
-//! blobs/sha256/<hex>      content; a file with such a name is whole and has that digest
+//! blobs/sha256/<hex>      content
 //! ```
 //!
-//! A blob appears under its name only when all of it is written and its digest is right, so any
-//! number of processes can share a store.
+//! A blob appears under its name only when all of it is written and its digest is right, so any number of processes can
+//! share a store. Still nobody believes a name: others may write there, too. Content is read before a [`Blob`] exists.
 
-use std::fs::{self, File, OpenOptions};
+use std::collections::HashMap;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Digest, Hasher};
+use crate::scratch::{self, Scratch};
+use crate::{Descriptor, Digest, Hasher};
 
 /// A directory of blobs.
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+    /// Files that were read, and have the digest they are named by.
+    verified: Arc<Mutex<HashMap<Digest, Stamp>>>,
 }
 
-static SCRATCH: AtomicU64 = AtomicU64::new(0);
+/// Tells one state of a file from all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    file: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(about: &Metadata) -> Stamp {
+        Stamp {
+            device: about.dev(),
+            file: about.ino(),
+            size: about.len(),
+            modified: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
+        }
+    }
+}
+
+/// A blob in a store whose content was read and has this digest and this size. Only hashing makes one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    digest: Digest,
+    size: u64,
+    path: PathBuf,
+}
+
+impl Blob {
+    /// Returns the digest of its content.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Returns its length in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
 
 impl Store {
     /// Opens the store at `root`, making it if there is none.
@@ -33,9 +83,16 @@ impl Store {
         fs::create_dir_all(root.join("blobs/sha256"))?;
         let layout = root.join("oci-layout");
         if !layout.exists() {
-            write_whole(&layout, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+            scratch::write_whole(&layout, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         }
-        Ok(Store { root: root.into() })
+        scratch::sweep(&root.join("blobs"));
+        Ok(Store { root: root.into(), verified: Arc::default() })
+    }
+
+    /// Returns the store at `root` if there is one. Nothing is made.
+    pub(crate) fn existing(root: &Path) -> Option<Store> {
+        let there = root.join("oci-layout").is_file() && root.join("blobs/sha256").is_dir();
+        there.then(|| Store { root: root.into(), verified: Arc::default() })
     }
 
     /// Returns the directory of the store.
@@ -43,13 +100,45 @@ impl Store {
         &self.root
     }
 
-    /// Returns where the blob lies, if it is here.
-    pub fn blob(&self, digest: &Digest) -> Option<PathBuf> {
+    /// Returns a blob if it is here and undamaged. Its content is read, unless that was done before and the file did
+    /// not change since.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read.
+    pub fn blob(&self, digest: &Digest) -> io::Result<Option<Blob>> {
         let path = self.path_of(digest);
-        path.is_file().then_some(path)
+        let Some(mut file) = open_file(&path)? else { return Ok(None) };
+        let stamp = Stamp::of(&file.metadata()?);
+        let found = Blob { digest: *digest, size: stamp.size, path };
+        if self.known().get(digest) == Some(&stamp) {
+            return Ok(Some(found));
+        }
+        let mut hasher = Hasher::new();
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                count => hasher.update(&buffer[..count]),
+            }
+        }
+        if hasher.finish() != *digest || Stamp::of(&file.metadata()?) != stamp {
+            return Ok(None);
+        }
+        self.known().insert(*digest, stamp);
+        Ok(Some(found))
     }
 
-    /// Returns where the blob would lie.
+    /// Returns what is described if it is here, of that size and undamaged.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read.
+    pub(crate) fn described(&self, blob: &Descriptor) -> io::Result<Option<Blob>> {
+        // What has another length needs no reading.
+        let likely = self.path_of(&blob.digest).metadata().is_ok_and(|about| about.len() == blob.size);
+        Ok(if likely { self.blob(&blob.digest)?.filter(|found| found.size == blob.size) } else { None })
+    }
+
+    /// Returns where the blob would lie. Whether it does, and what is there, is another matter: see [`Store::blob`].
     pub fn path_of(&self, digest: &Digest) -> PathBuf {
         self.root.join("blobs/sha256").join(digest.hex())
     }
@@ -61,7 +150,8 @@ impl Store {
     pub fn read(&self, digest: &Digest, limit: u64) -> io::Result<Vec<u8>> {
         let path = self.path_of(digest);
         let mut content = Vec::new();
-        File::open(&path)?.take(limit + 1).read_to_end(&mut content)?;
+        let file = open_file(&path)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        file.take(limit + 1).read_to_end(&mut content)?;
         if content.len() as u64 > limit {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{digest} is larger than {limit} bytes")));
         }
@@ -78,7 +168,7 @@ impl Store {
     pub fn put(&self, content: &[u8]) -> io::Result<Digest> {
         let mut writer = self.writer()?;
         writer.write_all(content)?;
-        writer.finish(None)
+        writer.finish(None).map(|blob| blob.digest)
     }
 
     /// Starts a blob that comes piece by piece.
@@ -86,18 +176,41 @@ impl Store {
     /// # Errors
     /// Fails when no scratch file can be made.
     pub fn writer(&self) -> io::Result<BlobWriter> {
-        let number = SCRATCH.fetch_add(1, Ordering::Relaxed);
-        let path = self.root.join(format!("blobs/.{}-{number}", std::process::id()));
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
-        Ok(BlobWriter { store: self.clone(), file, scratch: Some(path), hasher: Hasher::new(), size: 0 })
+        let scratch = Scratch::create(&self.root.join("blobs"))?;
+        Ok(BlobWriter { store: self.clone(), scratch, hasher: Hasher::new(), size: 0 })
+    }
+
+    /// Takes a file for a blob that now lies under its name: `file` is the one whose bytes were hashed.
+    pub(crate) fn accept(&self, digest: Digest, file: &File) -> io::Result<Blob> {
+        let stamp = Stamp::of(&file.metadata()?);
+        self.known().insert(digest, stamp);
+        Ok(Blob { digest, size: stamp.size, path: self.path_of(&digest) })
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Stamp>> {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens a file, if there is one; what is no file, and could keep us for ever, counts as none.
+pub(crate) fn open_file(path: &Path) -> io::Result<Option<File>> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() => {}
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
 /// A blob on its way into a store. Dropped, it leaves nothing behind.
 pub struct BlobWriter {
     store: Store,
-    file: File,
-    scratch: Option<PathBuf>,
+    scratch: Scratch,
     hasher: Hasher,
     size: u64,
 }
@@ -112,48 +225,55 @@ impl BlobWriter {
     ///
     /// # Errors
     /// Fails when the digest is another, or the file cannot be put in place.
-    pub fn finish(mut self, expected: Option<&Digest>) -> io::Result<Digest> {
-        let digest = std::mem::take(&mut self.hasher).finish();
+    pub fn finish(self, expected: Option<&Digest>) -> io::Result<Blob> {
+        let digest = self.hasher.finish();
         if let Some(expected) = expected
             && digest != *expected
         {
             let text = format!("content has digest {digest} instead of {expected}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
-        if let Some(scratch) = &self.scratch {
-            fs::rename(scratch, self.store.path_of(&digest))?;
-            self.scratch = None;
-        }
-        Ok(digest)
+        let file = self.scratch.finish(&self.store.path_of(&digest))?;
+        self.store.accept(digest, &file)
     }
 }
 
 impl Write for BlobWriter {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(piece)?;
+        let written = self.scratch.file().write(piece)?;
         self.hasher.update(&piece[..written]);
         self.size += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.scratch.file().flush()
     }
 }
 
-impl Drop for BlobWriter {
-    fn drop(&mut self) {
-        if let Some(scratch) = self.scratch.take() {
-            // Nothing can be done about a scratch file that stays; the next run does not mind it.
-            let _ = fs::remove_file(scratch);
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Writes a file aside and puts it in place.
-fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let number = SCRATCH.fetch_add(1, Ordering::Relaxed);
-    let aside = path.with_file_name(format!(".{}-{number}", std::process::id()));
-    fs::write(&aside, content)?;
-    fs::rename(&aside, path)
+    #[test]
+    fn a_blob_is_believed_only_as_long_as_its_file_stays_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let digest = store.put(b"right").unwrap();
+        assert_eq!(store.blob(&digest).unwrap().unwrap().size(), 5);
+        let path = store.path_of(&digest);
+        // Clocks of file systems are coarse.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        fs::write(&path, b"wrong").unwrap();
+        assert_eq!(store.blob(&digest).unwrap(), None);
+        fs::write(dir.path().join("aside"), b"wrong").unwrap();
+        fs::rename(dir.path().join("aside"), &path).unwrap();
+        assert_eq!(store.blob(&digest).unwrap(), None);
+        store.put(b"right").unwrap();
+        assert!(store.blob(&digest).unwrap().is_some());
+        assert_eq!(store.described(&Descriptor::new("", digest, 6)).unwrap(), None);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(store.blob(&digest).unwrap(), None);
+    }
 }

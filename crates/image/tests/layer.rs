@@ -41,7 +41,7 @@ fn what_is_written_unpacks_to_the_same() {
     sample(&root);
     let store = Store::open(&scratch.path().join("store")).unwrap();
     let built = layer_of(&root).write(&store, 0, &|_| {}).unwrap();
-    let path = store.blob(&built.descriptor.digest).unwrap();
+    let path = store.path_of(&built.descriptor.digest);
     assert_eq!(path.metadata().unwrap().len(), built.descriptor.size);
     assert_eq!(built.descriptor.media_type, media_type::OCI_LAYER_GZIP);
 

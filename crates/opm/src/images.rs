@@ -228,7 +228,7 @@ impl Images {
         let layers: Vec<LayerFile> = image
             .layers
             .iter()
-            .map(|(layer, path)| LayerFile { path: path.clone(), media_type: layer.media_type.clone() })
+            .map(|(layer, blob)| LayerFile { path: blob.path().to_owned(), media_type: layer.media_type.clone() })
             .collect();
         let progress = Progress::start("unpacking", Unit::Bytes);
         let advance = |bytes| progress.add(bytes);

@@ -1,8 +1,5 @@
 //! Blobs from registries: streamed, checked, and continued where they broke off.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use http::header::{CONTENT_RANGE, RANGE};
@@ -14,7 +11,8 @@ use super::refusal::said;
 use crate::http::{Answer, Failure};
 use crate::partial::Partial;
 use crate::progress::Event;
-use crate::{Descriptor, Digest, Error, ErrorKind, Hasher, Store};
+use crate::store::Blob;
+use crate::{Descriptor, Error, ErrorKind, Store};
 
 /// How often a blob is continued, as long as every time some of it comes.
 const CONTINUATIONS: u32 = 200;
@@ -37,10 +35,10 @@ impl From<std::io::Error> for Broken {
 
 impl Registry {
     /// Brings a blob into the store, unless it is there. Several may ask for the same one.
-    pub(crate) async fn fetch(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<(), Error> {
-        if self.is_good(store, blob).await? {
+    pub(crate) async fn fetch(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<Blob, Error> {
+        if let Some(found) = stored(store, blob).await? {
             self.settings.progress.on(&Event::Finished { blob, cached: true });
-            return Ok(());
+            return Ok(found);
         }
         let flight = {
             let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +46,11 @@ impl Registry {
         };
         let outcome = {
             let _alone = flight.lock().await;
-            if is_here(store, blob) { Ok(()) } else { self.fetch_alone(source, blob, store).await }
+            match stored(store, blob).await {
+                Ok(None) => self.fetch_alone(source, blob, store).await,
+                Ok(Some(found)) => Ok(found),
+                Err(error) => Err(error),
+            }
         };
         let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
         // Two are this one and the map's.
@@ -58,32 +60,7 @@ impl Registry {
         outcome.map_err(|error| error.context(format!("reading blob {}", blob.digest)))
     }
 
-    /// Tells whether a blob is in the store, and removes one that is damaged. What an earlier run has
-    /// left is believed only after it is read once.
-    pub(crate) async fn is_good(&self, store: &Store, blob: &Descriptor) -> Result<bool, Error> {
-        if !is_here(store, blob) {
-            return Ok(false);
-        }
-        if self.checked.lock().unwrap_or_else(PoisonError::into_inner).contains(&blob.digest) {
-            return Ok(true);
-        }
-        let (path, digest) = (store.path_of(&blob.digest), blob.digest);
-        let check = move || match digest_of(&path) {
-            Ok(found) if found == digest => Ok(true),
-            Ok(_) => fs::remove_file(&path).map(|()| false),
-            Err(error) => Err(error),
-        };
-        let good = match tokio::task::spawn_blocking(check).await {
-            Ok(outcome) => outcome.map_err(|error| Error::file("checking a stored blob", &error))?,
-            Err(error) => return Err(Error::new(ErrorKind::File, format!("checking a stored blob: {error}"))),
-        };
-        if good {
-            self.checked.lock().unwrap_or_else(PoisonError::into_inner).insert(digest);
-        }
-        Ok(good)
-    }
-
-    async fn fetch_alone(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<(), Error> {
+    async fn fetch_alone(&self, source: &Source, blob: &Descriptor, store: &Store) -> Result<Blob, Error> {
         let (place, digest) = (store.clone(), blob.digest);
         let opened = tokio::task::spawn_blocking(move || Partial::open(&place, digest)).await;
         let mut partial = match opened {
@@ -99,10 +76,13 @@ impl Registry {
             let before = partial.size();
             match self.continue_blob(source, blob, &mut partial).await {
                 Ok(()) => {
-                    let digest = partial.finish().map_err(|error| Error::file("storing a blob", &error))?;
-                    if digest == blob.digest {
-                        break;
-                    }
+                    let digest = match partial.finish().map_err(|error| Error::file("storing a blob", &error))? {
+                        Ok(found) => {
+                            self.settings.progress.on(&Event::Finished { blob, cached: false });
+                            return Ok(found);
+                        }
+                        Err(digest) => digest,
+                    };
                     partial.start_over().map_err(|error| Error::file("storing a blob", &error))?;
                     // What an earlier try has left may be what is wrong.
                     if std::mem::take(&mut inherited) {
@@ -126,9 +106,6 @@ impl Registry {
                 }
             }
         }
-        self.checked.lock().unwrap_or_else(PoisonError::into_inner).insert(blob.digest);
-        self.settings.progress.on(&Event::Finished { blob, cached: false });
-        Ok(())
     }
 
     /// Asks for what is missing of a blob, and takes it as far as it comes.
@@ -188,19 +165,12 @@ fn range_starts_at(answer: &Answer, start: u64) -> bool {
     first.and_then(|first| first.trim().parse().ok()) == Some(start)
 }
 
-fn digest_of(path: &Path) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
-    let mut hasher = Hasher::new();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finish()),
-            count => hasher.update(&buffer[..count]),
-        }
+/// Returns a blob that is in the store, read once.
+pub(crate) async fn stored(store: &Store, blob: &Descriptor) -> Result<Option<Blob>, Error> {
+    let (store, blob) = (store.clone(), blob.clone());
+    let wrong = |text: String| Error::new(ErrorKind::File, format!("checking a stored blob: {text}"));
+    match tokio::task::spawn_blocking(move || store.described(&blob)).await {
+        Ok(outcome) => outcome.map_err(|error| wrong(error.to_string())),
+        Err(error) => Err(wrong(error.to_string())),
     }
-}
-
-/// Tells whether a blob of that length is in the store.
-fn is_here(store: &Store, blob: &Descriptor) -> bool {
-    store.path_of(&blob.digest).metadata().is_ok_and(|about| about.is_file() && about.len() == blob.size)
 }

@@ -1,6 +1,6 @@
 //! Requests to registries, and trying again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -53,8 +53,6 @@ pub(crate) struct Registry {
     endpoints: Mutex<Endpoints>,
     pub(super) tokens: Mutex<HashMap<(Origin, String), Token>>,
     pub(super) flights: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
-    /// Blobs that are known to be what their names say.
-    pub(super) checked: Mutex<HashSet<Digest>>,
 }
 
 /// What is asked of a repository.
@@ -92,7 +90,6 @@ impl Registry {
             endpoints: Mutex::default(),
             tokens: Mutex::default(),
             flights: Mutex::default(),
-            checked: Mutex::default(),
         }
     }
 

@@ -10,7 +10,8 @@ use super::endpoint::Source;
 use super::manifest::Document;
 use super::refusal::said;
 use crate::http::{Answer, Body, encode, join};
-use crate::{Descriptor, Error, ErrorKind, Store};
+use crate::store::Blob;
+use crate::{Descriptor, Error, ErrorKind};
 
 /// Blobs that are larger are sent in pieces of this size, so that a failure does not cost all.
 const CHUNK: u64 = 64 << 20;
@@ -24,17 +25,16 @@ impl Registry {
     }
 
     /// Brings a blob to a repository: from another one of the same registry if that has it, or else
-    /// from the store, where `fetch` brings it if need be.
+    /// from where `fetch` has it.
     pub(crate) async fn send<F>(
         &self,
         target: &Source,
         blob: &Descriptor,
-        store: &Store,
         other: Option<&str>,
         fetch: F,
     ) -> Result<Way, Error>
     where
-        F: AsyncFnOnce() -> Result<(), Error>,
+        F: AsyncFnOnce() -> Result<Blob, Error>,
     {
         if self.has_blob(target, blob).await? {
             return Ok(Way::Known);
@@ -50,12 +50,10 @@ impl Registry {
                 Err(_) => {}
             }
         }
-        fetch().await?;
-        let size = store.path_of(&blob.digest).metadata().map(|about| about.len());
-        let size = size.map_err(|error| Error::file(format!("reading blob {}", blob.digest), &error))?;
+        let found = fetch().await?;
         let mut tries = 0;
         loop {
-            let outcome = self.upload(target, blob, store, size, upload.take()).await;
+            let outcome = self.upload(target, &found, upload.take()).await;
             match outcome {
                 Ok(()) => return Ok(Way::Sent),
                 Err(error) if error.kind() == ErrorKind::Network && tries < self.settings.retries.count => {
@@ -79,21 +77,14 @@ impl Registry {
         }
     }
 
-    async fn upload(
-        &self,
-        target: &Source,
-        blob: &Descriptor,
-        store: &Store,
-        size: u64,
-        begun: Option<String>,
-    ) -> Result<(), Error> {
+    async fn upload(&self, target: &Source, blob: &Blob, begun: Option<String>) -> Result<(), Error> {
         let Some(mut place) = (match begun {
             Some(place) => Some(place),
             None => self.begin(target, "blobs/uploads/").await?,
         }) else {
             return Ok(());
         };
-        let file = store.path_of(&blob.digest);
+        let (file, size) = (blob.path().to_owned(), blob.size());
         let octets = HeaderValue::from_static("application/octet-stream");
         let mut sent = 0;
         while size - sent > CHUNK {
@@ -117,7 +108,7 @@ impl Registry {
             sent += CHUNK;
         }
         let mark = if place.contains('?') { '&' } else { '?' };
-        let place = format!("{place}{mark}digest={}", blob.digest);
+        let place = format!("{place}{mark}digest={}", blob.digest());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, octets);
         let body = if size == sent { Body::Empty } else { Body::file(file, sent, size - sent) };

@@ -1,8 +1,9 @@
 //! Copies between places.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
-use image::{CopyPlan, Descriptor, Digest, Index, Location, Manifest, Reference, Store, media_type};
+use image::{CopyPlan, Descriptor, Digest, ErrorKind, Index, Location, Manifest, Reference, Store, media_type};
 use serde_json::json;
 use testkit::{Answered, DockerRegistry, FakeRegistry, Fault, RegistryPlan};
 
@@ -175,4 +176,90 @@ fn a_registry_with_the_api_is_asked_by_it() {
     let to = format!("oci:{}/layout:v1", kit.path().display());
     let copied = kit.client.copy(&at(&format!("{}/a:v1", source.host())), &at(&to), CopyPlan::default()).unwrap();
     assert_eq!(copied.referrers, 1);
+}
+
+/// Writes a layout whose indexes name each other again and again, and returns its place.
+fn nested(dir: &std::path::Path, store: &Store, image: &Digest, repeats: usize, depth: usize) -> Location {
+    let mut top = *image;
+    let mut media = media_type::OCI_MANIFEST;
+    for _ in 0..depth {
+        let entry = format!(r#"{{"mediaType":"{media}","digest":"{top}","size":{}}}"#, size(store, &top));
+        let index = format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, vec![entry; repeats].join(","));
+        top = store.put(index.as_bytes()).unwrap();
+        media = media_type::OCI_INDEX;
+    }
+    let list = format!(
+        r#"{{"schemaVersion":2,"manifests":[{{"mediaType":"{media}","digest":"{top}","size":{},
+            "annotations":{{"org.opencontainers.image.ref.name":"v1"}}}}]}}"#,
+        size(store, &top)
+    );
+    fs::write(store.root().join("index.json"), list).unwrap();
+    Location::parse(&format!("oci:{}:v1", dir.display())).unwrap()
+}
+
+#[test]
+fn an_index_that_names_the_same_again_and_again_is_followed_once() {
+    let source = Kit::plain();
+    let digest = image(source.store(), &[&tar("one", b"first")]);
+    let from = nested(source.store().root(), source.store(), &digest, 2000, 3);
+    let to = source.path().join("copy");
+    let start = Instant::now();
+    let copied = Kit::plain().client.copy(
+        &from,
+        &Location::parse(&format!("oci:{}", to.display())).unwrap(),
+        CopyPlan::default(),
+    );
+    assert_eq!(copied.unwrap().documents, 4);
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    // One more level is too many.
+    let from = nested(source.store().root(), source.store(), &digest, 2000, 4);
+    let error = Kit::plain().client.copy(
+        &from,
+        &Location::parse(&format!("oci:{}", to.display())).unwrap(),
+        CopyPlan::default(),
+    );
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Limit);
+}
+
+#[test]
+fn the_same_holds_for_an_index_of_a_registry() {
+    let source = Kit::plain();
+    let digest = image(source.store(), &[&tar("one", b"first")]);
+    nested(source.store().root(), source.store(), &digest, 500, 3);
+    let registry = FakeRegistry::start(|_| (Fault::None, None));
+    for entry in fs::read_dir(source.store().root().join("blobs/sha256")).unwrap() {
+        let entry = entry.unwrap();
+        let content = fs::read(entry.path()).unwrap();
+        let digest = Digest::of(&content);
+        registry.put(&format!("/v2/a/manifests/{digest}"), "application/json", &content);
+        registry.put(&format!("/v2/a/blobs/{digest}"), "application/octet-stream", &content);
+    }
+    let list: Index = serde_json::from_slice(&fs::read(source.store().root().join("index.json")).unwrap()).unwrap();
+    let from = Location::parse(&format!("{}/a@{}", registry.host(), list.manifests[0].digest)).unwrap();
+    let to = Location::parse(&format!("oci:{}", source.path().join("copy").display())).unwrap();
+    let copied = Kit::plain().client.copy(&from, &to, CopyPlan::default()).unwrap();
+    assert_eq!(copied.documents, 4);
+    let asked = registry.log().iter().filter(|asked| asked.path.contains("/manifests/sha256:")).count();
+    assert_eq!(asked, 4);
+}
+
+#[test]
+fn an_image_is_bounded_as_a_whole() {
+    let source = Kit::plain();
+    let layers: Vec<Vec<u8>> = (0..4).map(|seed| tar("file", &noise(seed, 1000))).collect();
+    let digest = image(source.store(), &layers.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let from = nested(source.store().root(), source.store(), &digest, 1, 1);
+    let to = Location::parse(&format!("oci:{}", source.path().join("copy").display())).unwrap();
+    for (variable, value) in [
+        ("OPM_MAX_IMAGE_SIZE", "5000"),
+        ("OPM_MAX_IMAGE_LAYERS", "3"),
+        ("OPM_MAX_LAYER_SIZE", "1000"),
+        ("OPM_MAX_MANIFESTS", "1"),
+        ("OPM_MAX_INDEX_DEPTH", "0"),
+    ] {
+        let error = Kit::with(&[(variable, value)], |_| {}).client.copy(&from, &to, CopyPlan::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{variable}: {error}");
+        assert!(!source.path().join("copy").exists(), "{variable}");
+    }
+    Kit::plain().client.copy(&from, &to, CopyPlan::default()).unwrap();
 }

@@ -11,7 +11,7 @@ use testkit::{FakeRegistry, Fault};
 use crate::kit::{Kit, image, noise, tar};
 
 /// Serves an image from a store under a tag.
-fn serve(registry: &FakeRegistry, store: &Store, repository: &str, tag: &str, digest: &Digest) {
+pub(crate) fn serve(registry: &FakeRegistry, store: &Store, repository: &str, tag: &str, digest: &Digest) {
     let content = fs::read(store.path_of(digest)).unwrap();
     let manifest: Manifest = serde_json::from_slice(&content).unwrap();
     for version in [tag, &digest.to_string()] {
@@ -201,7 +201,7 @@ fn what_is_damaged_in_the_store_is_fetched_again() {
     let kit = Kit::plain();
     let pulled = kit.pull(&name).unwrap();
     for file in
-        [&pulled.layers[0].1, &kit.store().path_of(&digest), &kit.store().path_of(&pulled.manifest.config.digest)]
+        [pulled.layers[0].1.path(), &kit.store().path_of(&digest), &kit.store().path_of(&pulled.manifest.config.digest)]
     {
         let mut content = fs::read(file).unwrap();
         content[1] ^= 1;
@@ -256,8 +256,8 @@ fn a_thousand_pulls_end_well_or_clearly() {
             match outcome {
                 Ok(pulled) => {
                     assert_eq!(pulled.digest, images[number], "round {round}");
-                    for ((_, path), layer) in pulled.layers.iter().zip(&layers[2 * number..]) {
-                        assert_eq!(&fs::read(path).unwrap(), layer, "round {round}");
+                    for ((_, blob), layer) in pulled.layers.iter().zip(&layers[2 * number..]) {
+                        assert_eq!(&fs::read(blob.path()).unwrap(), layer, "round {round}");
                     }
                     good += 1;
                 }

@@ -7,4 +7,5 @@ mod kit;
 mod origins;
 mod real;
 mod settings;
+mod stores;
 mod tokens;

@@ -34,7 +34,7 @@ fn what_is_pushed_is_pulled_again_and_read_by_others() {
     let pulled = other.pull(&format!("{host}/a/b:v1")).unwrap();
     assert_eq!(pulled.manifest_digest, digest);
     assert_eq!(pulled.labels().get("is").map(String::as_str), Some("a test"));
-    let contents: Vec<Vec<u8>> = pulled.layers.iter().map(|(_, path)| fs::read(path).unwrap()).collect();
+    let contents: Vec<Vec<u8>> = pulled.layers.iter().map(|(_, blob)| fs::read(blob.path()).unwrap()).collect();
     assert_eq!(contents, [one, two]);
     let reference = Reference::parse(&format!("{host}/a/b:v1")).unwrap();
     assert_eq!(other.client.head(&reference).unwrap(), digest);
@@ -58,7 +58,7 @@ fn labels_are_read_without_the_layers() {
     let other = Kit::plain();
     let labels = other.client.labels(&Location::parse(&name).unwrap()).unwrap();
     assert_eq!(labels.get("is").map(String::as_str), Some("a test"));
-    assert!(other.store().blob(&Digest::of(&layer)).is_none());
+    assert!(other.store().blob(&Digest::of(&layer)).unwrap().is_none());
     let missing = Location::parse(&format!("{}/a/c:v1", registry.host())).unwrap();
     assert_eq!(other.client.labels(&missing).unwrap_err().kind(), ErrorKind::NotFound);
 }
@@ -93,7 +93,7 @@ fn an_index_is_pushed_whole_and_one_platform_is_pulled() {
         });
         let pulled = other.pull(&format!("{host}/multi:v1")).unwrap();
         assert_eq!((pulled.digest, pulled.manifest_digest), (digest, images[expected].digest));
-        assert!(other.store().blob(&images[1 - expected].digest).is_none(), "only one platform is fetched");
+        assert!(other.store().blob(&images[1 - expected].digest).unwrap().is_none(), "only one platform is fetched");
     }
     let other = Kit::new(|options| {
         options.use_http = true;
@@ -240,7 +240,7 @@ fn damaged_content_is_refused() {
     let other = Kit::plain();
     let error = other.pull(&name).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Digest, "{error}");
-    assert!(other.store().blob(&Digest::of(&layer)).is_none());
+    assert!(other.store().blob(&Digest::of(&layer)).unwrap().is_none());
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn layouts_and_archives_are_read_by_others_and_by_us() {
         let other = Kit::new(|_| {});
         let check = |location: &str| {
             let read = other.pull(location).unwrap_or_else(|error| panic!("{location}: {error}"));
-            let contents: Vec<Vec<u8>> = read.layers.iter().map(|(_, path)| fs::read(path).unwrap()).collect();
+            let contents: Vec<Vec<u8>> = read.layers.iter().map(|(_, blob)| fs::read(blob.path()).unwrap()).collect();
             assert_eq!(contents.len(), 2, "{location}");
             if location.contains("docker-archive") || !location.contains("skopeo") {
                 assert_eq!(contents, layers, "{location}");

@@ -1,0 +1,118 @@
+//! How large images may be.
+
+use crate::manifest::Manifest;
+use crate::{Environment, Error, ErrorKind};
+
+/// How large things may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest config, in bytes.
+    pub config: u64,
+    /// How many layers an image for one platform may have.
+    pub layers: usize,
+    /// The largest layer as it is transferred, in bytes.
+    pub layer: u64,
+    /// How many bytes all configs and layers of an image may have as they are transferred, those of all its platforms
+    /// and of what was made for it.
+    pub image: u64,
+    /// How many manifests and indexes an image may consist of, with what was made for it.
+    pub manifests: usize,
+    /// How many bytes these may have together.
+    pub manifest_bytes: u64,
+    /// How deep indexes may be nested.
+    pub nesting: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            config: 8 << 20,
+            layers: 512,
+            layer: 16 << 30,
+            image: 256 << 30,
+            manifests: 4096,
+            manifest_bytes: 128 << 20,
+            nesting: 3,
+        }
+    }
+}
+
+impl Limits {
+    /// The variables that set limits, and what each of them bounds without it.
+    pub fn variables() -> [(&'static str, u64); 5] {
+        let usual = Limits::default();
+        [
+            ("OPM_MAX_IMAGE_SIZE", usual.image),
+            ("OPM_MAX_IMAGE_LAYERS", usual.layers as u64),
+            ("OPM_MAX_LAYER_SIZE", usual.layer),
+            ("OPM_MAX_MANIFESTS", usual.manifests as u64),
+            ("OPM_MAX_INDEX_DEPTH", usual.nesting as u64),
+        ]
+    }
+
+    /// Takes what the environment sets.
+    ///
+    /// # Errors
+    /// Fails when a variable is no number that makes sense.
+    pub(crate) fn with_environment(mut self, environment: &Environment) -> Result<Limits, Error> {
+        let [image, layers, layer, manifests, nesting] = Limits::variables().map(|(name, _)| name);
+        set(environment, image, u64::MAX - 1, &mut self.image)?;
+        set(environment, layer, u64::MAX - 1, &mut self.layer)?;
+        set(environment, layers, 1 << 20, &mut self.layers)?;
+        set(environment, manifests, 1 << 20, &mut self.manifests)?;
+        set(environment, nesting, 16, &mut self.nesting)?;
+        Ok(self)
+    }
+
+    /// Checks an image for one platform.
+    pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), Error> {
+        let wrong = |text: String| Err(Error::new(ErrorKind::Limit, text));
+        if manifest.layers.len() > self.layers {
+            return wrong(format!("{} layers, more than {}", manifest.layers.len(), self.layers));
+        }
+        if manifest.config.size > self.config {
+            return wrong(format!("a config of {} bytes, more than {}", manifest.config.size, self.config));
+        }
+        if let Some(layer) = manifest.layers.iter().find(|layer| layer.size > self.layer) {
+            return wrong(format!("layer {} has {} bytes, more than {}", layer.digest, layer.size, self.layer));
+        }
+        let sizes = std::iter::once(&manifest.config).chain(&manifest.layers).map(|blob| blob.size);
+        match sizes.fold(0, u64::saturating_add) {
+            total if total > self.image => wrong(self.too_large()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn too_large(&self) -> String {
+        format!("the image has more than {} bytes", self.image)
+    }
+}
+
+fn set<T: TryFrom<u64>>(environment: &Environment, variable: &str, largest: u64, limit: &mut T) -> Result<(), Error> {
+    let Some(text) = environment.get(variable) else { return Ok(()) };
+    let value = text.parse::<u64>().ok().filter(|value| *value <= largest).and_then(|value| T::try_from(value).ok());
+    let wrong = || format!("{variable} must be a whole number of at most {largest}, not {text:?}");
+    *limit = value.ok_or_else(|| Error::new(ErrorKind::Unsupported, wrong()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_environment_sets_limits() {
+        let with = |name: &str, value: &str| {
+            Limits::default().with_environment(&Environment::made_up(Path::new("/nonexistent"), &[(name, value)]))
+        };
+        assert_eq!(with("OPM_MAX_MANIFESTS", "7").unwrap().manifests, 7);
+        for (name, _) in Limits::variables() {
+            assert_ne!(with(name, "1").unwrap(), Limits::default(), "{name}");
+            for value in ["many", "-1", "18446744073709551615"] {
+                assert!(with(name, value).unwrap_err().to_string().contains(name), "{name}={value}");
+            }
+        }
+    }
+}
