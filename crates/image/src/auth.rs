@@ -7,8 +7,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 pub use file::AuthFile;
 use file::Entry;
@@ -17,6 +19,12 @@ use crate::{Environment, Error, ErrorKind};
 
 /// The largest auth file that is read.
 const FILE_LIMIT: u64 = 4 << 20;
+
+/// How long the answer of a program is believed: the secrets of some hold for hours only.
+const ANSWER: Duration = Duration::from_secs(10 * 60);
+
+/// How long its failure is.
+const FAILURE: Duration = Duration::from_secs(30);
 
 /// What a registry is shown. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,16 +58,27 @@ pub(crate) struct Found {
 /// What was found at a path: nothing is fine.
 type MaybeFile = Result<Option<Arc<AuthFile>>, Error>;
 
+/// Tells one state of a file from others.
+type Stamp = (u64, u64, i64, i64);
+
+/// What a program answered, until when.
+type Asked = (Instant, Result<Option<Credentials>, Error>);
+
 /// Finds credentials.
 pub(crate) struct Auth {
     environment: Environment,
-    files: Mutex<HashMap<PathBuf, MaybeFile>>,
-    helpers: Mutex<HashMap<(String, String), Option<Credentials>>>,
+    /// How long a program may take.
+    patience: Duration,
+    files: Mutex<HashMap<PathBuf, (Stamp, Arc<AuthFile>)>>,
+    helpers: Mutex<HashMap<(String, String), Asked>>,
+    /// Why the program for all credentials did not answer, by registry.
+    store_failures: Mutex<HashMap<String, Error>>,
 }
 
 impl Auth {
-    pub(crate) fn new(environment: Environment) -> Auth {
-        Auth { environment, files: Mutex::default(), helpers: Mutex::default() }
+    pub(crate) fn new(environment: Environment, patience: Duration) -> Auth {
+        let (files, helpers, store_failures) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Auth { environment, patience, files, helpers, store_failures }
     }
 
     /// Returns the files that are searched, in order.
@@ -91,10 +110,19 @@ impl Auth {
             for (key, entry) in file.matches(host, repository) {
                 let found = match entry {
                     Entry::Known(credentials) => Some((credentials, None)),
-                    Entry::Helper(helper) => self
-                        .ask(&helper, host)
+                    Entry::Helper { name, server } => self
+                        .ask(&name, &server)
                         .map_err(|error| error.context(path.display()))?
-                        .map(|credentials| (credentials, Some(helper))),
+                        .map(|credentials| (credentials, Some(name))),
+                    Entry::Store { name, server } => match self.ask(&name, &server) {
+                        Ok(credentials) => credentials.map(|credentials| (credentials, Some(name))),
+                        // Most images need no credentials: as with docker, this counts only if a registry refuses.
+                        Err(error) => {
+                            let mut failures = self.store_failures.lock().unwrap_or_else(PoisonError::into_inner);
+                            failures.insert(host.to_owned(), error.context(path.display()));
+                            None
+                        }
+                    },
                 };
                 if let Some((credentials, helper)) = found {
                     return Ok(Some(Found { credentials, file: path, key: key.to_owned(), helper }));
@@ -106,23 +134,38 @@ impl Auth {
 
     fn file(&self, path: &Path) -> MaybeFile {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = files.get(path) {
-            return known.clone();
+        // Whoever logs in again while this process runs changes the file; what could not be read is tried again.
+        let about = path.metadata().ok();
+        let stamp = about.map(|about| (about.ino(), about.len(), about.mtime(), about.mtime_nsec()));
+        if let (Some(stamp), Some((known, file))) = (stamp, files.get(path))
+            && *known == stamp
+        {
+            return Ok(Some(Arc::clone(file)));
         }
-        let outcome = read(path);
-        files.insert(path.to_owned(), outcome.clone());
-        outcome
+        let file = read(path)?;
+        if let (Some(stamp), Some(file)) = (stamp, &file) {
+            files.insert(path.to_owned(), (stamp, Arc::clone(file)));
+        }
+        Ok(file)
     }
 
-    fn ask(&self, helper: &str, host: &str) -> Result<Option<Credentials>, Error> {
-        let key = (helper.to_owned(), host.to_owned());
+    /// Returns why the program that keeps all credentials gave none for a registry, if it failed.
+    pub(crate) fn store_failure(&self, host: &str) -> Option<Error> {
+        self.store_failures.lock().unwrap_or_else(PoisonError::into_inner).get(host).cloned()
+    }
+
+    fn ask(&self, helper: &str, server: &str) -> Result<Option<Credentials>, Error> {
+        let key = (helper.to_owned(), server.to_owned());
         let mut helpers = self.helpers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = helpers.get(&key) {
-            return Ok(known.clone());
+        if let Some((until, known)) = helpers.get(&key)
+            && *until > Instant::now()
+        {
+            return known.clone();
         }
-        let credentials = helper::ask(&self.environment, helper, host)?;
-        helpers.insert(key, credentials.clone());
-        Ok(credentials)
+        let outcome = helper::ask(&self.environment, helper, server, self.patience);
+        let life = if outcome.is_ok() { ANSWER } else { FAILURE };
+        helpers.insert(key, (Instant::now() + life, outcome.clone()));
+        outcome
     }
 }
 
@@ -176,7 +219,7 @@ mod tests {
             let mut all = vec![("HOME".to_owned(), root.to_owned())];
             all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), format!("{root}/{value}"))));
             let all: Vec<(&str, &str)> = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-            let auth = Auth::new(Environment::made_up(Path::new("/nonexistent"), &all));
+            let auth = Auth::new(Environment::made_up(Path::new("/nonexistent"), &all), Duration::from_secs(30));
             match auth.find("reg.test", "a/b").unwrap()?.credentials {
                 Credentials::Password { user, .. } => Some(user),
                 Credentials::IdentityToken(_) => None,

@@ -139,7 +139,7 @@ impl Client {
             retries: options.retries,
             progress: Arc::clone(&options.progress),
         };
-        let registry = Registry::new(http, Auth::new(options.environment.clone()), settings);
+        let registry = Registry::new(http, Auth::new(options.environment.clone(), options.timeouts.helper), settings);
         let parallel = options.parallel.clamp(1, 64);
         let inner = Inner {
             options,

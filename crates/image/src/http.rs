@@ -41,13 +41,20 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For the next piece of an answer.
     pub idle: Duration,
+    /// For a program that keeps credentials.
+    pub helper: Duration,
     /// For an answer that comes, but hardly: slower than 512 bytes in a second, for longer than this.
     pub crawl: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Timeouts {
-        Timeouts { connect: Duration::from_secs(15), idle: Duration::from_secs(60), crawl: Duration::from_secs(120) }
+        Timeouts {
+            connect: Duration::from_secs(15),
+            idle: Duration::from_secs(60),
+            helper: Duration::from_secs(30),
+            crawl: Duration::from_secs(120),
+        }
     }
 }
 

@@ -10,14 +10,24 @@ use super::Credentials;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
     Known(Credentials),
-    /// The name of a program to ask: `docker-credential-<name>`.
-    Helper(String),
+    /// The name of a program to ask, `docker-credential-<name>`, and what it is asked for.
+    Helper {
+        name: String,
+        server: String,
+    },
+    /// The program that keeps all credentials, likewise. Many files name one that is not there.
+    Store {
+        name: String,
+        server: String,
+    },
 }
 
 /// An auth file of docker or podman.
 #[derive(Debug, Default)]
 pub struct AuthFile {
     helpers: BTreeMap<String, String>,
+    /// The program that keeps all credentials for which no other is named.
+    store: Option<String>,
     auths: BTreeMap<String, Credentials>,
 }
 
@@ -27,6 +37,8 @@ struct Content {
     auths: Option<BTreeMap<String, RawEntry>>,
     #[serde(default, rename = "credHelpers")]
     helpers: Option<BTreeMap<String, String>>,
+    #[serde(default, rename = "credsStore")]
+    store: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -55,18 +67,20 @@ impl AuthFile {
             return Ok(AuthFile::default());
         }
         let content = if old_form {
-            Content { auths: Some(serde_json::from_slice(content).map_err(wrong)?), helpers: None }
+            Content { auths: Some(serde_json::from_slice(content).map_err(wrong)?), helpers: None, store: None }
         } else {
             serde_json::from_slice(content).map_err(wrong)?
         };
         let entries = content.auths.unwrap_or_default().into_iter();
         let auths = entries.filter_map(|(key, entry)| Some((key, entry.credentials()?))).collect();
-        Ok(AuthFile { helpers: content.helpers.unwrap_or_default(), auths })
+        let store = content.store.filter(|name| !name.is_empty());
+        Ok(AuthFile { helpers: content.helpers.unwrap_or_default(), store, auths })
     }
 
     /// Returns the keys of entries that fit a repository, the best first.
     pub fn keys(&self, host: &str, repository: &str) -> Vec<&str> {
-        self.matches(host, repository).into_iter().map(|(key, _)| key).collect()
+        let entries = self.matches(host, repository).into_iter();
+        entries.filter(|(_, entry)| !matches!(entry, Entry::Store { .. })).map(|(key, _)| key).collect()
     }
 
     /// Returns what fits a repository, the best first.
@@ -76,8 +90,18 @@ impl AuthFile {
             .helpers
             .get_key_value(host)
             .or_else(|| self.helpers.iter().find(|(key, _)| normal(key) == normal(host)));
-        if let Some((key, helper)) = helper.filter(|(_, helper)| !helper.is_empty()) {
-            found.push((key, Entry::Helper(helper.clone())));
+        // As docker has it: the program of the registry, or else the one for all, but none if the registry's is empty.
+        match (helper, &self.store) {
+            (Some((_, name)), _) if name.is_empty() => {}
+            (Some((key, name)), _) => {
+                let server = if key.contains("index.docker.io") { HUB } else { host };
+                found.push((key, Entry::Helper { name: name.clone(), server: server.into() }));
+            }
+            (None, Some(name)) => {
+                let server = if normal(host) == "docker.io" { HUB } else { host };
+                found.push(("credsStore", Entry::Store { name: name.clone(), server: server.into() }));
+            }
+            (None, None) => {}
         }
         let full = format!("{host}/{repository}");
         let mut key = full.as_str();
@@ -100,6 +124,9 @@ impl AuthFile {
         found
     }
 }
+
+/// What docker calls its hub when it asks a program for credentials.
+const HUB: &str = "https://index.docker.io/v1/";
 
 fn is_hub(key: &str) -> bool {
     normal(key) == "docker.io" && key.contains("/v1")
@@ -192,6 +219,27 @@ mod tests {
             let is_token = matches!(matches[0].1, Entry::Known(Credentials::IdentityToken(_)));
             assert_eq!(is_token, token, "{entry}");
         }
+    }
+
+    #[test]
+    fn the_program_of_a_registry_goes_before_the_one_for_all() {
+        let content = r#"{"credsStore": "all", "credHelpers": {"reg.test": "one", "none.test": "",
+            "https://index.docker.io/v1/": "hub"}, "auths": {"reg.test": {}, "other.test": {}}}"#;
+        let asked = |content: &str, host: &str| {
+            let file = AuthFile::parse(content.as_bytes(), false).unwrap();
+            file.matches(host, "a").into_iter().next().map(|(_, entry)| entry)
+        };
+        let of = |name: &str, server: &str| (name.to_owned(), server.to_owned());
+        let (name, server) = of("one", "reg.test");
+        assert_eq!(asked(content, "reg.test"), Some(Entry::Helper { name, server }));
+        let (name, server) = of("all", "other.test");
+        assert_eq!(asked(content, "other.test"), Some(Entry::Store { name, server }));
+        assert_eq!(asked(content, "none.test"), None);
+        let (name, server) = of("hub", HUB);
+        assert_eq!(asked(content, "docker.io"), Some(Entry::Helper { name, server }));
+        let (name, server) = of("all", HUB);
+        assert_eq!(asked(r#"{"credsStore": "all"}"#, "docker.io"), Some(Entry::Store { name, server }));
+        assert_eq!(asked(r#"{"credsStore": ""}"#, "docker.io"), None);
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! Programs that keep credentials: `docker-credential-<name>`.
 
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 
 use super::Credentials;
 use crate::{Environment, Error, ErrorKind};
 
-const TIME_LIMIT: Duration = Duration::from_secs(30);
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -20,41 +22,51 @@ struct Answer {
     secret: String,
 }
 
-/// Asks a helper for the credentials of `host`; none means that it has none.
-pub(crate) fn ask(environment: &Environment, helper: &str, host: &str) -> Result<Option<Credentials>, Error> {
+/// Asks a helper for the credentials of `server`; none means that it has none. It and all that it started end within
+/// `limit`.
+pub(crate) fn ask(
+    environment: &Environment,
+    helper: &str,
+    server: &str,
+    limit: Duration,
+) -> Result<Option<Credentials>, Error> {
     let program = format!("docker-credential-{helper}");
     let wrong = |text: String| Error::new(ErrorKind::Unauthorized, format!("{program}: {text}"));
     if helper.contains('/') {
         return Err(wrong("expected a name, not a path".into()));
     }
     let mut command = Command::new(&program);
-    command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     if let Some(path) = environment.get("PATH") {
         command.env("PATH", path);
     }
-    let mut child = command.spawn().map_err(|error| wrong(error.to_string()))?;
-    if let Some(mut stdin) = child.stdin.take() {
+    let deadline = Instant::now() + limit;
+    let child = command.spawn().map_err(|error| wrong(error.to_string()))?;
+    let mut running = Running { child, ended: false };
+    if let Some(mut stdin) = running.child.stdin.take() {
         // A helper that does not read what it is asked can still answer.
-        let _ = stdin.write_all(host.as_bytes());
+        let _ = stdin.write_all(server.as_bytes());
     }
-    let mut stdout = child.stdout.take().ok_or_else(|| wrong("no output".into()))?;
-    let reader = std::thread::spawn(move || {
+    let mut stdout = running.child.stdout.take().ok_or_else(|| wrong("no output".into()))?;
+    let (send, output) = mpsc::channel();
+    // It ends with the last process that has the output open; those that left the group are waited for by nobody.
+    std::thread::spawn(move || {
         let mut output = Vec::new();
-        stdout.by_ref().take(OUTPUT_LIMIT).read_to_end(&mut output).map(|_| output)
+        let read = stdout.by_ref().take(OUTPUT_LIMIT).read_to_end(&mut output).map(|_| output);
+        // Nobody is interested any more after the deadline.
+        let _ = send.send(read);
     });
-    let start = Instant::now();
+    let late = || wrong(format!("no answer within {} seconds", limit.as_secs_f64()));
+    let output = output.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|_| late())?;
+    let output = output.map_err(|error| wrong(error.to_string()))?;
     let status = loop {
-        match child.try_wait().map_err(|error| wrong(error.to_string()))? {
+        match running.child.try_wait().map_err(|error| wrong(error.to_string()))? {
             Some(status) => break status,
-            None if start.elapsed() > TIME_LIMIT => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(wrong(format!("no answer within {} seconds", TIME_LIMIT.as_secs())));
-            }
+            None if Instant::now() > deadline => return Err(late()),
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };
-    let output = reader.join().map_err(|_| wrong("no output".into()))?.map_err(|error| wrong(error.to_string()))?;
+    running.ended = true;
     if !status.success() {
         // This sentence is how helpers say that they have nothing.
         if String::from_utf8_lossy(&output).contains("credentials not found") {
@@ -69,4 +81,22 @@ pub(crate) fn ask(environment: &Environment, helper: &str, host: &str) -> Result
         ("<token>", secret) => Some(Credentials::IdentityToken(secret)),
         (user, secret) => Some(Credentials::Password { user: user.to_owned(), password: secret }),
     })
+}
+
+/// A helper; it and its group end with this value, unless it has ended by itself in time.
+struct Running {
+    child: Child,
+    ended: bool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended {
+            // As long as nobody waited for it, its number is nobody else's, also if it ended.
+            let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+            // It may end in this moment.
+            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+            let _ = self.child.wait();
+        }
+    }
 }

@@ -103,6 +103,9 @@ impl Registry {
                 let (key, file) = (found.key, found.file.display().to_string());
                 error.hint(format!("{name} was shown the credentials of {key:?} in {file}"))
             }
+            Ok(None) if let Some(failure) = self.auth.store_failure(source.reference.host()) => {
+                error.hint(format!("no credentials for {name} were found: {failure}"))
+            }
             Ok(None) => {
                 let paths: Vec<String> = self.auth.paths().iter().map(|path| path.display().to_string()).collect();
                 error.hint(format!("no credentials for {name} were found in {}", paths.join(", ")))

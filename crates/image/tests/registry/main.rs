@@ -3,6 +3,7 @@
 mod copies;
 mod explanations;
 mod faults;
+mod helpers;
 mod kit;
 mod origins;
 mod real;
