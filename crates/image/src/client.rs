@@ -90,8 +90,8 @@ pub struct Client {
 pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
-    conf: OnceLock<Result<RegistriesConf, Error>>,
-    policy: OnceLock<Result<Option<Policy>, Error>>,
+    conf: OnceLock<RegistriesConf>,
+    policy: OnceLock<Option<Policy>>,
     /// How many blobs may be on their way.
     pub(crate) blobs: Semaphore,
     /// How many images may be.
@@ -185,20 +185,21 @@ impl Inner {
         if self.options.insecure_policy || set {
             return Ok(());
         }
-        let policy = self.policy.get_or_init(|| Policy::load(&self.options.environment));
-        policy.as_ref().map_err(Clone::clone)?.as_ref().map_or(Ok(()), |policy| policy.check(location))
+        self.policy()?.as_ref().map_or(Ok(()), |policy| policy.check(location))
+    }
+
+    fn policy(&self) -> Result<&Option<Policy>, Error> {
+        keep(&self.policy, || Policy::load(&self.options.environment))
     }
 
     /// Returns the file of the policy, if there is one.
     pub(crate) fn policy_file(&self) -> Option<PathBuf> {
-        let policy = self.policy.get_or_init(|| Policy::load(&self.options.environment));
-        policy.as_ref().ok()?.as_ref().map(|policy| policy.file().to_owned())
+        self.policy().ok()?.as_ref().map(|policy| policy.file().to_owned())
     }
 
     /// Returns what `registries.conf` says.
     pub(crate) fn conf(&self) -> Result<&RegistriesConf, Error> {
-        let conf = self.conf.get_or_init(|| RegistriesConf::load(&self.options.environment));
-        conf.as_ref().map_err(Clone::clone)
+        keep(&self.conf, || RegistriesConf::load(&self.options.environment))
     }
 
     /// Tries the places that have an image, mirrors first, until one works.
@@ -223,6 +224,14 @@ impl Inner {
         } else {
             last.context(format!("(Mirrors also failed: {})", failed.join(", ")))
         })
+    }
+}
+
+/// Returns what is kept, or keeps what can be loaded: a file that cannot be read now may be readable the next time.
+fn keep<T>(kept: &OnceLock<T>, load: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+    match kept.get() {
+        Some(kept) => Ok(kept),
+        None => load().map(|loaded| kept.get_or_init(|| loaded)),
     }
 }
 

@@ -143,7 +143,7 @@ pub(crate) struct Http {
     timeouts: Timeouts,
     ca_files: Vec<std::path::PathBuf>,
     proxies: Arc<Proxies>,
-    roots: OnceLock<Result<Arc<Roots>, String>>,
+    roots: OnceLock<Arc<Roots>>,
     clients: Mutex<HashMap<Key, HyperClient>>,
 }
 
@@ -160,7 +160,11 @@ impl Http {
 
     /// Returns the roots: the system's and those of `--ca-file`.
     pub(crate) fn roots(&self) -> Result<Arc<Roots>, String> {
-        self.roots.get_or_init(|| Roots::load(&self.environment, &self.ca_files).map(Arc::new)).clone()
+        if let Some(roots) = self.roots.get() {
+            return Ok(Arc::clone(roots));
+        }
+        let loaded = Roots::load(&self.environment, &self.ca_files)?;
+        Ok(Arc::clone(self.roots.get_or_init(|| Arc::new(loaded))))
     }
 
     /// Returns the proxy that is used for an address.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use image::{Digest, Location};
 use serve::run::{News, Origin};
 
-use crate::images::{self, CONFIGS_LABEL, Fetched, Images, Kind};
+use crate::images::{self, CONFIGS_LABEL, Fetched, Images, Kind, NotUnpacked};
 
 /// Brings the catalog of an image, and brings it again when the reference means another image.
 pub(crate) struct Followed {
@@ -41,21 +41,22 @@ impl Followed {
 
 impl Followed {
     /// Unpacks the catalog of an image; returns where the image is, and where in it the catalog.
-    fn unpack(&self, fetched: &Fetched) -> Result<(PathBuf, PathBuf), String> {
+    fn unpack(&self, fetched: &Fetched) -> Result<(PathBuf, PathBuf), NotUnpacked> {
+        let unusable = |reason: String| NotUnpacked { reason, transient: false };
         let Kind::Catalog(path) = &fetched.kind else {
             let what = match fetched.kind {
                 Kind::Bundle => "is a bundle, not a catalog".to_owned(),
                 Kind::Database(_) => "is a database index; serve it with 'opm registry serve'".to_owned(),
                 _ => format!("has no label {CONFIGS_LABEL}"),
             };
-            return Err(format!("image {:?} {what}", self.reference));
+            return Err(unusable(format!("image {:?} {what}", self.reference)));
         };
-        let root = self.images.unpack_aside(&fetched.image, Some(path.as_ref()))?;
+        let root = self.images.try_unpack_aside(&fetched.image, Some(path.as_ref()))?;
         match images::inside(&root, path) {
             Ok(catalog) => Ok((root, catalog)),
             Err(error) => {
                 drop(fs::remove_dir_all(&root));
-                Err(format!("image {:?}: {error}", self.reference))
+                Err(unusable(format!("image {:?}: {error}", self.reference)))
             }
         }
     }
@@ -71,12 +72,18 @@ impl Origin for Followed {
         if brought.digest == Some(fetched.image.digest) {
             return Ok(News::None);
         }
-        // Whatever it is, it is not looked at again before it changes.
+        let unpacked = self.unpack(&fetched);
+        if let Err(NotUnpacked { reason, transient: true }) = unpacked {
+            return Err(reason);
+        }
+        // Whatever it is, nobody asks for it again before it changes.
         brought.digest = Some(fetched.image.digest);
-        self.images.forget_others(&fetched.image)?;
-        let (root, catalog) = match self.unpack(&fetched) {
+        if let Err(error) = self.images.forget_others(&fetched.image) {
+            tracing::warn!(error, "blobs of an older image stay until the next one comes");
+        }
+        let (root, catalog) = match unpacked {
             Ok(unpacked) => unpacked,
-            Err(reason) => return Ok(News::Unusable(reason)),
+            Err(NotUnpacked { reason, .. }) => return Ok(News::Unusable(reason)),
         };
         // One that was never served is of no use to anybody now.
         let unused = brought.newest.replace(root).filter(|unused| Some(unused) != brought.served.as_ref());

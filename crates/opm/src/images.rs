@@ -108,6 +108,13 @@ struct Tools {
     scratch: Unfinished,
 }
 
+/// Why an image is not unpacked.
+pub(crate) struct NotUnpacked {
+    pub(crate) reason: String,
+    /// This machine failed, not the image: the next time it may work.
+    pub(crate) transient: bool,
+}
+
 /// An image in the store, and what it is.
 pub(crate) struct Fetched {
     pub(crate) image: Image,
@@ -224,7 +231,7 @@ impl Images {
     }
 
     /// Unpacks an image into `target`, which must not exist or be an empty directory: all of it, or what lies at `only`.
-    pub(crate) fn unpack(&self, image: &Image, only: Option<&Path>, target: &Path) -> Result<(), String> {
+    fn unpack(&self, image: &Image, only: Option<&Path>, target: &Path) -> Result<(), NotUnpacked> {
         let layers: Vec<LayerFile> = image
             .layers
             .iter()
@@ -238,14 +245,23 @@ impl Images {
             Some(only) => image::unpack_only(&[only], &layers, target, &limits, &advance),
         }
         .map(|_| ())
-        .map_err(|error| format!("failed to unpack image {:?}: {error}", image.reference))
+        .map_err(|error| NotUnpacked {
+            reason: format!("failed to unpack image {:?}: {error}", image.reference),
+            transient: error.is_transient(),
+        })
     }
 
     /// Unpacks an image to a place that exists as long as this value does.
     pub(crate) fn unpack_aside(&self, image: &Image, only: Option<&Path>) -> Result<PathBuf, String> {
-        let tools = self.tools()?;
+        self.try_unpack_aside(image, only).map_err(|error| error.reason)
+    }
+
+    /// Does what [`Images::unpack_aside`] does, for those who try again.
+    pub(crate) fn try_unpack_aside(&self, image: &Image, only: Option<&Path>) -> Result<PathBuf, NotUnpacked> {
+        let failed = |reason: String| NotUnpacked { reason, transient: true };
+        let tools = self.tools().map_err(failed)?;
         let target = tempfile::Builder::new().prefix("image-").tempdir_in(tools.scratch.path());
-        let target = target.map_err(|error| format!("{}: {error}", tools.scratch.path().display()))?;
+        let target = target.map_err(|error| failed(format!("{}: {error}", tools.scratch.path().display())))?;
         // Removed again unless the image is in it.
         self.unpack(image, only, target.path())?;
         Ok(target.keep())

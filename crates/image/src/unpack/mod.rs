@@ -110,6 +110,20 @@ pub enum UnpackError {
     },
 }
 
+impl UnpackError {
+    /// Returns whether this machine failed, not the image, so that it may work the next time.
+    pub fn is_transient(&self) -> bool {
+        use io::ErrorKind::{AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
+        let (UnpackError::Io { error, .. }
+        | UnpackError::Layer { problem: LayerProblem::Read(error) | LayerProblem::Write { error, .. }, .. }) = self
+        else {
+            return false;
+        };
+        // These come of names in the image.
+        !matches!(error.kind(), AlreadyExists | InvalidFilename | InvalidInput | IsADirectory | NotADirectory)
+    }
+}
+
 /// What is wrong with a layer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -120,6 +134,9 @@ pub enum LayerProblem {
     /// It cannot be uncompressed.
     #[error("the archive cannot be read: {0}")]
     Unreadable(String),
+    /// Its file cannot be read.
+    #[error("the archive cannot be read: {0}")]
+    Read(io::Error),
     /// It is encrypted.
     #[error("the layer is encrypted")]
     Encrypted,

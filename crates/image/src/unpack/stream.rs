@@ -77,6 +77,7 @@ impl<'a> Stream<'a> {
             match self.source.read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(LayerProblem::Truncated),
+                Err(error) if error.raw_os_error().is_some() => return Err(LayerProblem::Read(error)),
                 Err(error) => return Err(LayerProblem::Unreadable(error.to_string())),
                 Ok(length) => break length,
             }

@@ -77,3 +77,39 @@ fn a_tag_is_followed_through_updates_and_outages() {
     assert!(server.0.wait().unwrap().success(), "it ends in good order");
     assert!(env.names("tmp").is_empty(), "and leaves nothing behind: {:?}", env.names("tmp"));
 }
+
+#[test]
+fn a_failure_of_this_machine_while_an_image_is_brought_passes() {
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
+    let env = TestEnv::new();
+    let reference = format!("{}/team/catalog:latest", registry.host());
+    let push = |name: &str| {
+        env.file(&format!("{name}/catalog.yaml"), renamed(name));
+        env.stdout(&["build", name, "-t", &reference, "--data-only", "--push", "--use-http"]);
+    };
+    push("first");
+    std::fs::create_dir(env.path("tmp")).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let http = format!("127.0.0.1:{port}");
+    let kept = env.path("kept").display().to_string();
+    let _server = Stopped(
+        env.command()
+            .env("TMPDIR", env.path("tmp"))
+            .args(["serve", &reference, "--use-http", "--poll-interval", "100ms", "--port", "0", "-t", ""])
+            .args(["--address", "127.0.0.1", "--http", &http, "--image-cache", &kept])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let packages = "/catalogs/catalog/api/v1/metas?schema=olm.package";
+    wait_for(port, packages, r#""name":"first""#);
+    // Where images are unpacked is away for a while, as with a file system that is full or lost.
+    let scratch = env.names("tmp").into_iter().find(|name| name.starts_with("opm-images-")).unwrap();
+    let (place, away) = (env.path("tmp").join(&scratch), env.path("away"));
+    std::fs::rename(&place, &away).unwrap();
+    push("second");
+    wait_for(port, "/readyz", "it is not known whether there is a newer catalog");
+    assert!(get(port, packages).contains(r#""name":"first""#), "the last good one is served");
+    std::fs::rename(&away, &place).unwrap();
+    wait_for(port, packages, r#""name":"second""#);
+}
