@@ -59,7 +59,7 @@ pub use progress::{Event, Progress, Silent};
 pub use pull::Image;
 pub use reference::{Reference, ReferenceError};
 pub use registries_conf::RegistriesConf;
-pub use registry::Retries;
+pub use registry::{Challenge, Retries};
 pub use scratch::NoScratch;
 pub use store::{Blob, BlobWriter, Store};
 pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};

@@ -10,10 +10,10 @@ mod referrers;
 mod refusal;
 mod token;
 
+pub use challenge::Challenge;
 pub use client::Retries;
 
 pub(crate) use blob::stored;
-pub(crate) use challenge::Challenge;
 pub(crate) use client::{Registry, Settings};
 pub(crate) use endpoint::{Source, address};
 pub(crate) use manifest::{Document, MANIFEST_LIMIT};

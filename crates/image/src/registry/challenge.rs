@@ -22,9 +22,18 @@ impl Actions {
 
 /// What a registry asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Challenge {
+pub enum Challenge {
+    /// A name and a password.
     Basic,
-    Bearer { realm: String, service: Option<String>, scope: Option<String> },
+    /// A token.
+    Bearer {
+        /// The address that has tokens.
+        realm: String,
+        /// What the registry is called there.
+        service: Option<String>,
+        /// What the token has to allow.
+        scope: Option<String>,
+    },
 }
 
 impl Challenge {
@@ -32,7 +41,7 @@ impl Challenge {
     pub(crate) fn of(headers: &HeaderMap) -> Option<Challenge> {
         let mut best = None;
         for header in headers.get_all(WWW_AUTHENTICATE) {
-            for challenge in header.to_str().map(parse).unwrap_or_default() {
+            for challenge in header.to_str().map(Challenge::parse).unwrap_or_default() {
                 match challenge {
                     Challenge::Bearer { .. } => return Some(challenge),
                     Challenge::Basic => best = Some(challenge),
@@ -41,39 +50,41 @@ impl Challenge {
         }
         best
     }
-}
 
-/// Reads `Scheme name=value, name="value", Scheme ...`.
-fn parse(text: &str) -> Vec<Challenge> {
-    let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
-    let mut rest = text.trim_start();
-    while !rest.is_empty() {
-        let end = rest.find([' ', '=', ',']).unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        let after = after.trim_start_matches(' ');
-        if let Some(value) = after.strip_prefix('=') {
-            let (value, after) = read_value(value.trim_start());
-            if let Some((_, parameters)) = found.last_mut() {
-                parameters.push((word.to_ascii_lowercase(), value));
+    /// Reads `Scheme name=value, name="value", Scheme ...`; schemes that nobody knows are passed over.
+    pub fn parse(text: &str) -> Vec<Challenge> {
+        let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            let end = rest.find([' ', '=', ',']).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            let after = after.trim_start_matches(' ');
+            if let Some(value) = after.strip_prefix('=') {
+                let (value, after) = read_value(value.trim_start());
+                if let Some((_, parameters)) = found.last_mut() {
+                    parameters.push((word.to_ascii_lowercase(), value));
+                }
+                rest = after;
+            } else {
+                if !word.is_empty() {
+                    found.push((word.to_ascii_lowercase(), Vec::new()));
+                }
+                rest = after;
             }
-            rest = after;
-        } else {
-            if !word.is_empty() {
-                found.push((word.to_ascii_lowercase(), Vec::new()));
-            }
-            rest = after;
+            rest = rest.trim_start_matches([' ', ',', '\t']);
         }
-        rest = rest.trim_start_matches([' ', ',', '\t']);
+        let challenge = |(scheme, parameters): (String, Vec<(String, String)>)| {
+            let get = |name: &str| parameters.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
+            match scheme.as_str() {
+                "basic" => Some(Challenge::Basic),
+                "bearer" => {
+                    Some(Challenge::Bearer { realm: get("realm")?, service: get("service"), scope: get("scope") })
+                }
+                _ => None,
+            }
+        };
+        found.into_iter().filter_map(challenge).collect()
     }
-    let challenge = |(scheme, parameters): (String, Vec<(String, String)>)| {
-        let get = |name: &str| parameters.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
-        match scheme.as_str() {
-            "basic" => Some(Challenge::Basic),
-            "bearer" => Some(Challenge::Bearer { realm: get("realm")?, service: get("service"), scope: get("scope") }),
-            _ => None,
-        }
-    };
-    found.into_iter().filter_map(challenge).collect()
 }
 
 fn read_value(text: &str) -> (String, &str) {
@@ -103,17 +114,19 @@ mod tests {
 
     #[test]
     fn challenges_are_read() {
-        assert_eq!(parse("Basic realm=\"kit\""), [Challenge::Basic]);
+        assert_eq!(Challenge::parse("Basic realm=\"kit\""), [Challenge::Basic]);
         assert_eq!(
-            parse(r#"Bearer realm="https://a.test/token",service="reg, \"x\"",scope="repository:a/b:pull,push""#),
+            Challenge::parse(
+                r#"Bearer realm="https://a.test/token",service="reg, \"x\"",scope="repository:a/b:pull,push""#
+            ),
             [bearer("https://a.test/token", Some("reg, \"x\""), Some("repository:a/b:pull,push"))]
         );
         assert_eq!(
-            parse("Negotiate, BEARER Realm=https://a.test/, Basic realm=x"),
+            Challenge::parse("Negotiate, BEARER Realm=https://a.test/, Basic realm=x"),
             [bearer("https://a.test/", None, None), Challenge::Basic]
         );
         for text in ["", ",", "=", "Bearer", "Bearer realm", "Bearer realm=\"x", "\"", "Basic \\"] {
-            let _ = parse(text);
+            let _ = Challenge::parse(text);
         }
     }
 }

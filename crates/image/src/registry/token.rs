@@ -115,7 +115,14 @@ impl Registry {
                     }
                     return Err(error);
                 }
-                _ => return Err(self.refused(source, answer).await.context("unable to retrieve auth token")),
+                _ => {
+                    let error = if realm.origin.has(answer.uri()) {
+                        self.refused(source, answer).await
+                    } else {
+                        self.refused_elsewhere(source, answer).await
+                    };
+                    return Err(error.context("unable to retrieve auth token"));
+                }
             }
             let content = answer.whole(1 << 20).await.map_err(|failure| failure.into_error(1).context(&what))?;
             let answer: TokenAnswer = serde_json::from_slice(&content)
