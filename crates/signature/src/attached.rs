@@ -1,0 +1,116 @@
+//! A signature as it lies beside an image.
+
+use std::collections::BTreeMap;
+
+use crate::strict::{self, Fields, Value};
+
+/// The layer of an attachment that holds what was signed.
+pub const SIGSTORE_MEDIA_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
+/// The annotation with the signature.
+pub const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
+/// The annotation with the signer's certificate.
+pub const CERTIFICATE_ANNOTATION: &str = "dev.sigstore.cosign/certificate";
+/// The annotation with the certificates above it.
+pub const CHAIN_ANNOTATION: &str = "dev.sigstore.cosign/chain";
+/// The annotation with what the transparency log says.
+pub const BUNDLE_ANNOTATION: &str = "dev.sigstore.cosign/bundle";
+
+/// One signature, not checked in any way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Attached {
+    /// Simple signing: an OpenPGP message.
+    Simple(Vec<u8>),
+    /// A sigstore signature.
+    Sigstore(Sigstore),
+}
+
+/// A layer of a sigstore attachment, and its annotations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sigstore {
+    /// What the layer is; only [`SIGSTORE_MEDIA_TYPE`] is a signature.
+    pub media_type: String,
+    /// What was signed.
+    pub payload: Vec<u8>,
+    /// Signature, certificates and log entry.
+    pub annotations: BTreeMap<String, String>,
+}
+
+const SIGSTORE_JSON: &[u8] = b"\0sigstore-json\n";
+
+impl Attached {
+    /// Reads a file of a signature storage: an OpenPGP message, or another format that is named in front.
+    ///
+    /// # Errors
+    /// Fails when the format is unknown.
+    pub fn from_file(content: &[u8]) -> Result<Attached, String> {
+        if let Some(text) = content.strip_prefix(SIGSTORE_JSON) {
+            return sigstore_json(text).map(Attached::Sigstore);
+        }
+        match content.first() {
+            None => Err("it is empty".into()),
+            Some(0) => Err("its format is unknown".into()),
+            Some(_) => Ok(Attached::Simple(content.to_vec())),
+        }
+    }
+
+    /// Writes what [`Attached::from_file`] reads.
+    pub fn to_file(&self) -> Vec<u8> {
+        match self {
+            Attached::Simple(message) => message.clone(),
+            Attached::Sigstore(it) => {
+                let payload = base64_simd::STANDARD.encode_to_string(&it.payload);
+                let json = serde_json::json!({
+                    "mimeType": it.media_type, "payload": payload, "annotations": it.annotations
+                });
+                [SIGSTORE_JSON, json.to_string().as_bytes()].concat()
+            }
+        }
+    }
+
+    /// Returns the kind of signature in the user's words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Attached::Simple(_) => "simple signing",
+            Attached::Sigstore(it) if it.media_type == SIGSTORE_MEDIA_TYPE => "sigstore",
+            Attached::Sigstore(_) => "sigstore attachment that is no signature",
+        }
+    }
+}
+
+fn sigstore_json(text: &[u8]) -> Result<Sigstore, String> {
+    let mut fields = Fields::of(strict::parse(text)?, "the signature")?;
+    let media_type = fields.needed_text("mimeType")?;
+    let payload = base64_simd::STANDARD
+        .decode_to_vec(fields.needed_text("payload")?.as_bytes())
+        .map_err(|_| "its payload is not base64".to_owned())?;
+    let mut annotations = BTreeMap::new();
+    for (name, value) in Fields::of(fields.needed("annotations")?, "annotations")?.rest() {
+        match value {
+            Value::Text(text) => annotations.insert(name, text),
+            other => return Err(format!("annotation {name:?} is {}, not a string", other.kind())),
+        };
+    }
+    fields.end()?;
+    Ok(Sigstore { media_type, payload, annotations })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_it_holds() {
+        let simple = Attached::Simple(b"\xa3message".to_vec());
+        let sigstore = Attached::Sigstore(Sigstore {
+            media_type: SIGSTORE_MEDIA_TYPE.into(),
+            payload: b"{}".to_vec(),
+            annotations: [(SIGNATURE_ANNOTATION.to_owned(), "x".to_owned())].into(),
+        });
+        for one in [simple, sigstore] {
+            assert_eq!(Attached::from_file(&one.to_file()).as_ref(), Ok(&one));
+        }
+        for text in [&b""[..], b"\0other\n{}", b"\0sigstore-json\n{}", b"\0sigstore-json\n{\"mimeType\":\"a\"}"] {
+            assert!(Attached::from_file(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Certificates of signers, and the way from them to an authority.
+
+use std::time::Duration;
+
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+
+use crate::der::{self, Reader};
+use crate::key::Key;
+
+const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+/// 1.3.6.1.4.1.57264.1.1: who vouched for the identity, as plain bytes.
+const ISSUER: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xbf, 0x30, 0x01, 0x01];
+/// 1.3.6.1.4.1.57264.1.8: the same as a string of DER.
+const ISSUER_2: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xbf, 0x30, 0x01, 0x08];
+/// 1.3.6.1.5.5.7.3.3: signing code.
+const CODE_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x03];
+
+/// The largest number of certificates between a signer and an authority.
+const LONGEST: usize = 10;
+
+/// What a certificate says of its owner. Whether that is true shows [`Authorities::check`].
+pub(crate) struct Certificate {
+    bytes: CertificateDer<'static>,
+    start: i64,
+    end: i64,
+    key: Vec<u8>,
+    emails: Vec<String>,
+    issuer: Option<Vec<u8>>,
+    issuer_2: Option<Vec<u8>>,
+}
+
+impl Certificate {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Certificate, String> {
+        read(bytes).ok_or_else(|| "the certificate is damaged".to_owned())
+    }
+
+    /// Returns the key of the owner.
+    pub(crate) fn key(&self) -> Result<Key, String> {
+        Key::from_info(&self.key)
+    }
+
+    /// Returns the addresses that it is for.
+    pub(crate) fn emails(&self) -> &[String] {
+        &self.emails
+    }
+
+    /// Returns who vouched for the identity of the owner.
+    pub(crate) fn issuer(&self) -> Result<String, String> {
+        let old = self.issuer.as_deref().map(|value| str::from_utf8(value).map_err(|_| "the issuer is not text"));
+        let new = self.issuer_2.as_deref().map(|value| {
+            let mut reader = Reader(value);
+            let text = reader.next(der::UTF8_STRING).filter(|_| reader.is_empty());
+            text.and_then(|text| str::from_utf8(text).ok()).ok_or("the issuer is not text")
+        });
+        match (old.transpose()?, new.transpose()?) {
+            (Some(old), Some(new)) if old != new => {
+                Err(format!("the certificate names two issuers, {old:?} and {new:?}"))
+            }
+            (Some(issuer), _) | (None, Some(issuer)) => Ok(issuer.to_owned()),
+            (None, None) => Err("the certificate does not name the issuer of the identity".into()),
+        }
+    }
+
+    /// Checks that the certificate is for a host.
+    pub(crate) fn check_hostname(&self, host: &str) -> Result<(), String> {
+        let wrong = |error: String| format!("the certificate is not for {host}: {error}");
+        let name = ServerName::try_from(host).map_err(|error| wrong(error.to_string()))?;
+        let certificate = EndEntityCert::try_from(&self.bytes).map_err(|error| wrong(error.to_string()))?;
+        certificate.verify_is_valid_for_subject_name(&name).map_err(|error| wrong(error.to_string()))
+    }
+
+    fn is_valid_at(&self, time: i64) -> bool {
+        (self.start..=self.end).contains(&time)
+    }
+}
+
+/// Who may hand out certificates.
+pub(crate) struct Authorities(Vec<Certificate>);
+
+impl Authorities {
+    /// Reads certificates in PEM.
+    pub(crate) fn from_pem(text: &[u8]) -> Result<Authorities, String> {
+        let all: Vec<Certificate> =
+            crate::pem::certificates(text)?.iter().map(|it| Certificate::parse(it)).collect::<Result<_, _>>()?;
+        if all.is_empty() { Err("there is no certificate in it".into()) } else { Ok(Authorities(all)) }
+    }
+
+    /// Checks that a certificate was handed out for signing code, and is valid at `time` (seconds since 1970) as
+    /// are all certificates above it.
+    pub(crate) fn check(&self, certificate: &Certificate, between: &[Vec<u8>], time: i64) -> Result<(), String> {
+        if between.len() > LONGEST {
+            return Err(format!("more than {LONGEST} certificates between the signer's and an authority"));
+        }
+        if !certificate.is_valid_at(time) {
+            return Err(format!("the certificate is not valid at the time that counts, {}", shown(time)));
+        }
+        let seconds = u64::try_from(time).map_err(|_| "the time is before 1970".to_owned())?;
+        // The library looks at no dates of authorities, so those of another time are left out.
+        let mut anchors = Vec::new();
+        for authority in self.0.iter().filter(|authority| authority.is_valid_at(time)) {
+            anchors.push(anchor_from_trusted_cert(&authority.bytes).map_err(|error| format!("an authority: {error}"))?);
+        }
+        if anchors.is_empty() {
+            return Err(format!("no authority is valid at {}", shown(time)));
+        }
+        let wrong = |error: webpki::Error| format!("the certificate is not trusted: {error}");
+        let between: Vec<CertificateDer<'_>> = between.iter().map(|it| CertificateDer::from(it.as_slice())).collect();
+        EndEntityCert::try_from(&certificate.bytes)
+            .map_err(wrong)?
+            .verify_for_usage(
+                webpki::ALL_VERIFICATION_ALGS,
+                &anchors,
+                &between,
+                UnixTime::since_unix_epoch(Duration::from_secs(seconds)),
+                KeyUsage::required_if_present(CODE_SIGNING),
+                None,
+                None,
+            )
+            .map(|_| ())
+            .map_err(wrong)
+    }
+}
+
+fn read(bytes: &[u8]) -> Option<Certificate> {
+    let mut reader = Reader(bytes);
+    let mut whole = Reader(reader.next(der::SEQUENCE)?);
+    if !reader.is_empty() {
+        return None;
+    }
+    let mut body = Reader(whole.next(der::SEQUENCE)?);
+    body.maybe(0xa0);
+    body.next(der::INTEGER)?;
+    body.next(der::SEQUENCE)?;
+    body.next(der::SEQUENCE)?;
+    let mut validity = Reader(body.next(der::SEQUENCE)?);
+    let (start, end) = (time(&mut validity)?, time(&mut validity)?);
+    body.next(der::SEQUENCE)?;
+    let (tag, _, key) = body.any()?;
+    if tag != der::SEQUENCE {
+        return None;
+    }
+    body.maybe(0x81);
+    body.maybe(0x82);
+    let mut certificate = Certificate {
+        bytes: CertificateDer::from(bytes.to_vec()),
+        start,
+        end,
+        key: key.to_vec(),
+        emails: Vec::new(),
+        issuer: None,
+        issuer_2: None,
+    };
+    if let Some(extensions) = body.maybe(0xa3) {
+        let mut list = Reader(Reader(extensions).next(der::SEQUENCE)?);
+        let mut seen: Vec<&[u8]> = Vec::new();
+        while !list.is_empty() {
+            let mut extension = Reader(list.next(der::SEQUENCE)?);
+            let oid = extension.next(der::OID)?;
+            extension.maybe(der::BOOLEAN);
+            let value = extension.next(der::OCTET_STRING)?;
+            if seen.contains(&oid) || seen.len() > 100 {
+                return None;
+            }
+            seen.push(oid);
+            match oid {
+                SUBJECT_ALTERNATIVE_NAME => certificate.emails = emails(value)?,
+                ISSUER => certificate.issuer = Some(value.to_vec()),
+                ISSUER_2 => certificate.issuer_2 = Some(value.to_vec()),
+                _ => {}
+            }
+        }
+    }
+    body.is_empty().then_some(certificate)
+}
+
+fn emails(value: &[u8]) -> Option<Vec<String>> {
+    let mut names = Reader(Reader(value).next(der::SEQUENCE)?);
+    let mut emails = Vec::new();
+    while !names.is_empty() {
+        let (tag, content, _) = names.any()?;
+        if tag == 0x81 {
+            let text = str::from_utf8(content).ok().filter(|text| text.is_ascii())?;
+            emails.push(text.to_owned());
+        }
+    }
+    Some(emails)
+}
+
+/// Reads a time as seconds since 1970.
+fn time(reader: &mut Reader<'_>) -> Option<i64> {
+    let (tag, text, _) = reader.any()?;
+    let (year_digits, text) = match tag {
+        der::UTC_TIME => (2, text),
+        der::GENERALIZED_TIME => (4, text),
+        _ => return None,
+    };
+    let digits = text.strip_suffix(b"Z")?;
+    if digits.len() != year_digits + 10 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = |part: &[u8]| part.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
+    let (year, rest) = digits.split_at(year_digits);
+    let year = match (number(year), year_digits) {
+        (year, 2) if year < 50 => 2000 + year,
+        (year, 2) => 1900 + year,
+        (year, _) => year,
+    };
+    let part = |at: usize| number(&rest[at..at + 2]);
+    let (month, day, hour, minute, second) = (part(0), part(2), part(4), part(6), part(8));
+    let good = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
+    good.then(|| days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
+/// Counts the days from 1970 to a date of the Gregorian calendar.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+/// Writes a time as people read it.
+pub(crate) fn shown(time: i64) -> String {
+    let (day, second) = (time.div_euclid(86_400) + 719_468, time.rem_euclid(86_400));
+    let era = day.div_euclid(146_097);
+    let of_era = day.rem_euclid(146_097);
+    let years = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * years + years / 4 - years / 100);
+    let part = (5 * of_year + 2) / 153;
+    let (date, month) = (of_year - (153 * part + 2) / 5 + 1, if part < 10 { part + 3 } else { part - 9 });
+    let year = years + era * 400 + i64::from(month <= 2);
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_written() {
+        for (tag, text, seconds, full) in [
+            (der::UTC_TIME, "700101000000Z", 0, "1970-01-01T00:00:00Z"),
+            (der::UTC_TIME, "240229235959Z", 1_709_251_199, "2024-02-29T23:59:59Z"),
+            (der::UTC_TIME, "491231000000Z", 2_524_521_600, "2049-12-31T00:00:00Z"),
+            (der::GENERALIZED_TIME, "20500101000000Z", 2_524_608_000, "2050-01-01T00:00:00Z"),
+        ] {
+            let bytes = der::write(tag, text.as_bytes());
+            assert_eq!(time(&mut Reader(&bytes)), Some(seconds), "{text}");
+            assert_eq!(shown(seconds), full);
+        }
+        for text in ["", "Z", "7001010000Z", "700101000000", "701301000000Z", "7001010000x0Z"] {
+            assert_eq!(time(&mut Reader(&der::write(der::UTC_TIME, text.as_bytes()))), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What a signature says: this digest is called that.
+
+use crate::name::{is_digest, shorten};
+use crate::strict::{self, Fields, Value};
+
+/// The type of a claim in simple signing.
+pub(crate) const SIMPLE: &str = "atomic container signature";
+/// The type of a claim of cosign.
+pub(crate) const SIGSTORE: &str = "cosign container image signature";
+
+/// What was signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) digest: String,
+    pub(crate) identity: String,
+}
+
+impl Claim {
+    /// Reads what was signed. Nothing may be in it that is not understood.
+    pub(crate) fn parse(text: &[u8], kind: &str) -> Result<Claim, String> {
+        let mut fields = Fields::of(strict::parse(text)?, "what was signed")?;
+        let (critical, optional) = (fields.needed("critical")?, fields.needed("optional")?);
+        fields.end()?;
+        check_optional(optional, kind)?;
+        let mut critical = Fields::of(critical, "\"critical\"")?;
+        let found = critical.needed_text("type")?;
+        let (image, identity) = (critical.needed("image")?, critical.needed("identity")?);
+        critical.end()?;
+        if found != kind {
+            return Err(format!("it is a {:?}, not a {kind:?}", shorten(&found)));
+        }
+        let mut image = Fields::of(image, "\"image\"")?;
+        let digest = image.needed_text("docker-manifest-digest")?;
+        image.end()?;
+        if !is_digest(&digest) {
+            return Err(format!("{:?} is no digest", shorten(&digest)));
+        }
+        let mut fields = Fields::of(identity, "\"identity\"")?;
+        let identity = fields.needed_text("docker-reference")?;
+        fields.end()?;
+        Ok(Claim { digest, identity })
+    }
+}
+
+/// Checks what is said beside the claim: anything but a creator and a time that are none.
+fn check_optional(optional: Value, kind: &str) -> Result<(), String> {
+    // cosign writes null for nothing.
+    if optional == Value::Null && kind == SIGSTORE {
+        return Ok(());
+    }
+    let mut optional = Fields::of(optional, "\"optional\"")?;
+    optional.text("creator")?;
+    match optional.any("timestamp") {
+        None | Some(Value::Integer(_)) => Ok(()),
+        Some(Value::Fraction(number)) if number.fract() == 0.0 => Ok(()),
+        Some(_) => Err("\"timestamp\" is not an integer".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEX: &str = "a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1";
+
+    fn claim(critical: &str, optional: &str) -> Result<Claim, String> {
+        Claim::parse(format!(r#"{{"critical": {{{critical}}}, "optional": {optional}}}"#).as_bytes(), SIGSTORE)
+    }
+
+    #[test]
+    fn a_claim_holds_what_it_must_and_no_more() {
+        let kind = format!(r#""type": "{SIGSTORE}""#);
+        let image = format!(r#""image": {{"docker-manifest-digest": "sha256:{HEX}"}}"#);
+        let identity = r#""identity": {"docker-reference": "quay.io/a/b"}"#;
+        let good = format!("{kind}, {image}, {identity}");
+        for optional in ["null", "{}", r#"{"creator": "x", "timestamp": 1.0, "other": {"deep": [1]}}"#] {
+            let claim = claim(&good, optional).unwrap();
+            assert_eq!((claim.digest, claim.identity), (format!("sha256:{HEX}"), "quay.io/a/b".to_owned()));
+        }
+        for optional in ["1", "[]", r#"{"creator": 1}"#, r#"{"timestamp": 1.5}"#, r#"{"timestamp": "1"}"#] {
+            assert!(claim(&good, optional).is_err(), "{optional}");
+        }
+        for critical in [
+            String::new(),
+            format!("{kind}, {image}"),
+            format!("{good}, \"extra\": 1"),
+            format!("{good}, {image}"),
+            format!(r#""type": "{SIMPLE}", {image}, {identity}"#),
+            format!(r#"{kind}, {identity}, "image": {{"docker-manifest-digest": "sha256:12"}}"#),
+            format!(r#"{kind}, {identity}, "image": {{"docker-manifest-digest": "sha256:{HEX}", "x": 1}}"#),
+            format!(r#"{kind}, {image}, "identity": {{"docker-reference": null}}"#),
+            format!(r#"{kind}, {image}, "identity": "quay.io/a/b""#),
+        ] {
+            assert!(claim(&critical, "null").is_err(), "{critical}");
+        }
+        assert!(Claim::parse(br#"{"critical": {}, "optional": {}, "more": 1}"#, SIMPLE).is_err());
+    }
+
+    #[test]
+    fn simple_signing_knows_no_null() {
+        let text = format!(
+            r#"{{"critical": {{"type": "{SIMPLE}", "image": {{"docker-manifest-digest": "sha256:{HEX}"}},
+            "identity": {{"docker-reference": "a:v1"}}}}, "optional": null}}"#
+        );
+        assert!(Claim::parse(text.as_bytes(), SIMPLE).is_err());
+        assert!(Claim::parse(text.replace("null", "{}").as_bytes(), SIMPLE).is_ok());
+    }
+}

@@ -1,0 +1,41 @@
+//! ASCII armor: packets in base64 between two lines.
+
+const BEGIN: &str = "-----BEGIN PGP ";
+
+/// Returns the packets in `bytes`, which are armored or not. Several armored blocks are joined.
+pub(crate) fn open(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    // The first byte of a packet has its highest bit set, which text has not.
+    if bytes.first().is_some_and(|byte| byte & 0x80 != 0) {
+        return Ok(bytes.to_vec());
+    }
+    let text = str::from_utf8(bytes).map_err(|_| "it is not OpenPGP".to_owned())?;
+    let mut found = Vec::new();
+    let mut lines = text.lines().map(str::trim_end);
+    while let Some(line) = lines.next() {
+        let Some(label) = line.strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix("-----")) else { continue };
+        if label == "SIGNED MESSAGE" {
+            return Err("it is a signature of plain text".into());
+        }
+        let end = format!("-----END PGP {label}-----");
+        // Headers end with an empty line.
+        let mut base64 = String::new();
+        let mut in_headers = true;
+        loop {
+            match lines.next() {
+                None => return Err("its armor has no end".into()),
+                Some(line) if line == end => break,
+                Some(line) if in_headers && !line.is_empty() && !line.contains(": ") => {
+                    in_headers = false;
+                    base64.push_str(line);
+                }
+                Some(line) if in_headers => in_headers = !line.is_empty(),
+                // A checksum, which says nothing that the signature does not.
+                Some(line) if line.starts_with('=') => {}
+                Some(line) => base64.push_str(line.trim()),
+            }
+        }
+        let packets = base64_simd::STANDARD.decode_to_vec(base64.as_bytes());
+        found.extend(packets.map_err(|_| "its armor is not base64".to_owned())?);
+    }
+    if found.is_empty() { Err("it is not OpenPGP".into()) } else { Ok(found) }
+}

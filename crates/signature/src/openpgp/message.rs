@@ -1,0 +1,105 @@
+//! Messages that are signed once.
+
+use std::io::Read;
+
+use flate2::bufread::{DeflateDecoder, ZlibDecoder};
+
+use super::armor;
+use super::packet::{self, Bytes, COMPRESSED, LITERAL, MARKER, ONE_PASS, Packet, SIGNATURE};
+use super::signed::{BINARY, Signed, TEXT};
+use crate::key::hex;
+
+/// The largest content, in bytes. A claim has a few hundred.
+const LARGEST: u64 = 1 << 20;
+
+/// How often a message may be compressed in itself.
+const NESTING: usize = 2;
+
+/// A message: content and one signature, not checked in any way.
+pub(crate) struct Message {
+    content: Vec<u8>,
+    signed: Signed,
+}
+
+impl Message {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Message, String> {
+        let mut packets = packet::read(&armor::open(bytes)?)?;
+        for _ in 0..NESTING {
+            match packets.as_slice() {
+                [only] if only.tag == COMPRESSED => packets = packet::read(&inflate(&only.body)?)?,
+                _ => break,
+            }
+        }
+        packets.retain(|packet| packet.tag != MARKER);
+        let tags: Vec<u8> = packets.iter().map(|packet| packet.tag).collect();
+        let (content, signature) = match (tags.as_slice(), packets.as_slice()) {
+            ([ONE_PASS, LITERAL, SIGNATURE], [_, content, signature]) => (content, signature),
+            ([SIGNATURE, LITERAL], [signature, content]) => (content, signature),
+            _ => {
+                let signatures = tags.iter().filter(|tag| **tag == SIGNATURE).count();
+                return Err(format!("it is no OpenPGP message with one signature (it has {signatures})"));
+            }
+        };
+        let signed = Signed::parse(&signature.body)?;
+        match signed.kind {
+            BINARY => {}
+            TEXT => return Err("it is a signature of text, whose line ends do not count".into()),
+            kind => return Err(format!("it is no signature of a document (type {kind:#04x})")),
+        }
+        Ok(Message { content: literal(content)?, signed })
+    }
+
+    /// Returns what was signed.
+    pub(crate) fn content(&self) -> &[u8] {
+        &self.content
+    }
+
+    pub(crate) fn signed(&self) -> &Signed {
+        &self.signed
+    }
+
+    /// Returns the key that the signature says it is by.
+    pub(crate) fn issuer(&self) -> Option<String> {
+        self.signed.issuer.map(|id| hex(&id).to_uppercase())
+    }
+
+    /// Returns when the signature says it was made.
+    pub(crate) fn created(&self) -> Option<i64> {
+        Some(self.signed.created)
+    }
+}
+
+fn literal(packet: &Packet) -> Result<Vec<u8>, String> {
+    let mut bytes = Bytes(&packet.body);
+    let mut skip = || {
+        bytes.byte()?;
+        let name = bytes.byte()?;
+        bytes.take(usize::from(name))?;
+        bytes.u32()
+    };
+    skip().ok_or("its content is damaged")?;
+    Ok(bytes.0.to_vec())
+}
+
+fn inflate(body: &[u8]) -> Result<Vec<u8>, String> {
+    let (&method, body) = body.split_first().ok_or("it is damaged")?;
+    let mut content = Vec::new();
+    let mut unpack = |from: &mut dyn Read| from.take(LARGEST + 1).read_to_end(&mut content);
+    let (read, rest) = match method {
+        0 => (unpack(&mut &*body), &[][..]),
+        1 => {
+            let mut decoder = DeflateDecoder::new(body);
+            (unpack(&mut decoder), decoder.into_inner())
+        }
+        2 => {
+            let mut decoder = ZlibDecoder::new(body);
+            (unpack(&mut decoder), decoder.into_inner())
+        }
+        other => return Err(format!("its compression {other} is not supported")),
+    };
+    read.map_err(|error| format!("it cannot be unpacked: {error}"))?;
+    if content.len() as u64 > LARGEST {
+        return Err(format!("it is larger than {LARGEST} bytes"));
+    }
+    if rest.is_empty() { Ok(content) } else { Err("something follows the message".into()) }
+}

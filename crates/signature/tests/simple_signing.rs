@@ -1,0 +1,277 @@
+//! Simple signing, with keys and signatures that GnuPG makes.
+#![cfg(feature = "verify")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use signature::{Attached, Judgement, Name, Policy, Subject};
+
+const DIGEST: &str = "sha256:a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1";
+const DAY: i64 = 86_400;
+
+/// A home of GnuPG.
+struct Gpg(tempfile::TempDir);
+
+impl Gpg {
+    /// Makes a home, unless a program is missing.
+    fn new() -> Option<Gpg> {
+        if !["gpg", "gpgconf"].into_iter().all(testkit::installed) {
+            return None;
+        }
+        // Names of sockets are short.
+        Some(Gpg(tempfile::Builder::new().prefix("gpg").tempdir_in("/tmp").unwrap()))
+    }
+
+    fn run(&self, arguments: &[&str]) -> Vec<u8> {
+        let mut command = Command::new("gpg");
+        command.arg("--homedir").arg(self.0.path()).args([
+            "--batch",
+            "--quiet",
+            "--yes",
+            "--pinentry-mode",
+            "loopback",
+        ]);
+        let output = command.args(["--passphrase", ""]).args(arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "gpg {arguments:?}: {error}");
+        output.stdout
+    }
+
+    fn key(&self, name: &str, algorithm: &str) -> String {
+        self.run(&["--quick-generate-key", name, algorithm, "sign", "never"]);
+        self.fingerprint(name)
+    }
+
+    fn fingerprint(&self, name: &str) -> String {
+        let listed = String::from_utf8(self.run(&["--list-keys", "--with-colons", name])).unwrap();
+        let line = listed.lines().find(|line| line.starts_with("fpr:")).unwrap();
+        line.split(':').nth(9).unwrap().to_owned()
+    }
+
+    fn sign(&self, text: &str, arguments: &[&str]) -> Vec<u8> {
+        let file = self.0.path().join("text");
+        fs::write(&file, text).unwrap();
+        let all = [arguments, &["--output", "-", "--sign", file.to_str().unwrap()]].concat();
+        self.run(&all)
+    }
+
+    fn export(&self, name: &str) -> Vec<u8> {
+        self.run(&["--export", name])
+    }
+}
+
+impl Drop for Gpg {
+    fn drop(&mut self) {
+        let _ = Command::new("gpgconf").arg("--homedir").arg(self.0.path()).args(["--kill", "all"]).output();
+    }
+}
+
+fn claim(reference: &str) -> String {
+    format!(
+        r#"{{"critical":{{"identity":{{"docker-reference":"{reference}"}},"image":{{"docker-manifest-digest":"{DIGEST}"}},"type":"atomic container signature"}},"optional":{{"creator":"test","timestamp":1700000000}}}}"#
+    )
+}
+
+fn now() -> i64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64
+}
+
+fn judge_at(now: i64, keys: &[u8], signatures: &[&[u8]]) -> Judgement {
+    let text = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/keys"}]}"#;
+    let policy = Policy::parse(text.as_bytes()).unwrap();
+    let files = BTreeMap::from([(Path::new("/keys"), keys.to_vec())]);
+    let read = |path: &Path| files.get(path).cloned().ok_or_else(|| "no such file".to_owned());
+    let name = Name::parse("quay.io/a/b:v1").unwrap();
+    let subject = Subject { name: Some(&name), digest: DIGEST };
+    let signatures: Vec<Attached> = signatures.iter().map(|it| Attached::from_file(it).unwrap()).collect();
+    policy.applied("docker", &[]).requirements[0].judge(&subject, &signatures, now, &read)
+}
+
+fn judge(keys: &[u8], signatures: &[&[u8]]) -> Judgement {
+    judge_at(now(), keys, signatures)
+}
+
+fn reason(keys: &[u8], signature: &[u8]) -> String {
+    judge(keys, &[signature]).reason.unwrap()
+}
+
+#[test]
+fn signatures_of_all_kinds_of_keys_are_good() {
+    let Some(gpg) = Gpg::new() else { return };
+    for (name, algorithm) in [
+        ("one@a.test", "rsa3072"),
+        ("two@a.test", "ed25519"),
+        ("three@a.test", "nistp256"),
+        ("four@a.test", "nistp521"),
+    ] {
+        let fingerprint = gpg.key(name, algorithm);
+        for compression in ["none", "zip", "zlib"] {
+            let signature = gpg.sign(&claim("quay.io/a/b:v1"), &["-u", name, "--compress-algo", compression]);
+            let judgement = judge(&gpg.export(name), &[&signature]);
+            assert!(judgement.accepted, "{algorithm} {compression}: {judgement:?}");
+            let finding = &judgement.signatures[0];
+            assert_eq!(finding.signer, Some(format!("key {fingerprint} ({name})")));
+            assert_eq!(finding.identity.as_deref(), Some("quay.io/a/b:v1"));
+            assert_eq!(finding.digest.as_deref(), Some(DIGEST));
+        }
+    }
+    // All keys of a ring count, armored or not, and one good signature is enough.
+    let armored = gpg.run(&["--armor", "--export"]);
+    let signature = gpg.sign(&claim("quay.io/a/b:v1"), &["-u", "three@a.test", "--armor"]);
+    let wrong = gpg.sign(&claim("quay.io/a/b:v2"), &["-u", "one@a.test"]);
+    let judgement = judge(&armored, &[&wrong, &signature]);
+    assert!(judgement.accepted, "{judgement:?}");
+    let accepted: Vec<bool> = judgement.signatures.iter().map(|it| it.accepted).collect();
+    assert_eq!(accepted, [false, true]);
+}
+
+#[test]
+fn a_signature_speaks_for_one_image_only() {
+    let Some(gpg) = Gpg::new() else { return };
+    gpg.key("one@a.test", "ed25519");
+    let keys = gpg.export("one@a.test");
+    let sign = |text: &str| gpg.sign(text, &["-u", "one@a.test"]);
+    let other = claim("quay.io/a/b:v1").replace("a1a1", "b2b2");
+    assert!(reason(&keys, &sign(&other)).starts_with("it is for sha256:b2b2"));
+    assert_eq!(reason(&keys, &sign(&claim("quay.io/a/c:v1"))), "it is for quay.io/a/c:v1, not for quay.io/a/b:v1");
+    let twice = claim("quay.io/a/b:v1").replace("\"optional\"", "\"critical\":{},\"optional\"");
+    assert!(reason(&keys, &sign(&twice)).contains("twice"));
+    let more = claim("quay.io/a/b:v1").replace("\"optional\"", "\"other\":{},\"optional\"");
+    assert!(reason(&keys, &sign(&more)).contains("unknown key \"other\""));
+    let cosign = claim("quay.io/a/b:v1").replace("atomic container", "cosign container image");
+    assert!(reason(&keys, &sign(&cosign)).contains("not a \"atomic container signature\""));
+    assert_eq!(judge(&keys, &[]).reason.as_deref(), Some("it has no signature"));
+}
+
+#[test]
+fn messages_of_other_forms_are_refused() {
+    let Some(gpg) = Gpg::new() else { return };
+    gpg.key("one@a.test", "ed25519");
+    gpg.key("two@a.test", "ed25519");
+    let keys = gpg.run(&["--export"]);
+    let text = claim("quay.io/a/b:v1");
+    let sign = |arguments: &[&str]| gpg.sign(&text, arguments);
+    let good = sign(&["-u", "one@a.test"]);
+    assert!(judge(&keys, &[&good]).accepted);
+    for (arguments, expected) in [
+        (&["-u", "one@a.test", "-u", "two@a.test"][..], "with one signature (it has 2)"),
+        (&["-u", "one@a.test", "--detach-sign"], "with one signature (it has 1)"),
+        (&["-u", "one@a.test", "--clearsign"], "a signature of plain text"),
+        (&["-u", "one@a.test", "--textmode"], "a signature of text"),
+        (&["-u", "one@a.test", "--compress-algo", "bzip2"], "compression 3 is not supported"),
+        (&["-u", "one@a.test", "--digest-algo", "SHA1"], "SHA-1"),
+        (&["-u", "one@a.test", "--set-notation", "!critical@a.test=1"], "needs something unknown (20)"),
+    ] {
+        let found = reason(&keys, &sign(arguments));
+        assert!(found.contains(expected), "{arguments:?}: {found}");
+    }
+    let store = gpg.run(&["--store", "--output", "-", gpg.0.path().join("text").to_str().unwrap()]);
+    assert!(reason(&keys, &store).contains("it has 0"));
+    assert!(reason(&gpg.export("two@a.test"), &good).contains("not among the keys of the policy"));
+    assert!(reason(b"-----BEGIN PGP PUBLIC KEY BLOCK-----", &good).contains("armor has no end"));
+    assert!(reason(b"rubbish", &good).contains("not OpenPGP"));
+    let two = [good.clone(), good].concat();
+    assert!(!judge(&keys, &[&two]).accepted);
+}
+
+#[test]
+fn keys_that_are_over_sign_no_more() {
+    let Some(gpg) = Gpg::new() else { return };
+    let text = claim("quay.io/a/b:v1");
+    gpg.run(&["--quick-generate-key", "short@a.test", "rsa2048", "sign", "7d"]);
+    let signature = gpg.sign(&text, &["-u", "short@a.test"]);
+    let keys = gpg.export("short@a.test");
+    assert!(judge(&keys, &[&signature]).accepted);
+    let later = judge_at(now() + 8 * DAY, &keys, &[&signature]).reason.unwrap();
+    assert!(later.contains("has expired at"), "{later}");
+    let earlier = judge_at(now() - 8 * DAY, &keys, &[&signature]).reason.unwrap();
+    assert!(earlier.contains("comes from the future"), "{earlier}");
+    // The owner makes it last longer.
+    gpg.run(&["--quick-set-expire", &gpg.fingerprint("short@a.test"), "30d"]);
+    assert!(judge_at(now() + 8 * DAY, &gpg.export("short@a.test"), &[&signature]).accepted);
+
+    let fingerprint = gpg.key("gone@a.test", "ed25519");
+    let signature = gpg.sign(&text, &["-u", "gone@a.test"]);
+    let short = gpg.sign(&text, &["-u", "gone@a.test", "--default-sig-expire", "2d"]);
+    let keys = gpg.export("gone@a.test");
+    assert!(judge(&keys, &[&signature]).accepted && judge(&keys, &[&short]).accepted);
+    let later = judge_at(now() + 3 * DAY, &keys, &[&short]).reason.unwrap();
+    assert_eq!(later, "it has expired");
+    let revocation = gpg.0.path().join(format!("openpgp-revocs.d/{fingerprint}.rev"));
+    let content = fs::read_to_string(&revocation).unwrap().replace(":-----BEGIN", "-----BEGIN");
+    fs::write(&revocation, content).unwrap();
+    gpg.run(&["--import", revocation.to_str().unwrap()]);
+    assert_eq!(reason(&gpg.export("gone@a.test"), &signature), format!("key {fingerprint} is revoked"));
+}
+
+#[test]
+fn subkeys_sign_for_their_owner() {
+    let Some(gpg) = Gpg::new() else { return };
+    let text = claim("quay.io/a/b:v1");
+    let fingerprint = gpg.key("owner@a.test", "ed25519");
+    gpg.run(&["--quick-add-key", &fingerprint, "rsa2048", "sign", "5d"]);
+    let signature = gpg.sign(&text, &["-u", "owner@a.test"]);
+    let keys = gpg.export("owner@a.test");
+    let judgement = judge(&keys, &[&signature]);
+    assert!(judgement.accepted, "{judgement:?}");
+    let signer = judgement.signatures[0].signer.clone().unwrap();
+    assert!(signer.starts_with(&format!("key {fingerprint} (owner@a.test), subkey ")), "{signer}");
+    assert!(judge_at(now() + 6 * DAY, &keys, &[&signature]).reason.unwrap().contains("has expired"));
+    // Somebody else's subkey is not theirs, even if it is put behind their key.
+    gpg.key("thief@a.test", "ed25519");
+    let thief = gpg.run(&["--export-options", "export-minimal", "--export", "thief@a.test"]);
+    let subkey = subkey_of(&keys);
+    let stolen = judge(&[thief, subkey].concat(), &[&signature]).reason.unwrap();
+    assert!(stolen.contains("does not belong to key"), "{stolen}");
+}
+
+/// Returns the last key of a ring with what follows it.
+fn subkey_of(keys: &[u8]) -> Vec<u8> {
+    let (mut at, mut start) = (0, 0);
+    while at < keys.len() {
+        let (head, length) = match keys[at] & 3 {
+            0 => (2, usize::from(keys[at + 1])),
+            1 => (3, usize::from(keys[at + 1]) << 8 | usize::from(keys[at + 2])),
+            _ => panic!("an unusual packet"),
+        };
+        if keys[at] >> 2 & 0xf == 14 {
+            start = at;
+        }
+        at += head + length;
+    }
+    keys[start..].to_vec()
+}
+
+#[test]
+fn damaged_signatures_and_keys_are_no_signatures() {
+    let Some(gpg) = Gpg::new() else { return };
+    gpg.key("one@a.test", "ed25519");
+    let keys = gpg.export("one@a.test");
+    let signature = gpg.sign(&claim("quay.io/a/b:v1"), &["-u", "one@a.test", "--compress-algo", "none"]);
+    for length in 1..signature.len() {
+        assert!(!judge(&keys, &[&signature[..length]]).accepted, "{length} bytes");
+    }
+    for at in 0..signature.len() {
+        let mut damaged = signature.clone();
+        damaged[at] ^= 0x04;
+        if damaged[0] == 0 {
+            continue;
+        }
+        let judgement = judge(&keys, &[&damaged]);
+        // The head of the message, the name of its file and hints at keys are not signed.
+        if judgement.accepted {
+            assert_eq!(judgement.signatures[0].identity.as_deref(), Some("quay.io/a/b:v1"));
+            assert_eq!(judgement.signatures[0].digest.as_deref(), Some(DIGEST));
+        }
+    }
+    for length in 1..keys.len() {
+        let _ = judge(&keys[..length], &[&signature]);
+    }
+    for at in 0..keys.len() {
+        let mut damaged = keys.clone();
+        damaged[at] ^= 0x10;
+        let _ = judge(&damaged, &[&signature]);
+    }
+}
