@@ -36,6 +36,8 @@ pub struct Options {
     pub platform: Option<Platform>,
     /// Signatures that `policy.json` wants are not asked for, nor is anything else it says.
     pub insecure_policy: bool,
+    /// The policy; none is the user's or the system's `policy.json`.
+    pub policy: Option<PathBuf>,
     /// The network is not used.
     pub offline: bool,
     /// How many blobs are fetched at a time.
@@ -64,6 +66,7 @@ impl Options {
             ca_files: Vec::new(),
             platform: None,
             insecure_policy: false,
+            policy: None,
             offline: false,
             parallel: 8,
             limits: Limits::default(),
@@ -91,7 +94,7 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     conf: OnceLock<RegistriesConf>,
-    policy: OnceLock<Option<Policy>>,
+    policy: OnceLock<Option<Arc<Policy>>>,
     /// How many blobs may be on their way.
     pub(crate) blobs: Semaphore,
     /// How many images may be.
@@ -179,22 +182,21 @@ impl Client {
 }
 
 impl Inner {
-    /// Checks that the policy allows an image.
-    pub(crate) fn allow(&self, location: &Location) -> Result<(), Error> {
+    /// Tells whether nothing that the policy says counts.
+    pub(crate) fn ignores_policy(&self) -> bool {
         let set = self.options.environment.get(INSECURE_POLICY).is_some_and(|value| value == "1" || value == "true");
-        if self.options.insecure_policy || set {
-            return Ok(());
-        }
-        self.policy()?.as_ref().map_or(Ok(()), |policy| policy.check(location))
+        self.options.insecure_policy || set
     }
 
-    fn policy(&self) -> Result<&Option<Policy>, Error> {
-        keep(&self.policy, || Policy::load(&self.options.environment))
+    /// Returns the policy, if there is one.
+    pub(crate) fn policy(&self) -> Result<Option<&Arc<Policy>>, Error> {
+        let load = || Policy::load(&self.options.environment, self.options.policy.as_deref());
+        keep(&self.policy, || Ok(load()?.map(Arc::new))).map(Option::as_ref)
     }
 
     /// Returns the file of the policy, if there is one.
     pub(crate) fn policy_file(&self) -> Option<PathBuf> {
-        self.policy().ok()?.as_ref().map(|policy| policy.file().to_owned())
+        self.policy().ok()?.map(|policy| policy.file().to_owned())
     }
 
     /// Returns what `registries.conf` says.

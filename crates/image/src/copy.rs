@@ -10,6 +10,7 @@ use crate::gather::{Gatherer, Item, Origin};
 use crate::graph::Graph;
 use crate::layout;
 use crate::manifest::{Descriptor, Index};
+use crate::policy::Admission;
 use crate::progress::Event;
 use crate::registry::{Source, Way, stored};
 use crate::store::{Blob, Store};
@@ -73,18 +74,18 @@ impl Client {
     /// Fails as [`Client::copy`] does.
     pub async fn copy_async(&self, from: &Location, to: &Location, plan: CopyPlan) -> Result<Copied, Error> {
         let inner = self.inner();
-        inner.allow(from)?;
+        let admission = inner.allow(from)?;
         match from {
             Location::Registry(reference) if inner.options.offline => {
                 let top = inner.stored(reference)?.digest;
-                inner.copy_graph(Origin::Store(Arc::new(layout::empty_index())), top, to, plan).await
+                inner.copy_graph(Origin::Store(Arc::new(layout::empty_index())), top, to, plan, &admission).await
             }
             Location::Registry(reference) => {
                 let to = to.clone();
                 inner
                     .at_each_source(reference, |source| {
-                        let (inner, to) = (inner.clone(), to.clone());
-                        async move { inner.copy_from(&source, &to, plan).await }
+                        let (inner, to, admission) = (inner.clone(), to.clone(), admission.clone());
+                        async move { inner.copy_from(&source, &to, plan, &admission).await }
                     })
                     .await
             }
@@ -96,18 +97,24 @@ impl Client {
                 })
                 .await
                 .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))?;
-                inner.copy_graph(Origin::Store(Arc::new(index)), top, to, plan).await
+                inner.copy_graph(Origin::Store(Arc::new(index)), top, to, plan, &admission).await
             }
         }
     }
 }
 
 impl Inner {
-    async fn copy_from(self: &Arc<Self>, source: &Source, to: &Location, plan: CopyPlan) -> Result<Copied, Error> {
+    async fn copy_from(
+        self: &Arc<Self>,
+        source: &Source,
+        to: &Location,
+        plan: CopyPlan,
+        admission: &Admission,
+    ) -> Result<Copied, Error> {
         let initializing = |error: Error| error.context(format!("initializing source docker://{}", source.reference));
         let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
         let top = self.store_document(&document)?;
-        self.copy_graph(Origin::Registry(source.clone()), top, to, plan).await
+        self.copy_graph(Origin::Registry(source.clone()), top, to, plan, admission).await
     }
 
     async fn copy_graph(
@@ -116,6 +123,7 @@ impl Inner {
         mut top: Digest,
         to: &Location,
         plan: CopyPlan,
+        admission: &Admission,
     ) -> Result<Copied, Error> {
         // What a layout has is neither fetched nor written again.
         let held = match to {
@@ -129,6 +137,14 @@ impl Inner {
         }
         let graph = gatherer.image(top).await?;
         let documents = graph.documents.len();
+        // Every image that goes over is checked, as if it were pulled.
+        let source = match &origin {
+            Origin::Registry(source) => Some(source),
+            Origin::Store(_) => None,
+        };
+        for document in graph.documents.iter().filter(|document| !document.is_index()) {
+            admission.check(self, source, &document.digest).await?;
+        }
         let mut items = if plan.referrers { gatherer.referrers(&graph).await? } else { Vec::new() };
         let referrers = items.len();
         let counts = Arc::new(Counts::default());

@@ -55,6 +55,16 @@ impl Environment {
         }
     }
 
+    /// Returns where signatures are if nothing says where.
+    #[cfg(feature = "signatures")]
+    pub(crate) fn signature_storage(&self) -> PathBuf {
+        let home = self.home().filter(|_| self.user != 0);
+        match home {
+            Some(home) => home.join(".local/share/containers/sigstore"),
+            None => self.etc.parent().unwrap_or(&self.etc).join("var/lib/containers/sigstore"),
+        }
+    }
+
     pub(crate) fn etc(&self) -> &Path {
         &self.etc
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::client::Inner;
 use crate::graph::{Budget, Child, Graph};
 use crate::manifest::{Descriptor, Index, Manifest, media_type};
+use crate::policy::Admission;
 use crate::pull::{Image, parse};
 use crate::registry::{COSIGN, Document, MANIFEST_LIMIT};
 use crate::store::open_file;
@@ -134,15 +135,21 @@ pub(crate) fn save(store: &Store, graph: &Graph, target: &Store, tag: Option<&st
 
 impl Inner {
     /// Brings an image from a directory or a file into the store.
-    pub(crate) async fn open_file(self: &Arc<Self>, location: &Location) -> Result<Image, Error> {
+    pub(crate) async fn open_file(
+        self: &Arc<Self>,
+        location: &Location,
+        admission: &Admission,
+    ) -> Result<Image, Error> {
         let (inner, location) = (self.clone(), location.clone());
         let work = move || {
             let top = inner.import(&location, false)?;
             inner.assemble(&location.to_string(), top)
         };
-        tokio::task::spawn_blocking(work)
+        let image = tokio::task::spawn_blocking(work)
             .await
-            .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))
+            .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))?;
+        admission.check(self, None, &image.manifest_digest).await?;
+        Ok(image)
     }
 
     /// Copies an image from a directory or a file into the store, `whole` or as much of it as the

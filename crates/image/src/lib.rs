@@ -36,9 +36,16 @@ mod reference;
 mod registries_conf;
 mod registry;
 mod scratch;
+#[cfg(feature = "signatures")]
+mod signatures;
+#[cfg(not(feature = "signatures"))]
+#[path = "signatures/absent.rs"]
+mod signatures;
 mod store;
 mod unpack;
+mod verify;
 
+pub use ::signature::{Finding, Judgement};
 pub use app_registry::{AppRegistry, Repository};
 pub use auth::AuthFile;
 pub use build::{Base, ImagePlan, build, build_index, timestamp};
@@ -63,3 +70,4 @@ pub use registry::{Challenge, Retries};
 pub use scratch::NoScratch;
 pub use store::{Blob, BlobWriter, Store};
 pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};
+pub use verify::Verification;

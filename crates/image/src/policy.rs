@@ -1,38 +1,49 @@
-//! `policy.json`: which images may be used at all. Without such a file, all may.
+//! `policy.json`: which images may be used, and what has to be signed. Without such a file, all may.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Deserialize;
+use ::signature::{Applied, Attached, Judgement, Name, Requirement, Subject};
 
-use crate::client::INSECURE_POLICY;
-use crate::{Environment, Error, ErrorKind, Location, Reference};
+use crate::client::{INSECURE_POLICY, Inner};
+use crate::registry::Source;
+use crate::{Digest, Environment, Error, ErrorKind, Location, Reference};
+
+/// The largest policy or file of keys.
+const FILE_LIMIT: u64 = 4 << 20;
 
 /// What the file says.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct Policy {
-    default: Vec<Requirement>,
-    #[serde(default)]
-    transports: BTreeMap<String, BTreeMap<String, Vec<Requirement>>>,
-    #[serde(skip)]
+    rules: ::signature::Policy,
     file: PathBuf,
 }
 
-#[derive(Debug, Deserialize)]
-struct Requirement {
-    #[serde(rename = "type")]
-    kind: String,
+/// The leave to use an image once its signatures are checked; whatever becomes an image passes here.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission(Option<Arc<Asked>>);
+
+/// What a policy asks of an image.
+#[derive(Debug)]
+struct Asked {
+    policy: Arc<Policy>,
+    location: Location,
 }
 
 impl Policy {
-    /// Reads the user's file, or else the system's.
-    pub(crate) fn load(environment: &Environment) -> Result<Option<Policy>, Error> {
+    /// Reads a file, or else the user's, or else the system's.
+    pub(crate) fn load(environment: &Environment, given: Option<&Path>) -> Result<Option<Policy>, Error> {
+        if let Some(path) = given {
+            let content = read(path).map_err(|error| Error::file(path.display(), &error))?;
+            return Policy::parse(path, &content).map(Some);
+        }
         let user = environment.config_home().map(|config| config.join("containers/policy.json"));
         let system = environment.etc().join("containers/policy.json");
         for path in user.into_iter().chain([system]) {
-            match fs::read(&path) {
+            match read(&path) {
                 Ok(content) => return Policy::parse(&path, &content).map(Some),
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
                 Err(error) => return Err(Error::file(path.display(), &error)),
@@ -42,49 +53,146 @@ impl Policy {
     }
 
     fn parse(path: &Path, content: &[u8]) -> Result<Policy, Error> {
-        let wrong =
-            |error: String| Error::new(ErrorKind::File, format!("invalid policy in {}: {error}", path.display()));
-        let policy: Policy = serde_json::from_slice(content).map_err(|error| wrong(error.to_string()))?;
-        if policy.default.is_empty() {
-            return Err(wrong("default has no requirements".into()));
-        }
-        Ok(Policy { file: path.to_owned(), ..policy })
+        let wrong = |error| Error::new(ErrorKind::File, format!("invalid policy in {}: {error}", path.display()));
+        let rules = ::signature::Policy::parse(content).map_err(wrong)?;
+        Ok(Policy { rules, file: path.to_owned() })
     }
 
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Checks that an image may be used.
-    ///
-    /// # Errors
-    /// Fails when the policy refuses it, or wants signatures, which are not checked here.
-    pub(crate) fn check(&self, location: &Location) -> Result<(), Error> {
+    /// Finds what is asked of an image.
+    pub(crate) fn applied(&self, location: &Location) -> Applied<'_> {
         let (transport, scopes) = scopes(location);
-        let rules = self.transports.get(transport);
-        let found = rules.and_then(|rules| scopes.iter().find_map(|scope| rules.get(scope)));
-        for requirement in found.unwrap_or(&self.default) {
-            match requirement.kind.as_str() {
-                "insecureAcceptAnything" => {}
-                "reject" => {
+        self.rules.applied(transport, &scopes)
+    }
+
+    /// Checks what can be decided before anything of an image is at hand, and returns whether that is all.
+    fn check(&self, location: &Location) -> Result<bool, Error> {
+        let requirements = self.applied(location).requirements;
+        for requirement in requirements {
+            let text = match requirement {
+                Requirement::InsecureAcceptAnything => continue,
+                Requirement::Reject => {
                     let text = format!("{} is rejected by policy", shown(location));
-                    return Err(
-                        Error::new(ErrorKind::Forbidden, text).hint(format!("the policy is {}", self.file.display()))
-                    );
-                }
-                other => {
-                    let text =
-                        format!("policy wants {} to be {other}, and signatures are not checked here", shown(location));
-                    let hint = format!("the policy is {}; {INSECURE_POLICY}=true goes without", self.file.display());
+                    let hint = format!("the policy is {}", self.file.display());
                     return Err(Error::new(ErrorKind::Forbidden, text).hint(hint));
                 }
-            }
+                // The containers tools do not implement it either.
+                Requirement::SignedBaseLayer => "which nobody implements",
+                _ if cfg!(feature = "signatures") => continue,
+                _ => "and signatures are not checked here",
+            };
+            let text = format!("policy wants {} to be {}, {text}", shown(location), requirement.kind());
+            return Err(Error::new(ErrorKind::Forbidden, text).hint(self.hint()));
         }
-        Ok(())
+        Ok(!requirements.iter().any(Requirement::needs_signatures))
+    }
+
+    /// Judges an image by its signatures.
+    pub(crate) fn judge(&self, location: &Location, digest: &Digest, signatures: &[Attached]) -> Vec<Judgement> {
+        let name = match location {
+            Location::Registry(reference) => Name::parse(&identity(reference)).ok(),
+            _ => None,
+        };
+        let digest = digest.to_string();
+        let subject = Subject { name: name.as_ref(), digest: &digest };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = i64::try_from(now).unwrap_or(i64::MAX);
+        let keys = |path: &Path| read(path).map_err(|error| format!("{}: {error}", path.display()));
+        let requirements = self.applied(location).requirements;
+        requirements.iter().map(|one| one.judge(&subject, signatures, now, &keys)).collect()
+    }
+
+    fn hint(&self) -> String {
+        format!("the policy is {}; {INSECURE_POLICY}=true goes without", self.file.display())
     }
 }
 
-fn shown(location: &Location) -> String {
+impl Inner {
+    /// Checks that the policy does not refuse an image from the start.
+    pub(crate) fn allow(&self, location: &Location) -> Result<Admission, Error> {
+        if self.ignores_policy() {
+            return Ok(Admission(None));
+        }
+        let Some(policy) = self.policy()? else { return Ok(Admission(None)) };
+        let is_all = policy.check(location)?;
+        Ok(Admission((!is_all).then(|| Arc::new(Asked { policy: Arc::clone(policy), location: location.clone() }))))
+    }
+}
+
+impl Admission {
+    /// Checks the signatures of a manifest: those that are kept, or else those of `source`.
+    ///
+    /// # Errors
+    /// Fails when the policy does not accept the image.
+    pub(crate) async fn check(&self, inner: &Inner, source: Option<&Source>, digest: &Digest) -> Result<(), Error> {
+        let Some(asked) = &self.0 else { return Ok(()) };
+        let (policy, location) = (&asked.policy, &asked.location);
+        let is_registry = matches!(location, Location::Registry(_));
+        let kept = if is_registry { inner.kept_signatures(digest) } else { Vec::new() };
+        let judged = asked.judge(digest, kept.clone()).await?;
+        if judged.iter().all(|judgement| judgement.accepted) {
+            return Ok(());
+        }
+        let mut notes = Vec::new();
+        let judged = match source {
+            Some(source) => {
+                let found = inner.collect(source, digest, policy.applied(location).requirements).await?;
+                let judged = asked.judge(digest, found.signatures.clone()).await?;
+                if judged.iter().all(|judgement| judgement.accepted) {
+                    return inner.keep_signatures(digest, &found.signatures);
+                }
+                notes = found.notes;
+                judged
+            }
+            None if is_registry && kept.is_empty() => {
+                let text = format!("the signatures of {} are not stored", shown(location));
+                return Err(Error::new(ErrorKind::Offline, text).hint(policy.hint()));
+            }
+            None => judged,
+        };
+        let refused = judged.iter().find(|judgement| !judgement.accepted);
+        let (kind, reason) = refused.map_or(("", ""), |it| (it.requirement, it.reason.as_deref().unwrap_or_default()));
+        let text = format!("policy wants {} to be {kind}, and {reason}", shown(location));
+        let notes: String = notes.iter().map(|note| format!("{note}; ")).collect();
+        let more = if is_registry { format!("opm verify {location} shows all; ") } else { String::new() };
+        Err(Error::new(ErrorKind::Forbidden, text).hint(format!("{notes}{more}{}", policy.hint())))
+    }
+}
+
+impl Asked {
+    /// Judges aside, because keys are files.
+    async fn judge(self: &Arc<Self>, digest: &Digest, signatures: Vec<Attached>) -> Result<Vec<Judgement>, Error> {
+        let (asked, digest) = (Arc::clone(self), *digest);
+        tokio::task::spawn_blocking(move || asked.policy.judge(&asked.location, &digest, &signatures))
+            .await
+            .map_err(|error| Error::new(ErrorKind::File, format!("checking signatures: {error}")))
+    }
+}
+
+/// Returns an image as signatures name it; if there are a tag and a digest, the digest counts.
+fn identity(reference: &Reference) -> String {
+    match reference.digest() {
+        Some(digest) => format!("{}@{digest}", reference.name()),
+        None => format!("{}:{}", reference.name(), reference.version()),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    let mut content = Vec::new();
+    File::open(path)?.take(FILE_LIMIT + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > FILE_LIMIT {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("larger than {FILE_LIMIT} bytes")));
+    }
+    Ok(content)
+}
+
+pub(crate) fn shown(location: &Location) -> String {
     match location {
         Location::Registry(reference) => format!("docker://{reference}"),
         other => other.to_string(),
@@ -95,14 +203,14 @@ fn shown(location: &Location) -> String {
 fn scopes(location: &Location) -> (&'static str, Vec<String>) {
     match location {
         Location::Registry(reference) => ("docker", registry_scopes(reference)),
-        Location::Layout { path, .. } => ("oci", file_scopes(path)),
-        Location::LayoutArchive { path, .. } => ("oci-archive", file_scopes(path)),
+        Location::Layout { path, tag } => ("oci", file_scopes(path, tag.as_deref())),
+        Location::LayoutArchive { path, tag } => ("oci-archive", file_scopes(path, tag.as_deref())),
         // This one has no scopes but the empty one.
         Location::DockerArchive { .. } => ("docker-archive", vec![String::new()]),
     }
 }
 
-fn registry_scopes(reference: &Reference) -> Vec<String> {
+pub(crate) fn registry_scopes(reference: &Reference) -> Vec<String> {
     let name = reference.name();
     let mut scopes = vec![match (reference.digest(), reference.tag()) {
         (Some(digest), _) => format!("{name}@{digest}"),
@@ -114,7 +222,9 @@ fn registry_scopes(reference: &Reference) -> Vec<String> {
         part = &part[..slash];
         scopes.push(part.to_owned());
     }
-    let mut host = reference.host();
+    // Wildcards know no ports.
+    let host = reference.host();
+    let mut host = host.split_once(':').map_or(host, |(host, _)| host);
     while let Some(dot) = host.find('.') {
         host = &host[dot + 1..];
         scopes.push(format!("*.{host}"));
@@ -123,16 +233,19 @@ fn registry_scopes(reference: &Reference) -> Vec<String> {
     scopes
 }
 
-fn file_scopes(path: &Path) -> Vec<String> {
-    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    full.ancestors().map(|path| path.display().to_string()).chain([String::new()]).collect()
+fn file_scopes(path: &Path, tag: Option<&str>) -> Vec<String> {
+    // Policies know files by their real names.
+    let full = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned());
+    let tagged = tag.map(|tag| format!("{}:{tag}", full.display()));
+    let parents = full.ancestors().filter(|path| path.parent().is_some()).map(|path| path.display().to_string());
+    tagged.into_iter().chain(parents).chain([String::new()]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn outcome(policy: &str, location: &str) -> Result<(), String> {
+    fn outcome(policy: &str, location: &str) -> Result<bool, String> {
         let policy = Policy::parse(Path::new("policy.json"), policy.as_bytes()).map_err(|error| error.to_string())?;
         policy.check(&Location::parse(location).unwrap()).map_err(|error| error.to_string())
     }
@@ -141,14 +254,19 @@ mod tests {
     fn the_narrowest_scope_counts() {
         let policy = r#"{"default": [{"type": "reject"}], "transports": {"docker": {
             "a.test": [{"type": "insecureAcceptAnything"}], "a.test/bad": [{"type": "reject"}],
-            "*.b.test": [{"type": "insecureAcceptAnything"}]}, "oci": {"": [{"type": "insecureAcceptAnything"}]}}}"#;
+            "*.b.test": [{"type": "insecureAcceptAnything"}]}, "oci": {"": [{"type": "insecureAcceptAnything"}],
+            "/no/such": [{"type": "reject"}], "/no/such:v1": [{"type": "insecureAcceptAnything"}]}}}"#;
         for (location, good) in [
             ("a.test/x:v1", true),
             ("a.test/bad/x:v1", false),
             ("c.b.test/x:v1", true),
+            ("c.b.test:5000/x:v1", true),
             ("b.test/x:v1", false),
             ("other.test/x:v1", false),
             ("oci:dir:v1", true),
+            ("oci:/no/such:v1", true),
+            ("oci:/no/such:v2", false),
+            ("oci:/no/such/deeper", false),
             ("docker-archive:file", false),
         ] {
             assert_eq!(outcome(policy, location).is_ok(), good, "{location}");
@@ -157,14 +275,22 @@ mod tests {
     }
 
     #[test]
-    fn signatures_that_cannot_be_checked_are_not_waved_through() {
-        let policy = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys"}]}"#;
-        assert!(outcome(policy, "a.test/x:v1").unwrap_err().contains("signedBy"));
+    fn signatures_are_not_waved_through() {
+        let policy = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/keys"}]}"#;
+        let found = outcome(policy, "a.test/x:v1");
+        if cfg!(feature = "signatures") {
+            assert_eq!(found, Ok(false));
+        } else {
+            assert!(found.unwrap_err().ends_with("to be signedBy, and signatures are not checked here"));
+        }
+        let policy = r#"{"default": [{"type": "signedBaseLayer", "baseLayerIdentity": {"type": "matchExact"}}]}"#;
+        assert!(outcome(policy, "a.test/x:v1").unwrap_err().ends_with("which nobody implements"));
     }
 
     #[test]
     fn a_broken_policy_is_no_policy() {
-        for policy in ["", "{}", r#"{"default": []}"#, r#"{"default": [{}]}"#] {
+        for policy in ["", "{}", r#"{"default": []}"#, r#"{"default": [{}]}"#, r#"{"default": [{"type": "signedBy"}]}"#]
+        {
             assert!(outcome(policy, "a.test/x:v1").unwrap_err().starts_with("invalid policy in"), "{policy}");
         }
     }

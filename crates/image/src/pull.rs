@@ -8,6 +8,7 @@ use crate::client::{Client, Inner};
 use crate::layout;
 use crate::manifest::{Config, Descriptor, Index, Manifest};
 use crate::platform;
+use crate::policy::Admission;
 use crate::progress::Event;
 use crate::registry::{Document, Source, stored};
 use crate::store::Blob;
@@ -52,10 +53,10 @@ impl Client {
     /// Fails as [`Client::pull`] does.
     pub async fn pull_async(&self, location: &Location) -> Result<Image, Error> {
         let inner = self.inner();
-        inner.allow(location)?;
+        let admission = inner.allow(location)?;
         match location {
-            Location::Registry(reference) => inner.pull_reference(reference).await,
-            other => inner.open_file(other).await,
+            Location::Registry(reference) => inner.pull_reference(reference, &admission).await,
+            other => inner.open_file(other, &admission).await,
         }
     }
 
@@ -92,11 +93,11 @@ impl Client {
         if inner.options.offline {
             return Ok(self.pull(location)?.labels());
         }
-        inner.allow(location)?;
+        let admission = inner.allow(location)?;
         let name = reference.to_string();
         self.block_on(inner.at_each_source(reference, |source| {
-            let (inner, name) = (inner.clone(), name.clone());
-            async move { inner.labels_from(&name, &source).await }
+            let (inner, name, admission) = (inner.clone(), name.clone(), admission.clone());
+            async move { inner.labels_from(&name, &source, &admission).await }
         }))
     }
 
@@ -132,7 +133,11 @@ impl Client {
 }
 
 impl Inner {
-    async fn pull_reference(self: &std::sync::Arc<Self>, reference: &Reference) -> Result<Image, Error> {
+    async fn pull_reference(
+        self: &std::sync::Arc<Self>,
+        reference: &Reference,
+        admission: &Admission,
+    ) -> Result<Image, Error> {
         let initializing = |error: Error| error.context(format!("initializing source docker://{reference}"));
         let name = reference.to_string();
         let mut held = None;
@@ -143,7 +148,7 @@ impl Inner {
         }
         let image = match held {
             // All of it may be here already.
-            Some(digest) => self.complete(&name, None, digest).await,
+            Some(digest) => self.complete(&name, None, digest, admission).await,
             None => Err(Error::new(ErrorKind::Offline, "not stored")),
         };
         let image = match image {
@@ -151,8 +156,8 @@ impl Inner {
             Err(error) if self.options.offline => return Err(error),
             Err(_) => {
                 self.at_each_source(reference, |source| {
-                    let (inner, name) = (self.clone(), name.clone());
-                    async move { inner.pull_from(&name, &source).await }
+                    let (inner, name, admission) = (self.clone(), name.clone(), admission.clone());
+                    async move { inner.pull_from(&name, &source, &admission).await }
                 })
                 .await?
             }
@@ -169,22 +174,29 @@ impl Inner {
     }
 
     /// Pulls from one place, with the errors that this gives.
-    async fn pull_from(self: std::sync::Arc<Self>, name: &str, source: &Source) -> Result<Image, Error> {
+    async fn pull_from(
+        self: std::sync::Arc<Self>,
+        name: &str,
+        source: &Source,
+        admission: &Admission,
+    ) -> Result<Image, Error> {
         let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
         let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
         let digest = self.store_document(&document)?;
-        self.complete(name, Some(source), digest).await
+        self.complete(name, Some(source), digest, admission).await
     }
 
     async fn labels_from(
         self: std::sync::Arc<Self>,
         name: &str,
         source: &Source,
+        admission: &Admission,
     ) -> Result<BTreeMap<String, String>, Error> {
         let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
         let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
         let digest = self.store_document(&document)?;
-        let (_, manifest) = self.choose(name, Some(source), digest).await?;
+        let (manifest_digest, manifest) = self.choose(name, Some(source), digest).await?;
+        admission.check(&self, Some(source), &manifest_digest).await?;
         self.registry.fetch(source, &manifest.config, &self.options.store).await?;
         Ok(self.config(&manifest)?.labels())
     }
@@ -200,8 +212,10 @@ impl Inner {
         name: &str,
         source: Option<&Source>,
         digest: Digest,
+        admission: &Admission,
     ) -> Result<Image, Error> {
         let (manifest_digest, manifest) = self.choose(name, source, digest).await?;
+        admission.check(self, source, &manifest_digest).await?;
         let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
         for blob in std::iter::once(&manifest.config).chain(&manifest.layers) {
             let (inner, source, blob) = (self.clone(), source.cloned(), blob.clone());
@@ -222,7 +236,12 @@ impl Inner {
     }
 
     /// Follows a stored manifest or index to the manifest of one image.
-    async fn choose(&self, name: &str, source: Option<&Source>, digest: Digest) -> Result<(Digest, Manifest), Error> {
+    pub(crate) async fn choose(
+        &self,
+        name: &str,
+        source: Option<&Source>,
+        digest: Digest,
+    ) -> Result<(Digest, Manifest), Error> {
         let mut manifest_digest = digest;
         let mut document = self.read_document(&digest)?;
         let nesting = self.options.limits.nesting;

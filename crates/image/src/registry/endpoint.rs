@@ -35,6 +35,9 @@ pub(crate) struct Endpoint {
     /// How it wants to be shown who we are, if it said so when it was called.
     pub(crate) challenge: Option<Challenge>,
     pub(crate) status: u16,
+    /// It keeps signatures itself.
+    #[cfg_attr(not(feature = "signatures"), expect(dead_code, reason = "nothing asks for signatures"))]
+    pub(crate) has_signatures: bool,
 }
 
 impl Endpoint {
@@ -87,13 +90,14 @@ impl Registry {
                     // Only its own challenge counts, not that of a server it redirects to.
                     let own = status == 401 && origin.has(answer.uri());
                     let challenge = Challenge::of(answer.headers()).filter(|_| own);
+                    let has_signatures = answer.header("x-registry-supports-signatures") == Some("1");
                     // Read to its end, so that the connection can be used again.
                     answer.beginning(64 << 10).await;
                     // This is how servers with TLS answer to plain HTTP: what they said before counts.
                     if status == 400 && last.is_some() {
                         break;
                     }
-                    return Ok(Endpoint { base, origin, trust: *trust, challenge, status });
+                    return Ok(Endpoint { base, origin, trust: *trust, challenge, status, has_signatures });
                 }
                 Err(failure) => last = Some((failure, uri)),
             }

@@ -8,5 +8,9 @@ mod kit;
 mod origins;
 mod real;
 mod settings;
+#[cfg(feature = "signatures")]
+mod signatures;
+#[cfg(feature = "signatures")]
+mod signed;
 mod stores;
 mod tokens;

@@ -116,7 +116,8 @@ fn a_policy_is_obeyed_and_not_needed() {
     assert_eq!(with(reject, false).pull(&name).unwrap_err().kind(), ErrorKind::Forbidden);
     with(reject, true).pull(&name).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    write(&dir, "etc/containers/policy.json", r#"{"default": [{"type": "signedBy"}]}"#);
+    let signed = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/no/such"}]}"#;
+    write(&dir, "etc/containers/policy.json", signed);
     let signed = Kit::in_dir(dir, &[], |options| options.use_http = true);
     let error = signed.pull(&name).unwrap_err();
     assert!(error.help().unwrap().ends_with("OPM_INSECURE_POLICY=true goes without"), "{error:?}");

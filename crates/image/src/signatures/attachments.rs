@@ -1,0 +1,49 @@
+//! Sigstore signatures in the repository of their image, under a tag made from its digest.
+
+use ::signature::{Attached, SIGSTORE_MEDIA_TYPE, Sigstore};
+
+use super::{Collected, LARGEST, MOST};
+use crate::client::Inner;
+use crate::manifest::{Manifest, media_type};
+use crate::pull::parse;
+use crate::registry::{Source, fallback_tag};
+use crate::{Digest, Error, ErrorKind};
+
+impl Inner {
+    pub(crate) async fn read_attachments(
+        &self,
+        source: &Source,
+        digest: &Digest,
+        found: &mut Collected,
+    ) -> Result<(), Error> {
+        let tag = format!("{}.sig", fallback_tag(digest));
+        found.searched.push(format!("docker://{}:{tag}", source.reference.name()));
+        let Some(document) = self.registry.tagged(source, &tag).await? else { return Ok(()) };
+        if document.media_type != media_type::OCI_MANIFEST {
+            let text = format!("{tag} is a {}, not a manifest with signatures", document.media_type);
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        let manifest: Manifest = parse(&document.content, "manifest")?;
+        let limit = |text: String| Err(Error::new(ErrorKind::Limit, format!("{tag}: {text}")));
+        if manifest.layers.len() > MOST {
+            return limit(format!("more than {MOST} signatures"));
+        }
+        for layer in &manifest.layers {
+            let is_signature = layer.media_type == SIGSTORE_MEDIA_TYPE;
+            if is_signature && layer.size > LARGEST {
+                return limit(format!("a signature of {} bytes, more than {LARGEST}", layer.size));
+            }
+            // Other attachments are counted, and otherwise let be.
+            let payload = if is_signature {
+                let store = &self.options.store;
+                self.registry.fetch(source, layer, store).await?;
+                store.read(&layer.digest, LARGEST).map_err(|error| Error::file("reading a signature", &error))?
+            } else {
+                Vec::new()
+            };
+            let annotations = layer.annotations.clone().into_iter().collect();
+            found.add(Attached::Sigstore(Sigstore { media_type: layer.media_type.clone(), payload, annotations }))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Signatures from a registry that keeps them itself, and says so by `X-Registry-Supports-Signatures`.
+
+use ::signature::Attached;
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::{Collected, LARGEST_TOGETHER};
+use crate::client::Inner;
+use crate::registry::{Call, Source, said};
+use crate::{Digest, Error, ErrorKind};
+
+#[derive(Deserialize)]
+struct List {
+    signatures: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    schema_version: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    content: String,
+}
+
+impl Inner {
+    pub(crate) async fn read_extension(
+        &self,
+        source: &Source,
+        digest: &Digest,
+        found: &mut Collected,
+    ) -> Result<(), Error> {
+        let base = self.registry.endpoint(source).await?.base;
+        let address = format!("{base}/extensions/v2/{}/signatures/{digest}", source.reference.repository());
+        found.searched.push(address.clone());
+        let mut answer = self.registry.request(source, &Call::get(&address)).await?;
+        match answer.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND => return Ok(()),
+            _ => return Err(said(answer).await),
+        }
+        // Base64 takes a third more.
+        let content = answer.whole(2 * LARGEST_TOGETHER).await.map_err(|failure| failure.into_error(1))?;
+        let wrong = |text: String| Error::new(ErrorKind::Unsupported, format!("{address}: {text}"));
+        let list: List = serde_json::from_slice(&content).map_err(|error| wrong(error.to_string()))?;
+        for entry in list.signatures {
+            if (entry.schema_version, entry.kind.as_str()) != (2, "atomic") {
+                continue;
+            }
+            let content = base64_simd::STANDARD
+                .decode_to_vec(entry.content.as_bytes())
+                .map_err(|_| wrong("a signature is not base64".into()))?;
+            found.add(Attached::Simple(content))?;
+        }
+        Ok(())
+    }
+}

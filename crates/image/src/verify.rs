@@ -1,0 +1,149 @@
+//! What a policy makes of an image, for people to read.
+
+use std::path::PathBuf;
+
+use ::signature::Judgement;
+use serde::Serialize;
+
+use crate::client::{Client, INSECURE_POLICY, Inner};
+use crate::registry::Source;
+use crate::signatures::Collected;
+use crate::{Digest, Error, ErrorKind, Location};
+
+/// What a policy makes of an image.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verification {
+    /// The image, as it was named.
+    pub reference: String,
+    /// What the name means: a manifest or an index.
+    pub digest: Digest,
+    /// The manifest that has to be signed: that of the platform, if the name means an index.
+    pub manifest_digest: Digest,
+    /// The policy accepts the image.
+    pub accepted: bool,
+    /// The policy; none means that all images are accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PathBuf>,
+    /// The part of the policy that counts, such as `docker quay.io/me`, or `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// What each requirement comes to.
+    pub requirements: Vec<Judgement>,
+    /// Where signatures were searched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub searched: Vec<String>,
+    /// What else is good to know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl Client {
+    /// Finds out what the policy makes of an image; its layers are not fetched.
+    ///
+    /// # Errors
+    /// Fails when there is no such image, or when its signatures cannot be searched. An image that the policy does
+    /// not accept is no failure.
+    pub fn verify(&self, location: &Location) -> Result<Verification, Error> {
+        let inner = self.inner();
+        self.block_on(async {
+            match location {
+                Location::Registry(reference) if !inner.options.offline => {
+                    inner
+                        .at_each_source(reference, |source| {
+                            let inner = inner.clone();
+                            async move { inner.verify_at(location, &source).await }
+                        })
+                        .await
+                }
+                _ => {
+                    let (digest, manifest_digest) = inner.stored_digests(location).await?;
+                    let signatures = match location {
+                        Location::Registry(_) => inner.kept_signatures(&manifest_digest),
+                        _ => Vec::new(),
+                    };
+                    let mut found = Collected { signatures, ..Collected::default() };
+                    if !matches!(location, Location::Registry(_)) {
+                        found.notes.push("signatures of images in files are not searched".into());
+                    }
+                    inner.verified(location, digest, manifest_digest, found)
+                }
+            }
+        })
+    }
+}
+
+impl Inner {
+    async fn verify_at(&self, location: &Location, source: &Source) -> Result<Verification, Error> {
+        let name = source.reference.to_string();
+        let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
+        let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
+        let digest = self.store_document(&document)?;
+        let (manifest_digest, _) = self.choose(&name, Some(source), digest).await?;
+        let Some(policy) = self.policy()? else {
+            return self.verified(location, digest, manifest_digest, Collected::default());
+        };
+        let requirements = policy.applied(location).requirements;
+        let found = self.collect(source, &manifest_digest, requirements).await?;
+        let mut verification = self.verified(location, digest, manifest_digest, found)?;
+        // Who signs an index only has signed no image, as far as policies go.
+        if !verification.accepted && digest != manifest_digest {
+            let index = self.collect(source, &digest, requirements).await.unwrap_or_default();
+            if !index.signatures.is_empty() {
+                let text = format!(
+                    "the index {digest} has signatures, and a policy wants the image of the platform to be signed: \
+                     sign all of them, with cosign by --recursive"
+                );
+                verification.notes.push(text);
+            }
+        }
+        Ok(verification)
+    }
+
+    fn verified(
+        &self,
+        location: &Location,
+        digest: Digest,
+        manifest_digest: Digest,
+        found: Collected,
+    ) -> Result<Verification, Error> {
+        let policy = self.policy()?;
+        let requirements = policy.map(|it| it.judge(location, &manifest_digest, &found.signatures)).unwrap_or_default();
+        let scope = policy.map(|it| match it.applied(location).scope {
+            Some((transport, "")) => transport.to_owned(),
+            Some((transport, scope)) => format!("{transport} {scope}"),
+            None => "default".to_owned(),
+        });
+        let mut notes = found.notes;
+        if self.ignores_policy() && policy.is_some() {
+            notes.push(format!("{INSECURE_POLICY} is set: other commands use images whatever the policy says"));
+        }
+        Ok(Verification {
+            reference: location.to_string(),
+            digest,
+            manifest_digest,
+            accepted: requirements.iter().all(|judgement| judgement.accepted),
+            policy: policy.map(|policy| policy.file().to_owned()),
+            scope,
+            requirements,
+            searched: found.searched,
+            notes,
+        })
+    }
+
+    /// Returns what an image in a file, or one that is stored, is.
+    async fn stored_digests(self: &std::sync::Arc<Self>, location: &Location) -> Result<(Digest, Digest), Error> {
+        if let Location::Registry(reference) = location {
+            let digest = self.stored(reference)?.digest;
+            return Ok((digest, self.choose(&reference.to_string(), None, digest).await?.0));
+        }
+        let (inner, location) = (self.clone(), location.clone());
+        let work = move || {
+            let top = inner.import(&location, false)?;
+            inner.assemble(&location.to_string(), top).map(|image| (image.digest, image.manifest_digest))
+        };
+        tokio::task::spawn_blocking(work)
+            .await
+            .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))
+    }
+}
