@@ -9,7 +9,7 @@ use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 use crate::commands::{
     add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, diff, edit,
     generate, graph, index, init, list, migrate, registry, render, render_template, resolve, run as run_commands,
-    serve, unpack, upgrade_path, validate, version, why,
+    serve, unpack, upgrade_path, validate, verify, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -56,6 +56,7 @@ enum OpmCommand {
     Index(index::IndexArgs),
     Registry(registry::RegistryArgs),
     Copy(copy::CopyArgs),
+    Verify(verify::VerifyArgs),
     Edit(edit::EditArgs),
     CheckUpgrades(check_upgrades::CheckUpgradesArgs),
     Resolve(Box<resolve::ResolveArgs>),
@@ -110,6 +111,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Index(args) => index::run(args, &opm.tls, printer),
         OpmCommand::Registry(args) => registry::run(args, &opm.tls, printer),
         OpmCommand::Copy(args) => copy::run(args, &opm.tls, printer),
+        OpmCommand::Verify(args) => verify::run(args, &opm.tls, printer),
         OpmCommand::Edit(args) => edit::run(args, &opm.tls, printer),
         OpmCommand::CheckUpgrades(args) => check_upgrades::run(args, &opm.tls, printer),
         OpmCommand::Resolve(args) => resolve::run(args, &opm.tls, printer),

@@ -98,6 +98,7 @@ fn platform(text: &str) -> Result<Platform, String> {
 pub(crate) struct Images {
     tls: TlsFlags,
     pull: PullFlags,
+    policy: Option<PathBuf>,
     arrived: Arc<Arrived>,
     tools: OnceLock<Tools>,
 }
@@ -150,7 +151,13 @@ impl Kind {
 
 impl Images {
     pub(crate) fn new(tls: &TlsFlags, pull: &PullFlags) -> Images {
-        Images { tls: tls.clone(), pull: pull.clone(), arrived: Arc::default(), tools: OnceLock::new() }
+        Images { tls: tls.clone(), pull: pull.clone(), policy: None, arrived: Arc::default(), tools: OnceLock::new() }
+    }
+
+    /// Uses another policy than the user's or the system's.
+    pub(crate) fn with_policy(mut self, policy: Option<PathBuf>) -> Images {
+        self.policy = policy;
+        self
     }
 
     fn tools(&self) -> Result<&Tools, String> {
@@ -177,6 +184,7 @@ impl Images {
         options.ca_files.extend(self.pull.ca_file.clone());
         options.platform.clone_from(&self.pull.platform);
         options.offline = self.pull.offline;
+        options.policy.clone_from(&self.policy);
         options.progress = Arc::clone(&self.arrived) as Arc<dyn image::Progress>;
         let client = Client::new(options).map_err(|error| error.to_string())?;
         Ok(self.tools.get_or_init(|| Tools { client, scratch }))

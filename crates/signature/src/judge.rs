@@ -162,6 +162,18 @@ impl Finding {
     fn with(mut self, outcome: Result<(), String>) -> Finding {
         self.accepted = outcome.is_ok();
         self.reason = outcome.err();
+        // What comes from others must not write to terminals.
+        for text in [&mut self.reason, &mut self.signer, &mut self.identity].into_iter().flatten() {
+            *text = printable(text);
+        }
         self
     }
+}
+
+/// Escapes what is no visible character.
+#[cfg(feature = "verify")]
+fn printable(text: &str) -> String {
+    let escape =
+        |char: char| if matches!(char, '"' | '\'' | '\\') { vec![char] } else { char.escape_debug().collect() };
+    text.chars().flat_map(escape).collect()
 }

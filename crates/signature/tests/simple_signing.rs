@@ -275,3 +275,90 @@ fn damaged_signatures_and_keys_are_no_signatures() {
         let _ = judge(&damaged, &[&signature]);
     }
 }
+
+#[test]
+fn old_keys_and_old_signatures_are_good() {
+    let Some(gpg) = Gpg::new() else { return };
+    // A key that has signed itself with SHA-1 is trusted because it is in the policy.
+    gpg.run(&["--cert-digest-algo", "SHA1", "--quick-generate-key", "old@a.test", "rsa2048", "sign", "never"]);
+    let signature = gpg.sign(&claim("quay.io/a/b:v1"), &["-u", "old@a.test"]);
+    let judgement = judge(&gpg.export("old@a.test"), &[&signature]);
+    assert!(judgement.accepted, "{judgement:?}");
+    // GnuPG makes no signatures of version 3 any more, but some signers do.
+    let old = Rsa::new();
+    let signature = old.sign_as_version_3(claim("quay.io/a/b:v1").as_bytes());
+    let judgement = judge(&old.ring(), &[&signature]);
+    assert!(judgement.accepted, "{judgement:?}");
+    let checked = gpg.0.path().join("v3");
+    fs::write(&checked, &signature).unwrap();
+    let ring = gpg.0.path().join("ring");
+    fs::write(&ring, old.ring()).unwrap();
+    gpg.run(&["--import", ring.to_str().unwrap()]);
+    gpg.run(&["--verify", checked.to_str().unwrap()]);
+}
+
+/// An RSA key, to make what GnuPG does not.
+struct Rsa(aws_lc_rs::rsa::KeyPair);
+
+impl Rsa {
+    fn new() -> Rsa {
+        Rsa(aws_lc_rs::rsa::KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap())
+    }
+
+    fn body(&self) -> Vec<u8> {
+        use aws_lc_rs::signature::KeyPair;
+        // Two numbers of DER, of 256 and of 3 bytes.
+        let key = self.0.public_key().as_ref();
+        let numbers = [number(&key[9..9 + 256]), number(&key[key.len() - 3..])];
+        [&[4, 0x60, 0, 0, 0, 1][..], &numbers.concat()].concat()
+    }
+
+    fn framed(&self) -> Vec<u8> {
+        let body = self.body();
+        [&[0x99], &(body.len() as u16).to_be_bytes()[..], &body].concat()
+    }
+
+    fn id(&self) -> Vec<u8> {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY, &self.framed());
+        digest.as_ref()[12..].to_vec()
+    }
+
+    fn sign(&self, message: &[u8]) -> Vec<u8> {
+        let mut signature = vec![0; self.0.public_modulus_len()];
+        let random = aws_lc_rs::rand::SystemRandom::new();
+        self.0.sign(&aws_lc_rs::signature::RSA_PKCS1_SHA256, &random, message, &mut signature).unwrap();
+        number(&signature)
+    }
+
+    /// Returns the key with a name.
+    fn ring(&self) -> Vec<u8> {
+        let name = b"v3@a.test";
+        let hashed = [&[4, 0x13, 1, 8, 0, 9, 5, 2, 0x60, 0, 0, 1, 2, 27, 3][..]].concat();
+        let trailer = [&hashed[..], &[4, 0xff, 0, 0, 0, hashed.len() as u8]].concat();
+        let length = [0, 0, 0, name.len() as u8];
+        let message = [&self.framed()[..], &[0xb4], &length, name, &trailer].concat();
+        let signed = [&hashed[..], &[0, 10, 9, 16], &self.id(), &[0, 0], &self.sign(&message)].concat();
+        [packet(6, &self.body()), packet(13, name), packet(2, &signed)].concat()
+    }
+
+    fn sign_as_version_3(&self, content: &[u8]) -> Vec<u8> {
+        let trailer = [0, 0x60, 0, 0, 2];
+        let signed = [&[3, 5][..], &trailer, &self.id(), &[1, 8]].concat();
+        let message = [content, &trailer].concat();
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &message);
+        let signed = [&signed[..], &digest.as_ref()[..2], &self.sign(&message)].concat();
+        let one_pass = [&[3, 0, 8, 1][..], &self.id(), &[1]].concat();
+        let literal = [&[b'b', 0, 0, 0, 0, 0], content].concat();
+        [packet(4, &one_pass), packet(11, &literal), packet(2, &signed)].concat()
+    }
+}
+
+fn number(bytes: &[u8]) -> Vec<u8> {
+    let bytes = &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..];
+    let bits = bytes.len() * 8 - bytes[0].leading_zeros() as usize;
+    [&(bits as u16).to_be_bytes()[..], bytes].concat()
+}
+
+fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
+    [&[0xc0 | tag, 0xff], &(body.len() as u32).to_be_bytes()[..], body].concat()
+}

@@ -34,6 +34,7 @@ pub(crate) mod serve;
 pub(crate) mod unpack;
 pub(crate) mod upgrade_path;
 pub(crate) mod validate;
+pub(crate) mod verify;
 pub(crate) mod version;
 pub(crate) mod why;
 

@@ -30,4 +30,5 @@ mod sqlite;
 mod unpack;
 mod usage;
 mod validate;
+mod verify;
 mod why;
