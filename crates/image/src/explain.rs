@@ -26,6 +26,9 @@ pub struct Explanation {
     /// The policy, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PathBuf>,
+    /// The signatures that it asks for, by the types of its requirements.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signatures: Vec<&'static str>,
     /// What stands in the way before any registry is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
@@ -147,6 +150,7 @@ impl Client {
             registries_conf: Vec::new(),
             rule: None,
             policy: inner.policy_file(),
+            signatures: inner.needed_signatures(reference),
             problem: None,
             places: Vec::new(),
         };

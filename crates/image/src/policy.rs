@@ -120,6 +120,13 @@ impl Inner {
         let is_all = policy.check(location)?;
         Ok(Admission((!is_all).then(|| Arc::new(Asked { policy: Arc::clone(policy), location: location.clone() }))))
     }
+
+    /// Returns the types of requirements for an image that need signatures.
+    pub(crate) fn needed_signatures(&self, reference: &Reference) -> Vec<&'static str> {
+        let Ok(Some(policy)) = self.policy() else { return Vec::new() };
+        let applied = policy.applied(&Location::Registry(reference.clone()));
+        applied.requirements.iter().filter(|it| it.needs_signatures()).map(Requirement::kind).collect()
+    }
 }
 
 impl Admission {

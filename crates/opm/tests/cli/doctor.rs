@@ -30,6 +30,19 @@ fn what_stands_in_the_way_is_explained() {
 }
 
 #[test]
+fn signatures_that_a_policy_asks_for_are_named() {
+    let env = TestEnv::new();
+    let policy = r#"{"default": [{"type": "signedBy", "keyType": "GPGKeys", "keyPath": "/keys"}]}"#;
+    env.file("registries.conf", "[[registry]]\nlocation = 'reg.test'\nblocked = true\n");
+    env.file("home/.config/containers/policy.json", policy);
+    let mut command = env.command();
+    command.env("CONTAINERS_REGISTRIES_CONF", "registries.conf");
+    let output = command.args(["registry", "doctor", "reg.test/a/b:v1"]).output().expect("opm runs");
+    let shown = env.show(output);
+    assert!(shown.contains("\nsignatures:   signedBy; opm verify reg.test/a/b:v1 checks them\n"), "{shown}");
+}
+
+#[test]
 fn a_registry_that_wants_other_credentials_is_explained() {
     let env = TestEnv::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

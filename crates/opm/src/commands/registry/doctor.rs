@@ -61,6 +61,10 @@ fn write_text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> 
         "policy",
         &policy.map_or_else(|| "none, so that all images are allowed".to_owned(), |it| it.to_string()),
     )?;
+    if !explanation.signatures.is_empty() {
+        let (kinds, reference) = (explanation.signatures.join(", "), &explanation.reference);
+        line(out, "signatures", &format!("{kinds}; opm verify {reference} checks them"))?;
+    }
     problem(out, explanation.problem.as_ref())?;
     for place in &explanation.places {
         writeln!(out)?;
