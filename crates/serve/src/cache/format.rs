@@ -1,9 +1,9 @@
 //! The layout of the cache file.
 //!
-//! Goals: opened in a millisecond, whatever its size; read-only, by any number of servers at
+//! Goals: opened in the time it takes to read its tables; read-only, by any number of servers at
 //! once; every answer found by a binary search and a copy; no byte believed before its checksum
-//! is. The file is written once, beside its final name, and renamed into place. It is never
-//! changed afterwards.
+//! is. The file is written once, beside its final name, and renamed into place. We never change it
+//! afterwards; what others do to it shows in the checksums.
 //!
 //! ```text
 //! header    magic (8 bytes), version u32, number of sections u32, length of the file u64,
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Numbers are little-endian, checksums are XXH3 (64 bits), digests XXH3 (128 bits). Tables are
-//! checked when the file is opened, the data when it is read: an extent carries the checksum
-//! of its bytes. The checksum of the whole data section is looked at only when integrity is
+//! read into memory and checked when the file is opened, the data at each read: an extent carries the
+//! checksum of its bytes. The checksum of the whole data section is looked at only when integrity is
 //! enforced.
 //!
 //! A `Bundle` reply is put together from three sources. Its *slim part*, which is stored as
@@ -139,11 +139,12 @@ pub(super) fn write_header(sections: &[Section; KINDS], length: u64) -> Vec<u8> 
     out
 }
 
-/// Reads the header of a file.
+/// Reads the header of a file of `size` bytes; `file` is its start, as far as the header goes.
 ///
 /// # Errors
-/// Fails when the file is not wholly a cache of this version. Sections are known to lie inside it.
-pub(super) fn read_header(file: &[u8]) -> Result<[Section; KINDS], BadHeader> {
+/// Fails when the file is not wholly a cache of this version. Sections are known to lie inside it, one behind
+/// the other.
+pub(super) fn read_header(file: &[u8], size: u64) -> Result<[Section; KINDS], BadHeader> {
     let short = BadHeader::Length { expected: HEADER_SIZE as u64 };
     if file.len() < MAGIC.len() && MAGIC.starts_with(file) {
         return Err(short);
@@ -166,17 +167,19 @@ pub(super) fn read_header(file: &[u8]) -> Result<[Section; KINDS], BadHeader> {
     if count as usize != KINDS {
         return Err(BadHeader::Damaged);
     }
-    if length != file.len() as u64 {
+    if length != size {
         return Err(BadHeader::Length { expected: length });
     }
     let mut sections = [Section::default(); KINDS];
+    let mut behind = HEADER_SIZE as u64;
     for (kind, section) in sections.iter_mut().enumerate() {
         let read = (u32::get(&mut rest), u32::get(&mut rest), u64::get(&mut rest), u64::get(&mut rest));
         let (Some(found), Some(0), Some(offset), Some(length)) = read else { return Err(BadHeader::Damaged) };
-        let inside = offset.checked_add(length).is_some_and(|end| end <= file.len() as u64);
-        if found as usize != kind || !inside {
+        let end = offset.checked_add(length).filter(|end| *end <= size).ok_or(BadHeader::Damaged)?;
+        if found as usize != kind || offset < behind {
             return Err(BadHeader::Damaged);
         }
+        behind = end;
         *section = Section { offset, length, checksum: u64::get(&mut rest).ok_or(BadHeader::Damaged)? };
     }
     Ok(sections)
@@ -394,19 +397,20 @@ mod tests {
 
     #[test]
     fn headers_come_back_and_every_flipped_bit_shows() {
-        let mut sections = [Section::default(); KINDS];
-        sections[3] = Section { offset: HEADER_SIZE as u64, length: 5, checksum: 7 };
+        let start = HEADER_SIZE as u64;
+        let mut sections = [Section { offset: start, ..Section::default() }; KINDS];
+        sections[KINDS - 1] = Section { offset: start, length: 5, checksum: 7 };
         let mut file = write_header(&sections, HEADER_SIZE as u64 + 5);
         assert_eq!(file.len(), HEADER_SIZE);
         file.extend_from_slice(b"hello");
-        assert_eq!(read_header(&file), Ok(sections));
+        assert_eq!(read_header(&file, file.len() as u64), Ok(sections));
         for bit in 0..HEADER_SIZE * 8 {
             file[bit / 8] ^= 1 << (bit % 8);
-            assert!(read_header(&file).is_err(), "bit {bit}");
+            assert!(read_header(&file, file.len() as u64).is_err(), "bit {bit}");
             file[bit / 8] ^= 1 << (bit % 8);
         }
         for length in 0..file.len() {
-            assert!(read_header(&file[..length]).is_err(), "length {length}");
+            assert!(read_header(&file[..length], length as u64).is_err(), "length {length}");
         }
     }
 

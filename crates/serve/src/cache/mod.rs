@@ -1,13 +1,13 @@
 //! The cache: a catalog as one file of answers that are ready to be sent.
 //!
-//! `format` is the layout, `bundle` and `package` make the answers, `build` writes the file, `map`
-//! and this module open it, `query` answers from it, `sources` knows the files it was made from, and
+//! `format` is the layout, `bundle` and `package` make the answers, `build` writes the file, this
+//! module opens it, `data` reads it, `query` answers from it, `sources` knows the files it was made from, and
 //! [`store`] decides whether a cache that is there can be used.
 
 mod build;
 mod bundle;
+mod data;
 mod format;
-mod map;
 mod package;
 mod query;
 mod sources;
@@ -15,22 +15,29 @@ pub mod store;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use catalog::QueryError;
 
+use data::Source;
 pub(crate) use format::Digest;
-use format::{BadHeader, Extent, Field, KINDS, Kind, Table, Text};
-use map::Map;
+use format::{BadHeader, Field, HEADER_SIZE, KINDS, Kind, Table, Text};
 
-/// An open cache.
+/// An open cache: its tables in memory, its data where they are.
 pub struct Cache {
-    map: Map,
+    /// Tells it from every other of this run.
+    id: u64,
+    source: Source,
+    size: u64,
+    /// All tables, one after the other.
+    tables: Vec<u8>,
+    /// Where each table is among them.
     sections: [Range<usize>; KINDS],
-    data_checksum: u64,
+    data: format::Section,
     bases: Mutex<Bases>,
 }
 
@@ -70,6 +77,9 @@ struct Bases {
     clock: u64,
 }
 
+/// No cache is 0.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
 /// How many bytes of bases are kept.
 const BASES_SIZE: usize = 8 << 20;
 
@@ -83,57 +93,71 @@ impl Cache {
             io::ErrorKind::NotFound => Unusable::Missing,
             _ => Unusable::Io(error),
         })?;
-        Cache::from_file(&file)
+        Cache::from_source(Source::File(file))
     }
 
     fn from_file(file: &File) -> Result<Cache, Unusable> {
-        Cache::from_map(Map::file(file)?)
+        Cache::from_source(Source::File(file.try_clone()?))
     }
 
-    fn from_map(map: Map) -> Result<Cache, Unusable> {
-        let sections = format::read_header(&map).map_err(|bad| match bad {
+    fn from_source(source: Source) -> Result<Cache, Unusable> {
+        let size = source.length()?;
+        let mut header = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(HEADER_SIZE)];
+        source.read_at(0, &mut header)?;
+        let sections = format::read_header(&header, size).map_err(|bad| match bad {
             BadHeader::Foreign => Unusable::Foreign,
             BadHeader::Version(version) => Unusable::Version(version),
-            BadHeader::Length { expected } => Unusable::Truncated { found: map.len() as u64, expected },
+            BadHeader::Length { expected } => Unusable::Truncated { found: size, expected },
             BadHeader::Damaged => Unusable::Damaged("the header"),
         })?;
-        let data_checksum = sections[Kind::Data as usize].checksum;
-        for section in &sections[Kind::Data as usize + 1..] {
-            let bytes = &map[section.offset as usize..(section.offset + section.length) as usize];
-            if format::checksum(bytes) != section.checksum {
-                return Err(Unusable::Damaged("an index"));
-            }
+        let [data, tables @ ..] = &sections;
+        let first = tables[0].offset;
+        let end = tables[KINDS - 2].offset + tables[KINDS - 2].length;
+        let mut bytes = vec![0; usize::try_from(end - first).map_err(|_| Unusable::Damaged("the header"))?];
+        source.read_at(first, &mut bytes)?;
+        let place = |section: &format::Section| {
+            let start = section.offset.saturating_sub(first) as usize;
+            start..start + section.length as usize
+        };
+        if tables.iter().any(|table| format::checksum(&bytes[place(table)]) != table.checksum) {
+            return Err(Unusable::Damaged("an index"));
         }
-        let sections = sections.map(|section| section.offset as usize..(section.offset + section.length) as usize);
-        Ok(Cache { map, sections, data_checksum, bases: Mutex::default() })
+        let mut places = sections.map(|section| place(&section));
+        // The data are no table.
+        places[Kind::Data as usize] = 0..0;
+        let id = NEXT_ID.fetch_add(1, Relaxed);
+        Ok(Cache { id, source, size, tables: bytes, sections: places, data: *data, bases: Mutex::default() })
     }
 
-    /// Checks every byte of the cache by reading `file`, which it was opened from.
-    fn check_data(&self, file: &mut File) -> Result<(), Unusable> {
-        let Range { start, end } = self.sections[Kind::Data as usize].clone();
-        file.seek(SeekFrom::Start(start as u64))?;
-        let mut rest = (end - start) as u64;
+    /// Checks every byte of the data.
+    fn check_data(&self) -> Result<(), Unusable> {
         let mut checksum = format::Checksum::new();
         let mut buffer = vec![0; 256 << 10];
-        while rest > 0 {
-            let wanted = buffer.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
-            let length = file.read(&mut buffer[..wanted])?;
-            if length == 0 {
-                break;
-            }
+        let mut at = 0;
+        while at < self.data.length {
+            let length = buffer.len().min(usize::try_from(self.data.length - at).unwrap_or(usize::MAX));
+            self.read_data(at, &mut buffer[..length])?;
             checksum.add(&buffer[..length]);
-            rest -= length as u64;
+            at += length as u64;
         }
-        if checksum.finish() == self.data_checksum { Ok(()) } else { Err(Unusable::Damaged("the data")) }
+        if checksum.finish() == self.data.checksum { Ok(()) } else { Err(Unusable::Damaged("the data")) }
     }
 
     /// Returns how many bytes the cache has.
-    pub fn size(&self) -> usize {
-        self.map.len()
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn data_length(&self) -> u64 {
+        self.data.length
+    }
+
+    fn read_data(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.source.read_at(self.data.offset + offset, out)
     }
 
     fn section(&self, kind: Kind) -> &[u8] {
-        &self.map[self.sections[kind as usize].clone()]
+        &self.tables[self.sections[kind as usize].clone()]
     }
 
     fn table<R: Field>(&self, kind: Kind) -> Table<'_, R> {
@@ -147,18 +171,6 @@ impl Cache {
     fn text_bytes(&self, text: Text) -> Option<&[u8]> {
         let start = text.start as usize;
         self.section(Kind::Texts).get(start..start.checked_add(text.length as usize)?)
-    }
-
-    /// Returns the bytes of an extent, if they are what they were.
-    fn extent(&self, extent: &Extent) -> Result<&[u8], QueryError> {
-        let bytes = usize::try_from(extent.offset).ok().and_then(|start| {
-            let end = start.checked_add(extent.length as usize)?;
-            self.section(Kind::Data).get(start..end)
-        });
-        match bytes {
-            Some(bytes) if format::checksum(bytes) == extent.checksum => Ok(bytes),
-            _ => Err(damaged()),
-        }
     }
 
     fn find_package(&self, name: &str) -> Option<(usize, format::Package)> {

@@ -7,6 +7,7 @@ use zstd::zstd_safe::{CCtx, compress_bound};
 
 use super::Cache;
 use super::bundle::{self, Parts};
+use super::data::Reader;
 use super::format::{self, Digest, Extent, NONE, checksum};
 use crate::load::Sound;
 
@@ -131,15 +132,15 @@ pub(super) fn take_over(old: &Cache, package: &catalog::Package, content: &Diges
         return None;
     }
     let mut data = PackageData::default();
+    let mut reader = Reader::default();
     let mut bundles = Vec::new();
     for ((name, _), (_, mut record)) in package.bundles().zip(old.bundles_of(&found)) {
         if old.text(record.name) != Some(name) {
             return None;
         }
-        let slim = old.extent(&record.slim).ok()?;
-        let apis = bundle::provided_apis(slim);
+        let apis = bundle::provided_apis(reader.extent(old, &record.slim, 0).ok()?);
         for (extent, data) in [(&mut record.slim, &mut data.slims), (&mut record.body, &mut data.bodies)] {
-            let bytes = old.extent(extent).ok()?;
+            let bytes = reader.extent(old, extent, 0).ok()?;
             extent.offset = data.len() as u64;
             data.extend_from_slice(bytes);
         }

@@ -9,15 +9,27 @@ use catalog::message;
 use catalog::query::{Answer, Api, Counts, Message, Query, QueryError, Rows};
 use zstd::zstd_safe::DCtx;
 
-use super::format::{self, Kind, NONE, Span, Text};
+use super::data::Reader;
+use super::format::{self, Extent, Kind, NONE, Span, Text};
 use super::{BASES_SIZE, Cache, damaged};
 use crate::spare;
 
 /// No message is larger: it is more than any client takes.
 const MAX_BODY: usize = 1 << 28;
 
+/// How far a list of bundles reads ahead: their slim parts stand together.
+const AHEAD: usize = 16 << 10;
+
 thread_local! {
-    static UNPACKER: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
+    static SLIMS: RefCell<Reader> = RefCell::default();
+    static LISTED: RefCell<Reader> = RefCell::default();
+    static UNPACKER: RefCell<Unpacker> = RefCell::new(Unpacker { context: DCtx::create(), reader: Reader::default() });
+}
+
+/// What unpacks stored bytes.
+struct Unpacker {
+    context: DCtx<'static>,
+    reader: Reader,
 }
 
 /// What a `Bundle` reply tells besides what every one does.
@@ -68,12 +80,17 @@ impl Cache {
         self.find_channel(&found, channel).ok_or_else(|| QueryError::no_channel(package, channel))
     }
 
+    /// Puts a `Bundle` reply together, with its body.
+    fn whole(&self, entry: &format::Entry) -> Answer {
+        SLIMS.with_borrow_mut(|slims| self.reply(entry, Shape { body: true, edges: false }, slims))
+    }
+
     /// Puts a `Bundle` reply together.
-    fn reply(&self, entry: &format::Entry, shape: Shape) -> Answer {
+    fn reply(&self, entry: &format::Entry, shape: Shape, slims: &mut Reader) -> Answer {
         let bundle = self.bundle_at(entry.bundle)?;
         let channel = self.channel_at(entry.channel)?;
         let package = self.package_at(channel.package)?;
-        let slim = self.extent(&bundle.slim)?;
+        let slim = slims.extent(self, &bundle.slim, if shape.body { 0 } else { AHEAD })?;
         let body = shape.body || bundle.has_image == 0;
         let body_room = if body { bundle.body_length as usize + bundle.csv_length as usize } else { 0 };
         if body_room > MAX_BODY {
@@ -107,7 +124,6 @@ impl Cache {
         }
         let base = if bundle.base == NONE { None } else { Some(self.base(bundle.base)?) };
         let base = base.as_ref().map_or(&[][..], |base| base.as_slice());
-        let packed = self.extent(&bundle.body)?;
         let (csv_start, csv_length) = (bundle.csv_start as usize, bundle.csv_length as usize);
         let (objects_length, body_length) = (bundle.objects_length as usize, bundle.body_length as usize);
         if csv_start.checked_add(csv_length).is_none_or(|end| end > body_length) || objects_length > body_length {
@@ -120,7 +136,7 @@ impl Cache {
         let csv_at = out.len();
         let body_at = csv_at + csv_length;
         out.resize(body_at, 0);
-        unpack(packed, base, body_length, out)?;
+        self.unpack(&bundle.body, base, body_length, out)?;
         out.copy_within(body_at + csv_start..body_at + csv_start + csv_length, csv_at);
         out.truncate(body_at + objects_length);
         Ok(())
@@ -142,7 +158,7 @@ impl Cache {
             return Err(damaged());
         }
         let mut body = Vec::new();
-        unpack(self.extent(&bundle.body)?, &[], length, &mut body)?;
+        self.unpack(&bundle.body, &[], length, &mut body)?;
         let body = Arc::new(body);
         let mut bases = self.bases.lock().unwrap_or_else(PoisonError::into_inner);
         bases.size += length;
@@ -158,6 +174,30 @@ impl Cache {
             }
         }
         Ok(body)
+    }
+
+    /// Appends the `length` bytes that are packed in `extent` to `out`.
+    fn unpack(&self, extent: &Extent, base: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), QueryError> {
+        if extent.length as usize > MAX_BODY {
+            return Err(damaged());
+        }
+        let start = out.len();
+        out.reserve(length);
+        let mut end = Cursor::new(out);
+        end.set_position(start as u64);
+        let written = UNPACKER.with_borrow_mut(|unpacker| {
+            let packed = unpacker.reader.extent(self, extent, 0)?;
+            unpacker.context.decompress_using_dict(&mut end, packed, base).map_err(|_| damaged())
+        });
+        if written? == length { Ok(()) } else { Err(damaged()) }
+    }
+
+    /// Returns the bytes of an extent as they are.
+    fn stored(&self, extent: &Extent) -> Answer {
+        if extent.length as usize > MAX_BODY {
+            return Err(damaged());
+        }
+        UNPACKER.with_borrow_mut(|unpacker| Ok(unpacker.reader.extent(self, extent, 0)?.to_vec()))
     }
 
     fn entry_message(&self, entry: &format::Entry, replaces: Text) -> Answer {
@@ -193,16 +233,6 @@ impl Cache {
     }
 }
 
-/// Appends the `length` bytes that `packed` holds to `out`.
-fn unpack(packed: &[u8], base: &[u8], length: usize, out: &mut Vec<u8>) -> Result<(), QueryError> {
-    let start = out.len();
-    out.reserve(length);
-    let mut end = Cursor::new(out);
-    end.set_position(start as u64);
-    let written = UNPACKER.with_borrow_mut(|context| context.decompress_using_dict(&mut end, packed, base));
-    if written == Ok(length) { Ok(()) } else { Err(damaged()) }
-}
-
 impl Query for Cache {
     fn packages(self: Arc<Self>) -> Rows {
         let count = self.table::<format::Package>(Kind::Packages).len();
@@ -214,18 +244,18 @@ impl Query for Cache {
 
     fn package(&self, name: &str) -> Answer {
         let (_, package) = self.find_package(name).ok_or_else(|| QueryError::no_package(name))?;
-        Ok(self.extent(&package.reply)?.to_vec())
+        self.stored(&package.reply)
     }
 
     fn bundle(&self, package: &str, channel: &str, name: &str) -> Answer {
         let found = self.channel(package, channel)?;
         let (_, entry) = self.find_entry(&found, name).ok_or_else(|| QueryError::no_bundle(package, channel, name))?;
-        self.reply(&entry, Shape { body: true, edges: false })
+        self.whole(&entry)
     }
 
     fn head(&self, package: &str, channel: &str) -> Answer {
         let channel = self.channel(package, channel)?;
-        self.reply(&self.entry(channel.head)?, Shape { body: true, edges: false })
+        self.whole(&self.entry(channel.head)?)
     }
 
     fn replacements(self: Arc<Self>, name: &str) -> Result<Rows, QueryError> {
@@ -258,7 +288,7 @@ impl Query for Cache {
             }
         }
         let (_, entry) = best.ok_or_else(|| QueryError::no_replacement(package, channel))?;
-        self.reply(&entry, Shape { body: true, edges: false })
+        self.whole(&entry)
     }
 
     fn providers(self: Arc<Self>, api: &Api) -> Result<Rows, QueryError> {
@@ -300,7 +330,7 @@ impl Query for Cache {
             any = true;
             let package = self.package_at(channel.package)?;
             if self.channel_at(package.default_channel)?.head == number {
-                return self.reply(&entry, Shape { body: true, edges: false });
+                return self.whole(&entry);
             }
         }
         Err(if any { QueryError::no_default_provider(api) } else { QueryError::no_providers(api) })
@@ -310,7 +340,8 @@ impl Query for Cache {
         let count = self.table::<u32>(Kind::ListOrder).len();
         Box::new((0..count).map(move |place| {
             let number = self.table::<u32>(Kind::ListOrder).get(place).ok_or_else(damaged)?;
-            self.reply(&self.entry(number)?, Shape { body: false, edges: true })
+            let entry = self.entry(number)?;
+            LISTED.with_borrow_mut(|slims| self.reply(&entry, Shape { body: false, edges: true }, slims))
         }))
     }
 
@@ -324,15 +355,14 @@ impl Query for Cache {
         let first = found.blobs.first as usize;
         Box::new((first..first.saturating_add(found.blobs.count as usize)).map(move |number| {
             let blob: format::CustomBlob = self.table(Kind::CustomBlobs).get(number).ok_or_else(damaged)?;
-            let stored = self.extent(&blob.stored)?;
             if blob.stored.length == blob.length {
-                return Ok(stored.to_vec());
+                return self.stored(&blob.stored);
             }
             if blob.length as usize > MAX_BODY {
                 return Err(damaged());
             }
             let mut message = Vec::new();
-            unpack(stored, &[], blob.length as usize, &mut message)?;
+            self.unpack(&blob.stored, &[], blob.length as usize, &mut message)?;
             Ok(message)
         }))
     }

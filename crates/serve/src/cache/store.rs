@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::{self, Input, WriteError};
+use super::data::Source;
 use super::format::{self, Digest, Kind};
-use super::map::Map;
 use super::sources::{self, Stamp};
 use super::{Cache, Unusable};
 use crate::load::{Directory, LeftOut, LoadError, Sound};
@@ -143,7 +143,7 @@ enum Stamps {
 fn open(path: &Path, integrity: Integrity) -> Result<Cache, Unusable> {
     let cache = Cache::open(path)?;
     if integrity == Integrity::Enforced {
-        cache.check_data(&mut File::open(path)?)?;
+        cache.check_data()?;
     }
     Ok(cache)
 }
@@ -297,7 +297,7 @@ fn write(input: &Input<'_>, cache_dir: Option<&Path>) -> Result<Cache, PrepareEr
     let mut memory = Cursor::new(Vec::new());
     let reused = build::write(input, &mut memory).map_err(failed)?;
     told(reused, input);
-    Cache::from_map(Map::Memory(memory.into_inner())).map_err(unusable)
+    Cache::from_source(Source::Memory(memory.into_inner())).map_err(unusable)
 }
 
 fn write_named(input: &Input<'_>, cache_dir: &Path) -> Result<Cache, WriteError> {

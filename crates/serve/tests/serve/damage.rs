@@ -2,11 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Duration;
 
-use serve::cache::store::file_in;
+use serve::cache::store::{Integrity, file_in, prepare};
 use tonic::Code;
 
+use crate::catalogs::{directory, write_catalog};
 use crate::harness::{Server, strings, unary};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,4 +34,48 @@ async fn damage_is_told_and_then_mended() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("the damage stays");
+}
+
+/// Nothing that happens to the file of a cache ends its server, or makes it answer something wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_that_is_cut_off_or_overwritten_in_place_does_no_harm() {
+    for harm in [cut_off, overwritten] {
+        let server = Server::start(|plan| {
+            plan.cache_dir = Some(plan.directory.root.with_file_name("cache"));
+        })
+        .await;
+        let channel = server.client().await;
+        let bundle = |name| unary(&channel, "/api.Registry/GetBundle", strings(["beta", "stable", name]));
+        let whole = bundle("beta.v7.0.0").await.unwrap();
+        harm(&file_in(&server.root().with_file_name("cache")));
+        let told = bundle("beta.v7.0.0").await.unwrap_err();
+        assert_eq!(told.code(), Code::DataLoss, "{told}");
+        let mut mended = false;
+        for _ in 0..300 {
+            match bundle("beta.v7.0.0").await {
+                Ok(again) => {
+                    assert_eq!(again, whole);
+                    mended = true;
+                    break;
+                }
+                Err(error) => assert_eq!(error.code(), Code::DataLoss, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(mended, "the damage stays");
+        assert!(server.end().await.1.is_ok());
+    }
+}
+
+fn cut_off(cache: &Path) {
+    OpenOptions::new().write(true).open(cache).unwrap().set_len(100).unwrap();
+}
+
+/// Copies the cache of another catalog over it.
+fn overwritten(cache: &Path) {
+    let scratch = tempfile::tempdir().unwrap();
+    let (root, other) = (scratch.path().join("catalog"), scratch.path().join("cache"));
+    write_catalog(&root, "two");
+    prepare(&directory(&root), Some(&other), Integrity::Rebuild).unwrap();
+    std::fs::copy(file_in(&other), cache).unwrap();
 }
