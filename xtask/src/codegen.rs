@@ -21,8 +21,8 @@ const REPLIES: &[&str] = &[
     ".api.Deprecation",
     ".google.protobuf.Struct",
 ];
-const ENCODED: &str = "crate::grpc::codec::Encoded";
-const CODEC: &str = "crate::grpc::codec::EncodedCodec";
+/// Stands for them; nothing refers to it.
+const ENCODED: &str = "()";
 
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let check = match options.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -38,7 +38,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     fs::create_dir_all(&scratch).with_context(|| scratch.display().to_string())?;
     let mut builder = tonic_prost_build::configure()
         .build_client(false)
-        .codec_path(CODEC)
+        .build_server(false)
         .out_dir(&scratch)
         .emit_rerun_if_changed(false);
     for reply in REPLIES {

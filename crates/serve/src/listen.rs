@@ -12,20 +12,16 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
-use tonic::transport::server::Connected;
 
 use crate::live::Live;
-use crate::tls::Tls;
 
 /// How long a new connection may take to say something, a TLS handshake included.
-const FIRST_BYTES: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_BYTES: Duration = Duration::from_secs(10);
 /// How long accepting rests after the system refuses more.
-const REST: Duration = Duration::from_millis(100);
-/// HTTP/2 connections open with this many bytes.
-const PREFACE: usize = 24;
-/// Other connections have said something once there is anything.
+pub(crate) const REST: Duration = Duration::from_millis(100);
+/// A connection has said something once there is anything.
 const ANYTHING: usize = 1;
 
 /// Where a server listens.
@@ -95,7 +91,7 @@ impl Listener {
         }
     }
 
-    async fn accept(&self) -> io::Result<(Socket, Peer)> {
+    pub(crate) async fn accept(&self) -> io::Result<(Socket, Peer)> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
@@ -122,7 +118,8 @@ impl Drop for Listener {
 #[derive(Debug, Clone)]
 pub struct Peer(pub(crate) String);
 
-enum Socket {
+/// The way to a peer.
+pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<tokio_rustls::server::TlsStream<Socket>>),
@@ -136,40 +133,6 @@ pub(crate) struct Connection {
     patience: Option<(Pin<Box<Sleep>>, usize)>,
     live: Arc<Live>,
     _permit: OwnedSemaphorePermit,
-}
-
-/// Accepts connections and hands them over, until nobody takes them.
-pub(crate) async fn accept_all(
-    listener: Listener,
-    tls: Option<Tls>,
-    limit: usize,
-    live: Arc<Live>,
-    connections: mpsc::Sender<io::Result<Connection>>,
-) {
-    let slots = Arc::new(Semaphore::new(limit));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = connections.closed() => return,
-        };
-        let Some(connection) = admit(accepted, &slots, &live, PREFACE).await else { continue };
-        let connections = connections.clone();
-        match &tls {
-            None => {
-                if connections.send(Ok(connection)).await.is_err() {
-                    return;
-                }
-            }
-            Some(tls) => {
-                let acceptor = tls.acceptor();
-                tokio::spawn(async move {
-                    if let Some(connection) = handshake(connection, acceptor).await {
-                        let _ = connections.send(Ok(connection)).await;
-                    }
-                });
-            }
-        }
-    }
 }
 
 /// Takes a connection in, if there is room for it.
@@ -229,33 +192,9 @@ impl axum::serve::Listener for HttpListener {
     }
 }
 
-async fn handshake(mut connection: Connection, acceptor: tokio_rustls::TlsAcceptor) -> Option<Connection> {
-    let (placeholder, _) = UnixStream::pair().ok()?;
-    let socket = std::mem::replace(&mut connection.socket, Socket::Unix(placeholder));
-    match tokio::time::timeout(FIRST_BYTES, acceptor.accept(socket)).await {
-        Ok(Ok(stream)) => {
-            connection.socket = Socket::Tls(Box::new(stream));
-            Some(connection)
-        }
-        Ok(Err(error)) => {
-            tracing::debug!(peer = connection.peer.0, %error, "TLS handshake failed");
-            None
-        }
-        Err(_) => None,
-    }
-}
-
 impl Drop for Connection {
     fn drop(&mut self) {
         self.live.metrics.open.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Connected for Connection {
-    type ConnectInfo = Peer;
-
-    fn connect_info(&self) -> Peer {
-        self.peer.clone()
     }
 }
 

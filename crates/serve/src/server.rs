@@ -1,15 +1,23 @@
 //! The gRPC server: bound, ready, drained.
+//!
+//! One thread accepts connections and hands each to the thread with the fewest. Each of those threads answers
+//! its connections alone: what a call needs is never shared with another core.
 
 use std::io;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Server as Transport;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::{JoinSet, LocalSet};
 
-use crate::grpc::{self, Observe};
-use crate::listen::{self, Listener};
+use crate::grpc;
+use crate::grpc::connection::{self, Common};
+use crate::grpc::room::Pool;
+use crate::listen::{Listener, Peer, REST, Socket};
 use crate::live::Live;
 use crate::tls::{Tls, TlsFiles};
 
@@ -24,11 +32,25 @@ pub struct ServerLimits {
     pub request_size: usize,
     /// How often a silent connection is asked whether it is still there.
     pub keepalive: Duration,
+    /// How long a connection may go without a call; for ever if not given.
+    pub max_idle: Option<Duration>,
+    /// How old a connection gets before its client is sent away, to come back on another.
+    pub max_age: Option<Duration>,
+    /// How long calls may go on after that.
+    pub max_age_grace: Option<Duration>,
 }
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        ServerLimits { connections: 4096, streams: 250, request_size: 4 << 20, keepalive: Duration::from_secs(30) }
+        ServerLimits {
+            connections: 4096,
+            streams: 250,
+            request_size: 4 << 20,
+            keepalive: Duration::from_secs(30),
+            max_idle: None,
+            max_age: None,
+            max_age_grace: None,
+        }
     }
 }
 
@@ -41,12 +63,8 @@ pub enum Services {
     RegistryOnly,
 }
 
-/// How long a peer may take to say that it is still there.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Files that are needed for something else than connections.
 const OTHER_FILES: usize = 64;
-/// Bytes of the headers of one call.
-const HEADER_LIST_SIZE: u32 = 16 << 10;
 
 /// Answers on `listener` until `stop` is ready, then finishes the calls that are running.
 ///
@@ -62,22 +80,160 @@ pub async fn serve(
 ) -> io::Result<()> {
     let tls = tls.map(Tls::start).transpose()?;
     let routes = grpc::routes(&live, limits.request_size, services).map_err(io::Error::other)?;
-    let (sender, connections) = mpsc::channel(64);
-    let connection_limit = room_for(limits.connections);
-    let accepting = tokio::spawn(listen::accept_all(listener, tls, connection_limit, Arc::clone(&live), sender));
-    let outcome = Transport::builder()
-        .max_concurrent_streams(limits.streams)
-        .http2_keepalive_interval(Some(limits.keepalive))
-        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .http2_max_header_list_size(HEADER_LIST_SIZE)
-        .layer(Observe { live })
-        .add_routes(routes)
-        .serve_with_incoming_shutdown(ReceiverStream::new(connections), stop)
-        .await;
-    // Its socket is gone once this has ended.
-    accepting.abort();
-    let _ = accepting.await;
-    outcome.map_err(io::Error::other)
+    let pool = Pool::new();
+    let (stopped, stopping) = watch::channel(false);
+    let (alive, mut ended) = mpsc::channel::<()>(1);
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut workers = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (sender, accepted) = mpsc::unbounded_channel();
+
+        let task = Task {
+            accepted,
+            tls: tls.clone(),
+            live: Arc::clone(&live),
+            routes: routes.clone(),
+            limits: limits.clone(),
+            services,
+            pool: pool.clone(),
+            stopping: stopping.clone(),
+            alive: alive.clone(),
+        };
+        std::thread::Builder::new().name("grpc".into()).spawn(move || task.run())?;
+        workers.push(Worker { sender, open: Arc::default() });
+    }
+    drop(alive);
+    let mut stop = std::pin::pin!(stop);
+    let slots = Arc::new(Semaphore::new(room_for(limits.connections)));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stop => break,
+        };
+        let (socket, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "connection could not be accepted");
+                tokio::time::sleep(REST).await;
+                continue;
+            }
+        };
+        live.metrics.accepted.fetch_add(1, Relaxed);
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            live.metrics.turned_away.fetch_add(1, Relaxed);
+            continue;
+        };
+        let Ok(socket) = Detached::of(socket) else { continue };
+        let Some(worker) = workers.iter().min_by_key(|worker| worker.open.load(Relaxed)) else { break };
+        live.metrics.open.fetch_add(1, Relaxed);
+        worker.open.fetch_add(1, Relaxed);
+        let counted = Counted { live: Arc::clone(&live), open: Arc::clone(&worker.open), _slot: slot };
+        if worker.sender.send(Accepted { socket, peer, counted }).is_err() {
+            return Err(io::Error::other("a thread that answers calls has ended"));
+        }
+    }
+    // Its socket is gone before the calls that are running end.
+    drop(listener);
+    drop(workers);
+    let _ = stopped.send(true);
+    ended.recv().await;
+    Ok(())
+}
+
+/// A thread that answers, as the one that accepts sees it.
+struct Worker {
+    sender: mpsc::UnboundedSender<Accepted>,
+    open: Arc<AtomicUsize>,
+}
+
+/// A connection on its way to the thread that answers it.
+struct Accepted {
+    socket: Detached,
+    peer: Peer,
+    counted: Counted,
+}
+
+/// Counts a connection as long as it is open.
+struct Counted {
+    live: Arc<Live>,
+    open: Arc<AtomicUsize>,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Relaxed);
+        self.live.metrics.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A socket that no runtime looks after.
+enum Detached {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Detached {
+    fn of(socket: Socket) -> io::Result<Detached> {
+        match socket {
+            Socket::Tcp(stream) => stream.into_std().map(Detached::Tcp),
+            Socket::Unix(stream) => stream.into_std().map(Detached::Unix),
+            Socket::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Gives the socket to the runtime of this thread.
+    fn attach(self) -> io::Result<Socket> {
+        match self {
+            Detached::Tcp(stream) => tokio::net::TcpStream::from_std(stream).map(Socket::Tcp),
+            Detached::Unix(stream) => tokio::net::UnixStream::from_std(stream).map(Socket::Unix),
+        }
+    }
+}
+
+/// What a thread needs to answer.
+struct Task {
+    accepted: mpsc::UnboundedReceiver<Accepted>,
+    tls: Option<Tls>,
+    live: Arc<Live>,
+    routes: tonic::service::Routes,
+    limits: ServerLimits,
+    services: Services,
+    pool: Pool,
+    stopping: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+}
+
+impl Task {
+    fn run(self) {
+        match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime.block_on(LocalSet::new().run_until(self.answer())),
+            Err(error) => tracing::error!(%error, "no calls can be answered on this thread"),
+        }
+    }
+
+    async fn answer(self) {
+        let Task { mut accepted, tls, live, routes, limits, services, pool, stopping, alive } = self;
+        let common = Rc::new(Common { live, routes, limits, services, pool });
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                next = accepted.recv() => {
+                    let Some(Accepted { socket, peer, counted }) = next else { break };
+                    let Ok(socket) = socket.attach() else { continue };
+                    let (common, stopping) = (Rc::clone(&common), stopping.clone());
+                    let acceptor = tls.as_ref().map(Tls::acceptor);
+                    connections.spawn_local(async move {
+                        connection::run(socket, peer, acceptor, common, stopping).await;
+                        drop(counted);
+                    });
+                }
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            }
+        }
+        while connections.join_next().await.is_some() {}
+        drop(alive);
+    }
 }
 
 /// Returns how many connections there can be, at most `wanted`: the system may allow fewer files.

@@ -99,6 +99,15 @@ pub(crate) struct ServeArgs {
     /// Most bytes of a request
     #[arg(long, value_name = "BYTES", default_value_t = ServerLimits::default().request_size)]
     max_request_size: usize,
+    /// How long a connection may go without a call before it is closed; for ever if not given
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    max_connection_idle: Option<Duration>,
+    /// How old a connection gets before its client is asked to open another; no limit if not given
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    max_connection_age: Option<Duration>,
+    /// How long calls may go on when a connection is to end for its age or idleness; until they end if not given
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    max_connection_age_grace: Option<Duration>,
     /// How long running calls may take to finish when the server is told to end
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     drain_timeout: Duration,
@@ -180,6 +189,9 @@ fn plan(args: &ServeArgs, tls: &TlsFlags) -> Result<Plan, Failure> {
             connections: args.max_connections,
             streams: args.max_streams,
             request_size: args.max_request_size,
+            max_idle: args.max_connection_idle,
+            max_age: args.max_connection_age,
+            max_age_grace: args.max_connection_age_grace,
             ..ServerLimits::default()
         },
         watch,

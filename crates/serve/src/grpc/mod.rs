@@ -1,12 +1,21 @@
 //! The registry API over gRPC.
+//!
+//! `connection` is one connection on `wire`, `question` what the methods ask, `request` and `call` a call of
+//! them, `foreign` a call of anything else. `room` bounds the memory of all that, and `piece` is what holds it.
 
-pub(crate) mod codec;
+mod call;
+pub(crate) mod connection;
+mod foreign;
 mod health;
 mod observe;
+mod piece;
+mod question;
 mod reflection;
-mod service;
+mod request;
+pub(crate) mod room;
+mod wire;
 
-/// Requests and service traits, made from `proto/registry.proto` by `cargo xtask codegen`.
+/// Requests, made from `proto/registry.proto` by `cargo xtask codegen`.
 #[expect(unreachable_pub, reason = "generated code")]
 #[rustfmt::skip]
 mod api {
@@ -22,19 +31,15 @@ use tonic_reflection::pb::v1alpha::server_reflection_server::ServerReflectionSer
 
 use crate::live::Live;
 use crate::server::Services;
-use api::experimental_registry_server::ExperimentalRegistryServer;
-use api::registry_server::RegistryServer;
-pub(crate) use observe::Observe;
 
 /// Messages and services as clients of the reflection API see them.
 const DESCRIPTORS: &[u8] = include_bytes!("gen/descriptors.bin");
 
-/// Returns everything that is answered on the gRPC port.
+/// Returns what is answered on the gRPC port besides the registry API.
 ///
 /// # Errors
 /// Fails when the descriptors cannot be read, which would be a mistake of the build.
 pub(crate) fn routes(live: &Arc<Live>, max_request: usize, services: Services) -> Result<Routes, prost::DecodeError> {
-    let registry = service::Registry { live: Arc::clone(live) };
     let hidden: &[&str] = if services == Services::All { &[] } else { &["api.ExperimentalRegistry"] };
     let reflection = reflection::Reflection::new(
         &[
@@ -45,14 +50,8 @@ pub(crate) fn routes(live: &Arc<Live>, max_request: usize, services: Services) -
         ],
         hidden,
     )?;
-    let mut routes = Routes::new(RegistryServer::new(registry.clone()).max_decoding_message_size(max_request));
-    if services == Services::All {
-        routes = routes.add_service(ExperimentalRegistryServer::new(registry).max_decoding_message_size(max_request));
-    }
-    Ok(routes
-        .add_service(
-            HealthServer::new(health::Health { live: Arc::clone(live) }).max_decoding_message_size(max_request),
-        )
+    let health = HealthServer::new(health::Health { live: Arc::clone(live) }).max_decoding_message_size(max_request);
+    Ok(Routes::new(health)
         .add_service(ReflectionV1::new(reflection.clone()).max_decoding_message_size(max_request))
         .add_service(ReflectionV1Alpha::new(reflection).max_decoding_message_size(max_request)))
 }

@@ -1,0 +1,160 @@
+//! Calls of services that are not ours: health, reflection, and whatever does not exist.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
+use http::{Request, Response};
+use http_body::{Body as _, Frame};
+use tonic::body::Body;
+use tonic::service::Routes;
+use tonic::{Code, Status};
+use tower::Service;
+
+use super::connection::Shared;
+use super::observe::{Call, STATUS};
+use super::piece::Piece;
+use super::request;
+
+/// Starts a call of another service, as a task.
+pub(super) fn start(
+    shared: &Rc<Shared>,
+    routes: Routes,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Piece>,
+) {
+    let mut call = Call::start(shared, &request);
+    let timeout = request::timeout(request.headers());
+    let Some(waiting) = shared.room().wait() else {
+        let status = Status::resource_exhausted("too many calls wait at a time");
+        call.finish_with(status.code() as usize, status.message());
+        let _ = respond.send_response(status.into_http(), true);
+        return;
+    };
+    let shared = Rc::clone(shared);
+    tokio::task::spawn_local(async move {
+        answer(&shared, routes, request, respond, call, timeout).await;
+        drop(waiting);
+    });
+}
+
+async fn answer(
+    shared: &Shared,
+    mut routes: Routes,
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Piece>,
+    mut call: Call,
+    timeout: Option<Duration>,
+) {
+    let asked = async {
+        // It is always ready.
+        match poll_fn(|context| Service::<Request<Body>>::poll_ready(&mut routes, context)).await {
+            Ok(()) => routes.call(request.map(|stream| Body::new(Incoming(stream)))).await.ok(),
+            Err(_) => None,
+        }
+    };
+    let response = tokio::select! {
+        response = asked => response.unwrap_or_else(|| Status::new(Code::Internal, "no answer").into_http()),
+        () = expired(timeout) => Status::cancelled("Timeout expired").into_http(),
+        _ = poll_fn(|context| respond.poll_reset(context)) => return,
+    };
+    let (parts, mut body) = response.into_parts();
+    if parts.headers.contains_key(STATUS) {
+        call.finish(&parts.headers);
+    }
+    let end = body.is_end_stream();
+    let Ok(mut stream) = respond.send_response(Response::from_parts(parts, ()), end) else { return };
+    if end {
+        return;
+    }
+    loop {
+        let next = poll_fn(|context| {
+            if let Poll::Ready(next) = Pin::new(&mut body).poll_frame(context) {
+                return Poll::Ready(next.map(|frame| frame.map_err(|_| ())));
+            }
+            stream.poll_reset(context).map(|_| Some(Err(())))
+        });
+        match next.await {
+            None => {
+                let _ = stream.send_data(Piece::foreign(Bytes::new(), None), true);
+                return;
+            }
+            Some(Err(())) => return,
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(bytes) => {
+                    if send(shared, &mut stream, bytes).await.is_none() {
+                        return;
+                    }
+                }
+                Err(frame) => {
+                    if let Ok(trailers) = frame.into_trailers() {
+                        call.finish(&trailers);
+                        let _ = stream.send_trailers(trailers);
+                    }
+                    return;
+                }
+            },
+        }
+    }
+}
+
+/// Sends some bytes when the peer takes them and there is room for them.
+async fn send(shared: &Shared, stream: &mut SendStream<Piece>, bytes: Bytes) -> Option<()> {
+    let length = bytes.remaining();
+    stream.reserve_capacity(length);
+    poll_fn(|context| {
+        loop {
+            if length == 0 || stream.capacity() > 0 {
+                return Poll::Ready(Some(()));
+            }
+            match ready!(stream.poll_capacity(context)) {
+                Some(Ok(_)) => {}
+                _ => return Poll::Ready(None),
+            }
+        }
+    })
+    .await?;
+    let hold = shared.room().take(length).await;
+    stream.send_data(Piece::foreign(bytes, Some(hold)), false).ok()
+}
+
+async fn expired(timeout: Option<Duration>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The bytes of a request, for a service that is not ours.
+struct Incoming(RecvStream);
+
+impl http_body::Body for Incoming {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        match ready!(self.0.poll_data(context)) {
+            Some(Ok(bytes)) => {
+                let _ = self.0.flow_control().release_capacity(bytes.len());
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Some(Err(error)) => Poll::Ready(Some(Err(error))),
+            None => {
+                let trailers = ready!(self.0.poll_trailers(context));
+                Poll::Ready(trailers.transpose().map(|trailers| trailers.map(Frame::trailers)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+}
