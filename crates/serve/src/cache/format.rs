@@ -30,6 +30,10 @@ use std::hash::Hasher;
 pub(super) const MAGIC: [u8; 8] = *b"opmc\r\n\x1a\n";
 /// The version of this layout. Other versions are rebuilt, not read.
 pub(super) const VERSION: u32 = 1;
+/// The checksum of the file that a fixed catalog gives in this version: caches of one version are alike, wherever
+/// they were built. Whoever changes what is written gives a new number to the version and records the new checksum.
+#[cfg(test)]
+const RECORDED: (u32, u64) = (1, 631_374_865_749_612_710);
 /// Stands for "no base".
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -412,6 +416,76 @@ mod tests {
         for length in 0..file.len() {
             assert!(read_header(&file[..length], length as u64).is_err(), "length {length}");
         }
+    }
+
+    /// A catalog with something of everything that a cache holds.
+    const FIXED: &str = r#"---
+schema: olm.package
+name: one
+defaultChannel: stable
+description: the first
+---
+schema: olm.channel
+package: one
+name: stable
+entries:
+- name: one.v1.0.0
+- name: one.v1.1.0
+  replaces: one.v1.0.0
+  skips: [one.v0.9.0, one.v1.0.1]
+  skipRange: ">=0.5.0 <1.1.0"
+---
+schema: olm.bundle
+package: one
+name: one.v1.0.0
+image: registry.test/one:v1.0.0
+properties:
+- {type: olm.package, value: {packageName: one, version: 1.0.0}}
+- {type: olm.gvk, value: {group: one.test, version: v1, kind: Thing}}
+- {type: olm.csv.metadata, value: {displayName: One, description: text of the first}}
+---
+schema: olm.bundle
+package: one
+name: one.v1.1.0
+image: registry.test/one:v1.1.0
+properties:
+- {type: olm.package, value: {packageName: one, version: 1.1.0}}
+- {type: olm.gvk, value: {group: one.test, version: v1, kind: Thing}}
+- {type: olm.gvk.required, value: {group: two.test, version: v1, kind: Other}}
+- {type: olm.bundle.object, value: {data: eyJraW5kIjoiQ29uZmlnTWFwIn0=}}
+- {type: olm.csv.metadata, value: {displayName: One, description: text of the second}}
+relatedImages:
+- {name: operator, image: registry.test/operator:v1.1.0}
+---
+schema: olm.deprecations
+package: one
+entries:
+- reference: {schema: olm.bundle, name: one.v1.0.0}
+  message: use the second
+---
+schema: custom.note
+package: one
+text: of the package
+---
+schema: custom.note
+text: of nobody
+"#;
+
+    #[test]
+    fn what_is_written_changes_only_with_the_version() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, cache) = (scratch.path().join("catalog"), scratch.path().join("cache"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("catalog.yaml"), FIXED).unwrap();
+        let on_invalid = crate::load::OnInvalid::Fail;
+        let directory = crate::load::Directory { root, limits: fbc::Limits::default(), on_invalid };
+        super::super::store::build_portable(&directory, &cache).unwrap();
+        let written = std::fs::read(super::super::store::file_in(&cache)).unwrap();
+        assert_eq!(
+            (VERSION, checksum(&written)),
+            RECORDED,
+            "the same catalog gives other bytes: raise VERSION, then record what is given here on the left"
+        );
     }
 
     #[test]
