@@ -21,7 +21,7 @@ use super::observe::{Call, STATUS};
 use super::piece::{PREFIX, Piece, prefix};
 use super::question::{Many, Method, One, Question};
 use super::request::{self, Incoming};
-use super::room::Waiting;
+use super::room::{Turn, Waiting};
 use crate::spare;
 
 /// How many bytes of a list are gathered before they are sent.
@@ -51,8 +51,17 @@ struct Answering {
 /// What is left to be done for a call.
 enum Left {
     Nothing,
+    Question(Box<LateQuestion>),
     Reply(LateReply),
     Rows(LateRows),
+}
+
+/// A question that others were asked before whose replies still wait.
+struct LateQuestion {
+    answering: Option<Answering>,
+    one: Option<One>,
+    catalog: Arc<dyn Query>,
+    reply: Option<LateReply>,
 }
 
 /// A reply there was no room for: it is made again when there is.
@@ -60,6 +69,7 @@ struct LateReply {
     sending: Sending,
     one: One,
     size: usize,
+    _turn: Turn,
 }
 
 /// A list that is being sent.
@@ -159,12 +169,15 @@ impl Answering {
             return Left::Nothing;
         };
         match question {
-            Question::One(one) => self.answer_one(one, catalog),
+            Question::One(one) if self.shared.room().is_free() => self.answer_one(one, catalog, None),
+            Question::One(one) => {
+                Left::Question(Box::new(LateQuestion { answering: Some(self), one: Some(one), catalog, reply: None }))
+            }
             Question::Many(many) => self.answer_many(&many, catalog),
         }
     }
 
-    fn answer_one(self, one: One, catalog: Arc<dyn Query>) -> Left {
+    fn answer_one(self, one: One, catalog: Arc<dyn Query>, turn: Option<Turn>) -> Left {
         let message = match one.answer(&*catalog) {
             Ok(message) => message,
             Err(error) => {
@@ -175,6 +188,7 @@ impl Answering {
         };
         let Some(mut sending) = self.send_headers(catalog) else { return Left::Nothing };
         let size = message.len() + PREFIX;
+        sending.shared.made(size);
         sending.stream.reserve_capacity(size);
         // With the window closed, or without room, the bytes would only lie around: the question is kept instead.
         if sending.stream.capacity() > 0
@@ -184,7 +198,8 @@ impl Answering {
             return Left::Nothing;
         }
         spare::give_back(message);
-        Left::Reply(LateReply { sending, one, size })
+        let turn = turn.unwrap_or_else(|| sending.shared.room().try_turn());
+        Left::Reply(LateReply { sending, one, size, _turn: turn })
     }
 
     fn answer_many(self, many: &Many, catalog: Arc<dyn Query>) -> Left {
@@ -222,6 +237,7 @@ impl Left {
     async fn send(&mut self) {
         match self {
             Left::Nothing => {}
+            Left::Question(question) => question.send().await,
             Left::Reply(reply) => reply.send().await,
             Left::Rows(rows) => rows.send().await,
         }
@@ -230,6 +246,14 @@ impl Left {
     fn refuse(self, status: Status) {
         match self {
             Left::Nothing => {}
+            Left::Question(question) => {
+                let LateQuestion { answering, reply, .. } = *question;
+                if let Some(answering) = answering {
+                    answering.refuse(status);
+                } else if let Some(LateReply { mut sending, .. }) = reply {
+                    sending.fail(status);
+                }
+            }
             Left::Reply(LateReply { mut sending, .. }) | Left::Rows(LateRows { mut sending, .. }) => {
                 sending.fail(status)
             }
@@ -237,9 +261,23 @@ impl Left {
     }
 }
 
+impl LateQuestion {
+    async fn send(&mut self) {
+        let Some(answering) = &mut self.answering else { return };
+        let turn = tokio::select! {
+            turn = answering.shared.room().turn() => turn,
+            _ = poll_fn(|context| answering.respond.poll_reset(context)) => return,
+        };
+        let (Some(answering), Some(one)) = (self.answering.take(), self.one.take()) else { return };
+        if let Left::Reply(reply) = answering.answer_one(one, Arc::clone(&self.catalog), Some(turn)) {
+            self.reply.insert(reply).send().await;
+        }
+    }
+}
+
 impl LateReply {
     async fn send(&mut self) {
-        let LateReply { sending, one, size } = self;
+        let LateReply { sending, one, size, .. } = self;
         sending.stream.reserve_capacity(*size);
         if sending.window().await.is_none() {
             return;

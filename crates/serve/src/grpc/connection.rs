@@ -35,6 +35,8 @@ const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 /// Calls that one connection may start before others get their turn.
 const CALLS_AT_A_TIME: usize = 16;
+/// Bytes of replies that it may make before.
+const BYTES_AT_A_TIME: usize = 512 << 10;
 /// How long a peer may hold room that others wait for without taking anything.
 const IN_THE_WAY: Duration = Duration::from_secs(5);
 /// No connection is looked at less often, or more.
@@ -58,6 +60,8 @@ pub(super) struct Shared {
     peer: Peer,
     room: Room,
     calls: Cell<usize>,
+    /// Bytes of the replies that were made since others got their turn.
+    made: Cell<usize>,
     /// When the last call ended.
     idle_since: Cell<Instant>,
 }
@@ -77,6 +81,10 @@ impl Shared {
 
     pub(super) fn request_limit(&self) -> usize {
         self.common.limits.request_size
+    }
+
+    pub(super) fn made(&self, bytes: usize) {
+        self.made.set(self.made.get() + bytes);
     }
 
     pub(super) fn call_started(&self) {
@@ -189,14 +197,19 @@ impl Connection {
         let now = Instant::now();
         let age = common.limits.max_age.map(|age| spread(age, &wire));
         let room = Room::new(common.pool.clone());
-        let shared = Rc::new(Shared { common, peer, room, calls: Cell::new(0), idle_since: Cell::new(now) });
+        let shared =
+            Rc::new(Shared { common, peer, room, calls: Cell::new(0), made: Cell::new(0), idle_since: Cell::new(now) });
         let pings = http2.ping_pong();
         Connection { http2, wire, shared, pings, asked: None, opened: now, age, retired: None }
     }
 
     /// Answers calls as they come; ready when the connection has ended.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.shared.made.set(0);
         for _ in 0..CALLS_AT_A_TIME {
+            if self.shared.made.get() > BYTES_AT_A_TIME {
+                break;
+            }
             match self.http2.poll_accept(context) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
                     let common = &self.shared.common;

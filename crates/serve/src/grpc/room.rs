@@ -21,6 +21,9 @@ const CONNECTION: usize = (1 << 20) / UNIT;
 const OWN: usize = (64 << 10) / UNIT;
 /// Calls that wait on one connection without asking the pool.
 const OWN_CALLS: usize = 8;
+/// Replies of one connection that wait for their peer, or for room; others are not even made once before it is
+/// their turn.
+const TURNS: usize = 4;
 /// What a further call that waits takes from the pool.
 const CALL: usize = (4 << 10) / UNIT;
 
@@ -46,6 +49,7 @@ impl Pool {
 pub(crate) struct Room {
     pool: Pool,
     replies: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
     /// Units that are left of its own.
     own: Rc<Cell<usize>>,
     /// Calls that wait.
@@ -70,6 +74,11 @@ impl Drop for Hold {
     }
 }
 
+/// The turn of a reply that waits.
+pub(crate) struct Turn {
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
 /// The place of a call that waits.
 pub(crate) struct Waiting {
     calls: Rc<Cell<usize>>,
@@ -83,7 +92,7 @@ impl Drop for Waiting {
 }
 
 fn units(bytes: usize) -> usize {
-    bytes.div_ceil(UNIT).clamp(1, CONNECTION)
+    bytes.div_ceil(UNIT).clamp(1, POOL)
 }
 
 fn permits(units: usize) -> u32 {
@@ -95,6 +104,7 @@ impl Room {
         Room {
             pool,
             replies: Arc::new(Semaphore::new(CONNECTION)),
+            turns: Arc::new(Semaphore::new(TURNS)),
             own: Rc::new(Cell::new(OWN)),
             calls: Rc::default(),
             borrowed: Rc::default(),
@@ -104,7 +114,7 @@ impl Room {
     /// Takes room for `bytes`, if there is some at once.
     pub(crate) fn try_take(&self, bytes: usize) -> Option<Hold> {
         let units = units(bytes);
-        let replies = Arc::clone(&self.replies).try_acquire_many_owned(permits(units)).ok()?;
+        let replies = Arc::clone(&self.replies).try_acquire_many_owned(permits(units.min(CONNECTION))).ok()?;
         if self.own.get() >= units {
             return Some(self.of_own(replies, units));
         }
@@ -120,7 +130,9 @@ impl Room {
         let units = units(bytes);
         // Neither is ever closed.
         loop {
-            let Ok(replies) = Arc::clone(&self.replies).acquire_many_owned(permits(units)).await else { continue };
+            let Ok(replies) = Arc::clone(&self.replies).acquire_many_owned(permits(units.min(CONNECTION))).await else {
+                continue;
+            };
             if self.own.get() >= units {
                 return self.of_own(replies, units);
             }
@@ -128,6 +140,22 @@ impl Room {
             let Ok(pool) = Arc::clone(&self.pool.free).acquire_many_owned(permits(units)).await else { continue };
             return self.of_pool(replies, pool, units);
         }
+    }
+
+    /// Tells whether no reply waits.
+    pub(crate) fn is_free(&self) -> bool {
+        self.turns.available_permits() == TURNS
+    }
+
+    /// Waits until a reply may be made, and maybe wait.
+    pub(crate) async fn turn(&self) -> Turn {
+        // It is never closed.
+        Turn { _turn: Arc::clone(&self.turns).acquire_owned().await.ok() }
+    }
+
+    /// Takes the turn of a reply that has to wait, if there is one left.
+    pub(crate) fn try_turn(&self) -> Turn {
+        Turn { _turn: Arc::clone(&self.turns).try_acquire_owned().ok() }
     }
 
     /// Takes a place for a call that waits for its request, the peer or room.

@@ -45,3 +45,20 @@ pub(crate) fn write_catalog(root: &Path, mark: &str) {
 pub(crate) fn directory(root: &Path) -> Directory {
     Directory { root: root.to_path_buf(), limits: fbc::Limits::default(), on_invalid: OnInvalid::Fail }
 }
+
+/// Writes a package whose `GetBundle` replies have more than `size` bytes each.
+pub(crate) fn write_large_package(root: &Path, name: &str, versions: usize, size: usize) {
+    write_package(root, name, versions, "large");
+    let path = root.join(name).join("catalog.yaml");
+    let yaml = fs::read_to_string(&path).unwrap();
+    let mut out = String::new();
+    for line in yaml.lines() {
+        writeln!(out, "{line}").unwrap();
+        if line.trim_start().starts_with("line 29 of") {
+            for number in 0..size / 64 {
+                writeln!(out, "      {number:08} more of the same that makes this reply a large one........").unwrap();
+            }
+        }
+    }
+    fs::write(&path, out).unwrap();
+}

@@ -4,6 +4,7 @@ mod cache;
 mod catalogs;
 mod damage;
 mod harness;
+mod hostile;
 mod reflection;
 mod secure;
 mod server;

@@ -1,0 +1,296 @@
+//! Clients that mean no good, beside others that do.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use prost::Message;
+
+use crate::catalogs::write_large_package;
+use crate::harness::{Server, strings, unary};
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const LARGE: usize = 3 << 20;
+/// One reply that is on its way and one that each thread makes, what these are made from, and what the allocator
+/// keeps of all that.
+const ONE_CONNECTION: usize = 48 << 20;
+/// What replies may hold in all, and as much again that the allocator may keep.
+const ALL_CONNECTIONS: usize = 128 << 20;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+    out.extend_from_slice(payload);
+    out
+}
+
+/// Writes the headers of a call, none of them to be remembered.
+fn headers(path: &str) -> Vec<u8> {
+    let mut out = vec![0x83, 0x86];
+    for (name, value) in [(4u8, path), (1, "catalog")] {
+        out.extend_from_slice(&[name, value.len() as u8]);
+        out.extend_from_slice(value.as_bytes());
+    }
+    for (name, value) in [("content-type", "application/grpc"), ("te", "trailers")] {
+        out.push(0);
+        for text in [name, value] {
+            out.push(text.len() as u8);
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+    out
+}
+
+/// Writes a call of GetBundle.
+fn call(stream: u32, bundle: [&str; 3]) -> Vec<u8> {
+    let message = strings(bundle).encode_to_vec();
+    let mut payload = vec![0];
+    payload.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    payload.extend_from_slice(&message);
+    let mut out = frame(HEADERS, END_HEADERS, stream, &headers("/api.Registry/GetBundle"));
+    out.extend(frame(DATA, END_STREAM, stream, &payload));
+    out
+}
+
+/// Opens a connection whose streams have `window` bytes of room.
+fn open(port: u16, window: u32) -> std::io::Result<TcpStream> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port))?;
+    let mut settings = vec![0, 4];
+    settings.extend_from_slice(&window.to_be_bytes());
+    socket.write_all(PREFACE)?;
+    socket.write_all(&frame(SETTINGS, 0, 0, &settings))?;
+    socket.write_all(&frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000u32.to_be_bytes()))?;
+    Ok(socket)
+}
+
+/// Returns how many bytes of memory this process holds that are no files.
+fn memory() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+}
+
+async fn large() -> Server {
+    Server::start(|plan| write_large_package(&plan.directory.root, "large", 4, LARGE)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_whose_window_is_closed_hold_questions_and_no_replies() {
+    let server = large().await;
+    let channel = server.client().await;
+    let ask = || unary(&channel, "/api.Registry/GetPackage", strings(["beta", "", ""]));
+    ask().await.unwrap();
+    let before = memory();
+    for window in [0, 1] {
+        let mut socket = open(server.port, window).unwrap();
+        for number in 0..200 {
+            let name = format!("large.v{}.0.0", number % 4);
+            socket.write_all(&call(1 + 2 * number, ["large", "stable", &name])).unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        ask().await.unwrap();
+        let held = memory().saturating_sub(before);
+        assert!(held < ONE_CONNECTION, "window {window}: {held} bytes");
+    }
+    assert!(server.end().await.1.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_whose_window_opens_slowly_comes_whole() {
+    let server = large().await;
+    let port = server.port;
+    let received = tokio::task::spawn_blocking(move || {
+        let mut socket = open(port, 0).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.write_all(&call(1, ["large", "stable", "large.v1.0.0"])).unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        let (mut data, mut header) = (0, [0; 9]);
+        let mut given = 0;
+        loop {
+            if given <= data {
+                given += 100_000;
+                socket.write_all(&frame(WINDOW_UPDATE, 0, 1, &100_000u32.to_be_bytes())).unwrap();
+            }
+            socket.read_exact(&mut header).unwrap();
+            let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+            let mut payload = vec![0; length];
+            socket.read_exact(&mut payload).unwrap();
+            if header[3] == DATA {
+                data += length;
+            }
+            if header[3] == HEADERS && header[4] & END_STREAM != 0 {
+                return data;
+            }
+        }
+    });
+    let received = received.await.unwrap();
+    assert!(received > LARGE, "{received}");
+    assert!(server.end().await.1.is_ok());
+}
+
+/// What a hostile client does until `done`, again and again.
+type Hostile = fn(u16, &AtomicBool) -> std::io::Result<()>;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn honest_clients_do_not_notice_hostile_ones() {
+    let kinds: [(&str, Hostile); 6] = [
+        ("window 0", window_closed),
+        ("slow reader", slow_reader),
+        ("half a preface", half_a_preface),
+        ("rapid reset", rapid_reset),
+        ("ping flood", ping_flood),
+        ("endless headers", endless_headers),
+    ];
+    let server = large().await;
+    honest(&server).await;
+    let alone = honest(&server).await.max(honest(&server).await);
+    let before = memory();
+    for (kind, hostile) in kinds {
+        let (done, port) = (Arc::new(AtomicBool::new(false)), server.port);
+        let tries = Arc::new(AtomicUsize::new(0));
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                let (done, tries) = (Arc::clone(&done), Arc::clone(&tries));
+                std::thread::spawn(move || {
+                    while !done.load(Relaxed) {
+                        tries.fetch_add(1, Relaxed);
+                        // The server may well close the connection.
+                        let _ = hostile(port, &done);
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let beside = honest(&server).await;
+        let held = memory().saturating_sub(before);
+        done.store(true, Relaxed);
+        for client in clients {
+            client.join().unwrap();
+        }
+        assert!(tries.load(Relaxed) > 0);
+        // The clients share the cores with the server here, and with other tests.
+        assert!(beside < alone * 2 + Duration::from_millis(100), "{kind}: {beside:?}, {alone:?} alone");
+        assert!(held < ALL_CONNECTIONS, "{kind}: {held} bytes");
+    }
+    assert!(server.end().await.1.is_ok());
+}
+
+/// Lets 32 new clients ask; returns the median of how long that took. None of them may fail.
+async fn honest(server: &Server) -> Duration {
+    let mut tasks = Vec::new();
+    for _ in 0..32 {
+        let channel = server.client().await;
+        tasks.push(tokio::spawn(async move {
+            let mut times = Vec::new();
+            for version in 0..8 {
+                let start = Instant::now();
+                let name = format!("beta.v{version}.0.0");
+                let asked = unary(&channel, "/api.Registry/GetBundle", strings(["beta", "stable", &name])).await;
+                assert_eq!(asked.unwrap().first, name);
+                times.push(start.elapsed());
+            }
+            times
+        }));
+    }
+    let mut times = Vec::new();
+    for task in tasks {
+        times.extend(task.await.unwrap());
+    }
+    times.sort();
+    times[times.len() / 2]
+}
+
+fn hold(done: &AtomicBool) {
+    while !done.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn large_calls(socket: &mut TcpStream) -> std::io::Result<()> {
+    for number in 0..100 {
+        let name = format!("large.v{}.0.0", number % 4);
+        socket.write_all(&call(1 + 2 * number, ["large", "stable", &name]))?;
+    }
+    Ok(())
+}
+
+fn window_closed(port: u16, done: &AtomicBool) -> std::io::Result<()> {
+    let mut socket = open(port, 0)?;
+    large_calls(&mut socket)?;
+    hold(done);
+    Ok(())
+}
+
+fn slow_reader(port: u16, done: &AtomicBool) -> std::io::Result<()> {
+    let mut socket = open(port, 0x7fff_0000)?;
+    large_calls(&mut socket)?;
+    let mut byte = [0];
+    while !done.load(Relaxed) {
+        socket.read_exact(&mut byte)?;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn half_a_preface(port: u16, done: &AtomicBool) -> std::io::Result<()> {
+    let mut socket = TcpStream::connect(("127.0.0.1", port))?;
+    socket.write_all(&PREFACE[..12])?;
+    hold(done);
+    Ok(())
+}
+
+fn rapid_reset(port: u16, done: &AtomicBool) -> std::io::Result<()> {
+    let mut socket = open(port, 65_535)?;
+    for number in 0.. {
+        if done.load(Relaxed) {
+            break;
+        }
+        let stream = 1 + 2 * number;
+        let mut out = frame(HEADERS, END_HEADERS, stream, &headers("/api.Registry/GetBundle"));
+        out.extend(frame(RST_STREAM, 0, stream, &8u32.to_be_bytes()));
+        socket.write_all(&out)?;
+        if number % 50 == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
+}
+
+fn ping_flood(port: u16, done: &AtomicBool) -> std::io::Result<()> {
+    let mut socket = open(port, 65_535)?;
+    // Whether the answers are taken or not: these take none.
+    socket.set_write_timeout(Some(Duration::from_millis(100)))?;
+    let pings = frame(PING, 0, 0, &[7; 8]).repeat(100);
+    while !done.load(Relaxed) {
+        socket.write_all(&pings)?;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn endless_headers(port: u16, done: &AtomicBool) -> std::io::Result<()> {
+    let mut socket = open(port, 65_535)?;
+    socket.write_all(&frame(HEADERS, 0, 1, &headers("/api.Registry/GetBundle")))?;
+    let mut more = vec![0, 1, b'x', 0x7f, 0x81, 0x1e];
+    more.extend_from_slice(&[b'y'; 4000]);
+    more.truncate(4006);
+    let more = frame(CONTINUATION, 0, 1, &more);
+    while !done.load(Relaxed) {
+        socket.write_all(&more)?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
