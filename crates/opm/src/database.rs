@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fbc::Fbc;
-use sqlite_index::{Database, Error, Manifests, Strictness};
+use sqlite_index::{Changed, Database, Error, Manifests, Strictness};
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -39,6 +39,13 @@ pub(crate) fn strictness(permissive: bool) -> Strictness {
 /// Makes a failure of what went wrong with a database.
 pub(crate) fn failure(error: Error) -> Failure {
     Failure::message(error.to_string())
+}
+
+/// Reports what a change of a database left undone, or could not do after it.
+pub(crate) fn report(changed: Result<Changed, Error>, printer: &Printer) -> Outcome {
+    let changed = changed.map_err(failure)?;
+    changed.warnings.iter().for_each(|warning| printer.warning(warning));
+    forgive(&changed.forgiven, printer)
 }
 
 /// Tells what a forgiving command did not do.

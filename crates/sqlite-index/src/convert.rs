@@ -35,7 +35,7 @@ impl Database {
     /// # Errors
     /// Fails when the content makes no valid catalog; `fbc` may then hold a part of it.
     pub fn convert(&self, fbc: &mut Fbc, manifests: Manifests, limits: &Limits) -> Result<Vec<String>, Error> {
-        let connection = &self.connection;
+        let connection = self.connection()?;
         by_bundle(connection)?;
         let content = Content::read(connection)?;
         let mut warnings = content.check(connection, limits)?;

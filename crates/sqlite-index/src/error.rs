@@ -50,6 +50,16 @@ pub enum Error {
         /// The table or column that is missed.
         missing: String,
     },
+    /// The database says which schema it has, and that is not so.
+    #[error("{}: the database says that it has schema version {version}, and {missing} is not in it", path.display())]
+    Incomplete {
+        /// The file.
+        path: PathBuf,
+        /// The version it says it has.
+        version: i64,
+        /// The table or column that is missed.
+        missing: String,
+    },
     /// A database cannot be brought to the newest schema.
     #[error("migrating the database from schema version {from}: {reason}")]
     Migration {
@@ -76,6 +86,12 @@ impl Error {
         move |source| Error::Io { path: path.to_owned(), source }
     }
 
+    /// Says why a database file cannot be opened or made.
+    pub(crate) fn cannot_open(path: &Path, source: &io::Error) -> Error {
+        let text = format!("unable to open database file: {source}");
+        Error::Io { path: path.to_owned(), source: io::Error::other(text) }
+    }
+
     /// Says which file SQLite is talking of, where that explains it.
     pub(crate) fn in_file(self, path: &Path) -> Error {
         use rusqlite::ErrorCode;
@@ -87,8 +103,7 @@ impl Error {
             Some(ErrorCode::CannotOpen) => {
                 let missing = path.parent().is_some_and(|parent| !parent.as_os_str().is_empty() && !parent.exists());
                 let source = if missing { io::ErrorKind::NotFound.into() } else { io::Error::other(error) };
-                let text = format!("unable to open database file: {source}");
-                Error::Io { path: path.to_owned(), source: io::Error::other(text) }
+                Error::cannot_open(path, &source)
             }
             _ => Error::Sql(error),
         }

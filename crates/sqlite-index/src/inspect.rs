@@ -58,7 +58,7 @@ impl Database {
     /// # Errors
     /// Fails when the database cannot be read.
     pub fn packages(&self) -> Result<Vec<PackageInfo>, Error> {
-        let connection = &self.connection;
+        let connection = self.connection()?;
         let mut packages: BTreeMap<String, (String, BTreeMap<String, ChannelInfo>)> = BTreeMap::new();
         let mut statement = connection.prepare("SELECT name, default_channel FROM package WHERE name IS NOT NULL")?;
         let mut rows = statement.query([])?;
@@ -103,7 +103,7 @@ impl Database {
             FROM channel_entry AS entry
             JOIN operatorbundle AS bundle INDEXED BY pk ON bundle.name = entry.operatorbundle_name
             GROUP BY 1, 2";
-        let mut statement = self.connection.prepare(sql)?;
+        let mut statement = self.connection()?.prepare(sql)?;
         let rows = statement.query_map([], |row| {
             let depth: Option<i64> = row.get(4)?;
             Ok((value::text(row, 0)?, depth, value::text(row, 2)?, value::text(row, 1)?, value::text(row, 3)?))
@@ -129,7 +129,7 @@ impl Database {
     /// # Errors
     /// Fails when the database cannot be read.
     pub fn objects(&self, bundle: &str) -> Result<Vec<String>, Error> {
-        let text = crate::row::body(&self.connection, bundle, "bundle")?.unwrap_or_default();
+        let text = crate::row::body(self.connection()?, bundle, "bundle")?.unwrap_or_default();
         Ok(crate::row::objects(&text).map(str::to_owned).collect())
     }
 }

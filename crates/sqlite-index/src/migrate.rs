@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use fbc::Limits;
 use fbc::json::{Raw, write_str};
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::config::DbConfig;
+use rusqlite::{ErrorCode, Transaction, params};
 
 use crate::error::Error;
 use crate::schema::{self, Cleanup, VERSION};
@@ -30,50 +31,49 @@ const STEPS: [Step; VERSION as usize + 1] = [
     truncated_deprecations,
 ];
 
-/// Brings a database to the newest schema, all steps in one transaction.
+/// Brings a database to the newest schema, within a transaction: what it finds is what it changes.
 ///
 /// A database that is newer stays as it is.
-pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Error> {
-    let from = schema::version(connection)?;
+pub(crate) fn migrate(transaction: &Transaction<'_>) -> Result<(), Error> {
+    let from = schema::version(transaction)?;
     if from >= VERSION {
         return Ok(());
     }
     let failed = |error: Error| match error {
-        locked @ Error::Sql(_) if is_busy(&locked) => locked,
+        // Said by who knows the file.
+        error @ Error::Sql(_) if is_about_the_file(&error) => error,
         error => Error::Migration { from, reason: error.to_string() },
     };
-    // Tables that others refer to are made anew, so keys are looked at in the end. Within a
-    // transaction this setting would do nothing.
-    connection.pragma_update(None, "foreign_keys", false)?;
-    let outcome = run(connection, from).map_err(failed);
-    connection.pragma_update(None, "foreign_keys", true)?;
+    // Tables that others refer to are made anew, so keys are looked at in the end. The pragma would do nothing within
+    // a transaction; this is the same switch, and safe since no key has been broken in this transaction yet.
+    transaction.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, false)?;
+    let outcome = run(transaction, from).map_err(failed);
+    transaction.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
     outcome
 }
 
-fn is_busy(error: &Error) -> bool {
-    use rusqlite::ErrorCode;
-    matches!(error, Error::Sql(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy)))
+fn is_about_the_file(error: &Error) -> bool {
+    let Error::Sql(error) = error else { return false };
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::ReadOnly))
 }
 
-fn run(connection: &mut Connection, from: i64) -> Result<(), Error> {
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let before = broken_keys(&transaction)?;
+fn run(transaction: &Transaction<'_>, from: i64) -> Result<(), Error> {
+    let before = broken_keys(transaction)?;
     transaction.execute_batch(
         "CREATE TABLE IF NOT EXISTS schema_migrations \
          (version bigint NOT NULL, timestamp DATETIME DEFAULT CURRENT_TIMESTAMP)",
     )?;
     for (version, step) in STEPS.iter().enumerate().skip((from + 1) as usize) {
-        step(&transaction)?;
+        step(transaction)?;
         transaction.execute("DELETE FROM schema_migrations", [])?;
         transaction.execute("INSERT INTO schema_migrations(version) VALUES (?1)", [version as i64])?;
     }
-    for (table, count) in broken_keys(&transaction)? {
+    for (table, count) in broken_keys(transaction)? {
         let known = before.get(&table).copied().unwrap_or_default();
         if count > known {
             return Err(Error::message(format!("{} references of table {table} would lead nowhere", count - known)));
         }
     }
-    transaction.commit()?;
     Ok(())
 }
 

@@ -49,8 +49,8 @@ impl Index {
     /// # Errors
     /// Fails when `database` is no copy, or cannot be read.
     pub fn new(database: Database) -> Result<Index, Error> {
-        crate::schema::index(&database.connection)?;
-        let connection = &database.connection;
+        let connection = database.connection()?;
+        crate::schema::index(connection)?;
         let members = members(connection)?;
         let mut providers: HashMap<[String; 3], Vec<String>> = HashMap::new();
         {
@@ -70,9 +70,8 @@ impl Index {
             Ok(connection.query_row(&sql, [], |row| row.get::<_, i64>(0))? as usize)
         };
         let counts = Counts { packages: count("package")?, channels: count("channel")?, bundles: count(LIGHT)? };
-        let (connection, directory) = database.into_parts();
-        drop(connection);
-        let directory = directory.ok_or_else(|| Error::message("only a copy of a database can be served"))?;
+        let directory =
+            database.into_copy().ok_or_else(|| Error::message("only a copy of a database can be served"))?;
         let path = directory.path().join("index.db");
         Ok(Index { path, connections: Mutex::default(), members, providers, counts, _directory: directory })
     }

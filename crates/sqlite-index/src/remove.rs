@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::change::Changed;
 use crate::error::Error;
 use crate::open::Database;
 use crate::schema::keeping_apis;
@@ -19,11 +20,11 @@ pub enum Strictness {
 }
 
 impl Database {
-    /// Removes packages with all their bundles; returns what was forgiven.
+    /// Removes packages with all their bundles.
     ///
     /// # Errors
     /// Fails when there is no such package, unless that is to be forgiven.
-    pub fn remove_packages(&self, packages: &[String], strictness: Strictness) -> Result<Vec<String>, Error> {
+    pub fn remove_packages(&self, packages: &[String], strictness: Strictness) -> Result<Changed, Error> {
         let mut forgiven = Vec::new();
         let mut remove = |connection: &Connection| {
             for package in packages {
@@ -44,15 +45,14 @@ impl Database {
             Ok(())
         };
         self.change(|connection| keeping_apis(connection, || remove(connection)))?;
-        self.vacuum()?;
-        Ok(forgiven)
+        Ok(self.changed(forgiven))
     }
 
     /// Removes all packages but these.
     ///
     /// # Errors
     /// Fails when the database cannot be changed.
-    pub fn prune(&self, keep: &[String]) -> Result<(), Error> {
+    pub fn prune(&self, keep: &[String]) -> Result<Changed, Error> {
         let prune = |connection: &Connection| {
             for package in value::strings(connection, "SELECT name FROM package ORDER BY name", [])? {
                 if keep.contains(&package) {
@@ -67,22 +67,21 @@ impl Database {
             remove_stranded(connection)
         };
         self.change(|connection| keeping_apis(connection, || prune(connection)))?;
-        self.vacuum()
+        Ok(self.changed(Vec::new()))
     }
 
     /// Removes the bundles that are in no channel.
     ///
     /// # Errors
     /// Fails when the database cannot be changed.
-    pub fn prune_stranded(&self) -> Result<(), Error> {
+    pub fn prune_stranded(&self) -> Result<Changed, Error> {
         self.change(|connection| keeping_apis(connection, || remove_stranded(connection)))?;
-        self.vacuum()
+        Ok(self.changed(Vec::new()))
     }
 
     /// Deprecates bundles, given by their images, and removes what is below them.
     ///
     /// With `allow_package_removal` a package goes if the heads of all its channels are given.
-    /// Returns what was forgiven.
     ///
     /// # Errors
     /// Fails when an image is not known, or a default channel would be left without a head.
@@ -91,7 +90,7 @@ impl Database {
         images: &[String],
         allow_package_removal: bool,
         strictness: Strictness,
-    ) -> Result<Vec<String>, Error> {
+    ) -> Result<Changed, Error> {
         let mut problems = Vec::new();
         self.change(|connection| {
             let mut targets: Vec<(String, String)> = Vec::new();
@@ -118,8 +117,7 @@ impl Database {
             }
             fail_if_strict(&problems, strictness)
         })?;
-        self.vacuum()?;
-        Ok(problems)
+        Ok(self.changed(problems))
     }
 }
 

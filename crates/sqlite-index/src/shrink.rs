@@ -8,6 +8,7 @@ use fbc::quote::quote;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::add::{Mode, drop_manifests, set_manifests};
+use crate::change::Changed;
 use crate::error::Error;
 use crate::graph::{Channel, Link, heads, set_default};
 use crate::open::Database;
@@ -37,32 +38,30 @@ impl Database {
         if path.symlink_metadata().is_ok() {
             return Err(Error::Message(format!("database {} already exists", quote(&path.display().to_string()))));
         }
-        Database::write(path).map(drop)
+        Database::write(path)?.change(|_| Ok(()))
     }
 
-    /// Removes the head of a package's default channel from all channels; returns what was forgiven.
+    /// Removes the head of a package's default channel from all channels.
     ///
     /// # Errors
     /// Fails when something replaces it, or it is not clear which channel would be the default.
-    pub fn delete_latest(&self, package: &str, shrink: &mut Shrink<'_>) -> Result<Vec<String>, Error> {
+    pub fn delete_latest(&self, package: &str, shrink: &mut Shrink<'_>) -> Result<Changed, Error> {
         let forgiven =
             self.change(|connection| keeping_apis(connection, || delete_latest(connection, package, shrink)))?;
-        self.vacuum()?;
-        Ok(forgiven)
+        Ok(self.changed(forgiven))
     }
 
-    /// Removes the bundle of an image and orders what is left in its channels by version; returns what was forgiven.
+    /// Removes the bundle of an image and orders what is left in its channels by version.
     ///
     /// # Errors
     /// Fails when there is no such bundle, or it is not clear which channel would be the default.
-    pub fn remove_image(&self, image: &str, mode: Mode, shrink: &mut Shrink<'_>) -> Result<Vec<String>, Error> {
+    pub fn remove_image(&self, image: &str, mode: Mode, shrink: &mut Shrink<'_>) -> Result<Changed, Error> {
         if mode == Mode::Replaces {
             return Err(Error::message("rmb supports only the modes semver and semver-skippatch"));
         }
         let forgiven =
             self.change(|connection| keeping_apis(connection, || remove_image(connection, image, mode, shrink)))?;
-        self.vacuum()?;
-        Ok(forgiven)
+        Ok(self.changed(forgiven))
     }
 }
 

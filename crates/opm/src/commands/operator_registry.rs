@@ -225,7 +225,7 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
         OperatorRegistryCommand::Delete(args) => edit(&args.database, args.output.as_deref(), Missing::Wrong, |path| {
             let database = Database::write(path).map_err(database::failure)?;
             let removed = database.remove_packages(std::slice::from_ref(&args.name), Strictness::Strict);
-            removed.map(drop).map_err(database::failure)
+            database::report(removed, printer)
         }),
         OperatorRegistryCommand::DeleteLatest(latest) => {
             let fetcher = Fetcher::new(&args.tls, &latest.get.pull, latest.get.container_tool)?;
@@ -344,6 +344,7 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
         database::forgive(&downloaded.problems, printer)?;
         return edit(&args.output, None, Missing::Fine, |path| {
             let database = Database::write(path).map_err(database::failure)?;
+            database.migrate().map_err(database::failure)?;
             for package in &downloaded.packages {
                 let loaded = database.load_directory(package, &limits, strictness).map_err(database::failure)?;
                 database::forgive(&loaded, printer)?;

@@ -175,20 +175,19 @@ impl Database {
                 .then_with(|| by_version(&a.contents.version, &b.contents.version))
                 .then_with(|| a.contents.name.cmp(&b.contents.name))
         });
-        let transaction =
-            rusqlite::Transaction::new_unchecked(&self.connection, rusqlite::TransactionBehavior::Immediate)
-                .map_err(|error| Error::from(error).in_file(self.path()))?;
-        let outcome = add_all(&transaction, &incoming, &spool, options);
-        match (outcome, options.strictness) {
-            (Ok(forgiven), _) => added.forgiven.extend(forgiven),
-            (Err(error), Strictness::Strict) => return Err(error),
-            (Err(error), Strictness::Permissive) => {
-                added.forgiven.push(error.to_string());
-                transaction.rollback()?;
-                return Ok(added);
+        self.change(|connection| {
+            connection.execute_batch("SAVEPOINT adding")?;
+            match (add_all(connection, &incoming, &spool, options), options.strictness) {
+                (Ok(forgiven), _) => added.forgiven.extend(forgiven),
+                (Err(error), Strictness::Strict) => return Err(error),
+                (Err(error), Strictness::Permissive) => {
+                    connection.execute_batch("ROLLBACK TO adding")?;
+                    added.forgiven.push(error.to_string());
+                }
             }
-        }
-        transaction.commit().map_err(|error| Error::from(error).in_file(self.path()))?;
+            connection.execute_batch("RELEASE adding")?;
+            Ok(())
+        })?;
         Ok(added)
     }
 }

@@ -6,3 +6,4 @@ mod migrations;
 mod opening;
 mod removing;
 mod semver;
+mod unchanged;

@@ -1,6 +1,6 @@
 //! Taking bundles and packages out.
 
-use sqlite_index::{AddOptions, Database, Manifest, Mode, Shrink, Strictness};
+use sqlite_index::{AddOptions, Changed, Database, Manifest, Mode, Shrink, Strictness};
 
 use crate::harness::{Made, Place, add, content, entries, options, rows};
 
@@ -10,9 +10,9 @@ fn etcd<'a>(version: &'a str, channels: &'a str) -> Made<'a> {
 
 fn shrink(
     database: &std::path::Path,
-    work: impl FnOnce(&Database, &mut Shrink<'_>) -> Result<Vec<String>, sqlite_index::Error>,
+    work: impl FnOnce(&Database, &mut Shrink<'_>) -> Result<Changed, sqlite_index::Error>,
     place: &Place,
-) -> Result<Vec<String>, sqlite_index::Error> {
+) -> Result<Changed, sqlite_index::Error> {
     let mut unpack = |image: &str| {
         let version = image.rsplit(":v").next().unwrap_or_default();
         let directory = place.path(&format!("etcd.v{version}"));
@@ -121,6 +121,6 @@ fn removing_a_package_leaves_no_trace_of_it() {
     add(&database, &[place.bundle(&other)], Mode::Replaces).unwrap();
     let open = Database::write(&database).unwrap();
     let removed = open.remove_packages(&["other".into(), "none".into()], Strictness::Permissive).unwrap();
-    assert_eq!(removed.len(), 1);
+    assert_eq!(removed.forgiven.len(), 1);
     assert_eq!(content(&database), before);
 }

@@ -39,9 +39,7 @@ pub(crate) fn run(args: &DeprecateArgs, tls: &TlsFlags, printer: &mut Printer) -
     args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, |path| {
         let strictness = database::strictness(args.permissive);
         let database = Database::write(path).map_err(database::failure)?;
-        let forgiven = database
-            .deprecate(&items(&args.bundles), args.allow_package_removal, strictness)
-            .map_err(database::failure)?;
-        database::forgive(&forgiven, printer)
+        let changed = database.deprecate(&items(&args.bundles), args.allow_package_removal, strictness);
+        database::report(changed, printer)
     })
 }

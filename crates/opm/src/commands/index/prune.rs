@@ -34,6 +34,6 @@ pub(crate) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     let fetcher = args.build.fetcher(tls, &tools)?;
     args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
         let database = Database::write(path).map_err(database::failure)?;
-        database.prune(&items(&args.packages)).map_err(database::failure)
+        database::report(database.prune(&items(&args.packages)), printer)
     })
 }

@@ -27,6 +27,6 @@ pub(crate) fn run(args: &PruneStrandedArgs, tls: &TlsFlags, printer: &mut Printe
     let fetcher = args.build.fetcher(tls, &tools)?;
     args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
         let database = Database::write(path).map_err(database::failure)?;
-        database.prune_stranded().map_err(database::failure)
+        database::report(database.prune_stranded(), printer)
     })
 }

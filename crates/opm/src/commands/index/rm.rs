@@ -35,7 +35,6 @@ pub(crate) fn run(args: &RmArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
     args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
         let strictness = database::strictness(args.permissive);
         let database = Database::write(path).map_err(database::failure)?;
-        let forgiven = database.remove_packages(&items(&args.operators), strictness).map_err(database::failure)?;
-        database::forgive(&forgiven, printer)
+        database::report(database.remove_packages(&items(&args.operators), strictness), printer)
     })
 }

@@ -67,7 +67,7 @@ pub(crate) fn shrink(
     fetcher: &Fetcher,
     permissive: bool,
     printer: &Printer,
-    work: impl FnOnce(&mut Shrink<'_>) -> Result<Vec<String>, sqlite_index::Error>,
+    work: impl FnOnce(&mut Shrink<'_>) -> Result<sqlite_index::Changed, sqlite_index::Error>,
 ) -> Outcome {
     let mut unpack = |image: &str| {
         let unpacked = fetcher.unpack(&[image]).pop();
@@ -75,6 +75,5 @@ pub(crate) fn shrink(
     };
     let mut how =
         Shrink { strictness: database::strictness(permissive), unpack: &mut unpack, limits: limits::from_env()? };
-    let forgiven = work(&mut how).map_err(database::failure)?;
-    database::forgive(&forgiven, printer)
+    database::report(work(&mut how), printer)
 }

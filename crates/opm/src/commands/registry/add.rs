@@ -75,7 +75,13 @@ impl HowArgs {
 pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?;
-    add(&args.database, &items(&args.bundle_images), &args.how, false, &fetcher, printer)
+    let added = add(&args.database, &items(&args.bundle_images), &args.how, false, &fetcher, printer);
+    if added.is_err() && !args.database.exists() {
+        // An index that was never there is empty afterwards: the existing tool does so, and scripts open it. One that
+        // was there stays as it was, to the last byte.
+        let _ = Database::write(&args.database).and_then(|database| database.migrate());
+    }
+    added
 }
 
 /// Adds bundles to a database; with `heads_only` only heads of channels keep their manifests.
@@ -91,7 +97,10 @@ pub(crate) fn add(
     let database = Database::write(path).map_err(database::failure)?;
     let bundles = match fetcher.bundles(references) {
         Ok(bundles) => bundles,
-        Err(text) if how.permissive => return database::forgive(&[text], printer),
+        Err(text) if how.permissive => {
+            database.migrate().map_err(database::failure)?;
+            return database::forgive(&[text], printer);
+        }
         Err(text) => return Err(Failure::message(text)),
     };
     let added = database.add(&bundles, &options);

@@ -39,8 +39,6 @@ pub(crate) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let database = Database::write(&args.database).map_err(database::failure)?;
     let strictness = database::strictness(args.permissive);
-    let forgiven = database
-        .deprecate(&items(&args.bundle_images), args.allow_package_removal, strictness)
-        .map_err(database::failure)?;
-    database::forgive(&forgiven, printer)
+    let changed = database.deprecate(&items(&args.bundle_images), args.allow_package_removal, strictness);
+    database::report(changed, printer)
 }

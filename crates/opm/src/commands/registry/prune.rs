@@ -30,5 +30,5 @@ pub(crate) struct PruneArgs {
 pub(crate) fn run(args: &PruneArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let database = Database::write(&args.database).map_err(database::failure)?;
-    database.prune(&items(&args.packages)).map_err(database::failure)
+    database::report(database.prune(&items(&args.packages)), printer)
 }

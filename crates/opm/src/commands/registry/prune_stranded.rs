@@ -23,5 +23,5 @@ pub(crate) struct PruneStrandedArgs {
 pub(crate) fn run(args: &PruneStrandedArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let database = Database::write(&args.database).map_err(database::failure)?;
-    database.prune_stranded().map_err(database::failure)
+    database::report(database.prune_stranded(), printer)
 }

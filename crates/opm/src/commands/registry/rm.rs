@@ -31,6 +31,5 @@ pub(crate) fn run(args: &RmArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let database = Database::write(&args.database).map_err(database::failure)?;
     let strictness = database::strictness(args.permissive);
-    let forgiven = database.remove_packages(&items(&args.packages), strictness).map_err(database::failure)?;
-    database::forgive(&forgiven, printer)
+    database::report(database.remove_packages(&items(&args.packages), strictness), printer)
 }

@@ -119,7 +119,7 @@ fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) ->
 
 /// Makes a database ready to be asked, in a copy.
 fn index(path: &Path, skip_migrate: bool) -> Result<Index, sqlite_index::Error> {
-    let mut database = Database::copy(path)?;
+    let database = Database::copy(path)?;
     if database.is_empty()? {
         tracing::warn!(database = %path.display(), "no tables found in db");
         database.migrate()?;
