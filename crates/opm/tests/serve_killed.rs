@@ -55,11 +55,5 @@ fn rounds(count: u64) {
 
 #[test]
 fn a_killed_build_leaves_nothing_wrong_behind() {
-    rounds(10);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn two_hundred_killed_builds_leave_nothing_wrong_behind() {
-    rounds(200);
+    rounds(testkit::kill_rounds());
 }

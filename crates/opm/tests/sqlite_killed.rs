@@ -101,11 +101,5 @@ fn rounds(count: u64) {
 
 #[test]
 fn a_killed_command_leaves_the_old_or_the_new() {
-    rounds(10);
-}
-
-#[test]
-#[ignore = "takes minutes"]
-fn two_hundred_killed_commands_leave_the_old_or_the_new() {
-    rounds(200);
+    rounds(testkit::kill_rounds());
 }

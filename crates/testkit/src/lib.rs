@@ -7,6 +7,7 @@ mod fake_registry;
 #[cfg(feature = "kube")]
 mod kube_api;
 mod needs;
+mod rounds;
 
 pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
@@ -14,3 +15,4 @@ pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};
 #[cfg(feature = "kube")]
 pub use kube_api::{KubeApi, OLM_CRDS, User};
 pub use needs::{installed, missing, skipped};
+pub use rounds::kill_rounds;
