@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::commands::{appregistry_server, config_map, health_probe, operator_registry, operator_sdk};
+use crate::commands::{appregistry_server, config_map, health_probe, operator_registry, operator_sdk, registry_server};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
@@ -21,6 +21,8 @@ const PERSONALITIES: &[Personality] = &[
     Personality { name: "grpc_health_probe", run: health_probe::run },
     Personality { name: "appregistry-server", run: appregistry_server::run },
     Personality { name: "operator-registry", run: operator_registry::run },
+    Personality { name: "initializer", run: operator_registry::initialize },
+    Personality { name: "registry-server", run: registry_server::run },
     Personality { name: "configmap-server", run: config_map::serve },
     Personality { name: "operator-sdk", run: operator_sdk::run },
 ];

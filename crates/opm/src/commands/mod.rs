@@ -26,6 +26,7 @@ mod offline;
 pub(crate) mod operator_registry;
 pub(crate) mod operator_sdk;
 pub(crate) mod registry;
+pub(crate) mod registry_server;
 pub(crate) mod render;
 pub(crate) mod render_template;
 pub(crate) mod resolve;

@@ -178,6 +178,16 @@ struct InitializerArgs {
     pull: PullFlags,
 }
 
+/// Load manifests that are in no image into a database
+#[derive(Parser)]
+#[command(name = "initializer", bin_name = "initializer", version)]
+struct Initializer {
+    #[command(flatten)]
+    args: InitializerArgs,
+    #[command(flatten)]
+    tls: TlsFlags,
+}
+
 /// Write the bundle in a directory of manifests into a ConfigMap of a cluster
 #[derive(clap::Args)]
 #[command(
@@ -188,7 +198,7 @@ struct InitializerArgs {
 )]
 struct ServeArgs {
     /// Directory of manifests, or of the bundle
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = "./manifests/")]
     manifestdir: PathBuf,
     #[command(flatten)]
     to: extract::ToArgs,
@@ -239,6 +249,14 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
         OperatorRegistryCommand::ConfigMap(args) => config_map::run(args, printer),
         OperatorRegistryCommand::Serve(args) => extract::write(&args.root(), &args.to, printer),
     }
+}
+
+/// Parses the command line of `initializer`, which was a program of its own once, and runs it.
+pub(crate) fn initialize(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    let command = go_conventions(Initializer::command());
+    let Some(args) = cli::parse::<Initializer>(command, arguments, printer)? else { return Ok(()) };
+    images::check_flags(&args.tls, printer)?;
+    run_initializer(&args.args, &args.tls, printer)
 }
 
 fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

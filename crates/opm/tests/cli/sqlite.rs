@@ -128,6 +128,42 @@ fn an_index_is_inspected_as_its_design_shows() {
 }
 
 #[test]
+fn the_program_is_registry_server_and_initializer_when_called_so() {
+    let env = etcd();
+    let run = |name: &str, arguments: &[&str]| {
+        let link = env.path(name);
+        if !link.exists() {
+            symlink(env!("CARGO_BIN_EXE_opm"), &link).unwrap();
+        }
+        env.show(std::process::Command::new(link).current_dir(env.path("")).args(arguments).output().unwrap())
+    };
+    for version in ["0.6.1", "0.9.0"] {
+        let csv = env.read(&format!("{version}/manifests/csv.yaml"));
+        env.file(&format!("manifests/etcd/{version}/csv.yaml"), csv);
+    }
+    let package = "packageName: etcd\nchannels: [{name: alpha, currentCSV: etcdoperator.v0.9.0}]\n";
+    env.file("manifests/etcd/etcd.package.yaml", package);
+    // As the Dockerfiles of that time had it: RUN initializer -o ./bundles.db
+    let told = run("initializer", &["-o", "./bundles.db"]);
+    assert!(told.starts_with("exit 0\n"), "{told}");
+    assert!(env.stdout(&["list", "bundles", "bundles.db"]).contains("etcdoperator.v0.9.0"));
+    let told = run("registry-server", &["--database", "bundles.db", "-p", "0", "-t", "", "--timeout-seconds", "0"]);
+    assert!(told.starts_with("exit 0\n"), "{told}");
+    assert!(told.contains("serving registry"), "{told}");
+    assert!(run("registry-server", &["--help"]).contains("Usage: registry-server"));
+    assert!(run("initializer", &["--help"]).contains("Usage: initializer"));
+    assert!(env.opm(&["registry-server", "--database", "no.db", "-t", ""]).contains("no.db"));
+}
+
+#[test]
+fn the_manifests_of_a_bundle_lie_where_they_always_do() {
+    let env = etcd();
+    let told = env.opm(&["operator-registry", "serve", "-c", "my-bundle", "--kubeconfig", "none"]);
+    assert!(!told.contains("--manifestdir"), "{told}");
+    assert!(env.opm(&["operator-registry", "serve", "--help"]).contains("[default: ./manifests/]"));
+}
+
+#[test]
 fn the_program_is_operator_registry_when_called_so() {
     let env = etcd();
     symlink(env!("CARGO_BIN_EXE_opm"), env.path("operator-registry")).unwrap();

@@ -1,0 +1,31 @@
+//! `registry-server`: the registry API from a database, as the first index images started it.
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, Parser};
+
+use super::registry::serve::{self, ServeArgs};
+use crate::cli::{self, go_conventions};
+use crate::exit::Outcome;
+use crate::printer::Printer;
+
+/// Serve a database index
+#[derive(Parser)]
+#[command(
+    name = "registry-server",
+    bin_name = "registry-server",
+    version,
+    long_about = "Serve a database index: 'opm registry serve' under the name that the first index images called it by.",
+    after_help = "Examples:\n  registry-server --database /bundles.db"
+)]
+struct RegistryServer {
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+/// Parses the command line and serves.
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    let command = go_conventions(RegistryServer::command());
+    let Some(args) = cli::parse::<RegistryServer>(command, arguments, printer)? else { return Ok(()) };
+    serve::run(&args.serve, printer)
+}
