@@ -3,7 +3,7 @@
 //! A map, in reading order: [`load`] reads a catalog, [`cache`] makes a file of answers from it,
 //! [`content`] has its blobs, [`live`] holds those of the moment, `grpc` and [`http`] answer from
 //! them, and [`listen`], [`tls`] and [`server`] are the way in. [`metrics`] counts, [`run`] puts all
-//! of it together, and [`probe`] asks a server how it is.
+//! of it together, and [`probe`] asks a server how it is. [`upstream`] writes the cache of another tool.
 
 pub mod cache;
 pub mod content;
@@ -18,3 +18,4 @@ pub mod run;
 pub mod server;
 mod spare;
 pub mod tls;
+pub mod upstream;

@@ -5,11 +5,13 @@ mod program;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use catalog::Query;
 use image::{
     Base, BuiltLayer, Client, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store,
 };
 use serve::cache::store::{Glance, build_portable};
 use serve::load::{Directory, OnInvalid};
+use serve::upstream;
 
 use super::serve::failure;
 use crate::exit::{Failure, Outcome};
@@ -68,6 +70,9 @@ pub(crate) struct BuildArgs {
     /// Program for a platform; can be given several times
     #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary, conflicts_with = "data_only")]
     binary: Vec<(Platform, PathBuf)>,
+    /// Add the cache of the existing tool beside our own, for clusters that serve the content of this image with it
+    #[arg(long)]
+    upstream_cache: bool,
     /// Labels of the image, KEY=VALUE; can be given several times
     #[arg(short = 'l', long, value_name = "KEY=VALUE", value_delimiter = ',', value_parser = label)]
     extra_labels: Vec<(String, String)>,
@@ -135,6 +140,7 @@ pub(crate) fn push_catalog(
         data_only: false,
         platform: pull.platform.iter().cloned().collect(),
         binary: Vec::new(),
+        upstream_cache: false,
         extra_labels: Vec::new(),
         ca_file: pull.ca_file.clone(),
         image_cache: pull.image_cache.clone(),
@@ -219,7 +225,8 @@ fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> R
     let before = Glance::at(root).map_err(in_root)?;
     let directory = Directory { root: root.clone(), limits: limits::from_env()?, on_invalid: OnInvalid::Fail };
     let cache = scratch.join("cache");
-    build_portable(&directory, &cache).map_err(|error| failure(error.into(), printer))?;
+    let ours = build_portable(&directory, &cache).map_err(|error| failure(error.into(), printer))?;
+    let theirs = plan.args.upstream_cache.then(|| upstream_cache(&directory, &*ours.cache, scratch)).transpose()?;
 
     let progress = Progress::start("packing", Unit::Bytes);
     let write = |layer: &Layer| layer.write(store, plan.time, &|bytes| progress.add(bytes));
@@ -232,6 +239,13 @@ fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> R
     let mut layer = Layer::new();
     layer.directory("/tmp", 0o1777);
     layer.tree(CACHE, &cache, CACHE_MODES)?;
+    if let Some(theirs) = &theirs {
+        let (place, modes) = (format!("{CACHE}/{}", upstream::CACHE), upstream::CACHE_MODES);
+        let inside = Modes { directory: modes.directory, file: modes.file };
+        layer.tree(&place, &theirs.join(upstream::CACHE), inside)?;
+        layer.directory(&place, modes.root);
+        layer.file(&format!("{CACHE}/{}", upstream::DIGEST), &theirs.join(upstream::DIGEST), modes.file)?;
+    }
     let cache = write(&layer)?;
 
     let mut images = Vec::new();
@@ -250,6 +264,15 @@ fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> R
         [image] => Ok(image.clone()),
         images => Ok(image::build_index(store, images)?),
     }
+}
+
+/// Writes the cache of the existing tool, and returns where it is.
+fn upstream_cache(directory: &Directory, answers: &dyn Query, scratch: &Path) -> Result<PathBuf, Failure> {
+    let target = scratch.join("upstream");
+    std::fs::create_dir(&target)?;
+    upstream::build(directory, answers, &target)
+        .map_err(|error| Failure::message(format!("upstream cache: {error}")))?;
+    Ok(target)
 }
 
 fn program_layer(program: &Path) -> Result<Layer, Failure> {

@@ -109,6 +109,45 @@ fn an_image_can_be_based_on_another() {
     assert_eq!(env.names("out/blobs/sha256").len(), 7, "five layers, a config and a manifest");
 }
 
+/// Lists a layer as `tar` shows it: modes and names.
+fn listed(env: &TestEnv, layout: &str, layer: &serde_json::Value) -> Vec<String> {
+    let digest = layer["digest"].as_str().unwrap().trim_start_matches("sha256:").to_owned();
+    let blob = env.path(&format!("{layout}/blobs/sha256/{digest}"));
+    let output = std::process::Command::new("tar").arg("-tvzf").arg(blob).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines()
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            format!("{} {}", words[0], words.last().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn the_cache_of_the_existing_tool_lies_beside_ours() {
+    let env = TestEnv::new();
+    env.file("catalog/c.yaml", SMALL);
+    let plain = digest(&env, &["catalog", "--data-only", "-o", "oci:plain"]);
+    let image = digest(&env, &["catalog", "--data-only", "--upstream-cache", "-o", "oci:out"]);
+    assert_eq!(image, digest(&env, &["catalog", "--data-only", "--upstream-cache", "-o", "oci:again"]));
+    let (plain, both) = (json(&env, "plain", &plain), json(&env, "out", &image));
+    assert_eq!(plain["layers"][0], both["layers"][0], "the catalog is the same");
+    let theirs: Vec<String> =
+        listed(&env, "out", &both["layers"][1]).into_iter().filter(|line| !line.contains("opm.v1")).collect();
+    let modes_and_names = [
+        "drwxrwxrwt tmp/",
+        "drwxrwxr-x tmp/cache/",
+        "drwxr-xr-x tmp/cache/cache/",
+        "-rw-r----- tmp/cache/cache/foo_stable_foo.v1.0.0.json",
+        "-rw-r----- tmp/cache/cache/packages.json",
+        "-rw-r----- tmp/cache/digest",
+    ];
+    assert_eq!(theirs, modes_and_names);
+    let mine: Vec<String> = listed(&env, "plain", &plain["layers"][1]);
+    let all = listed(&env, "out", &both["layers"][1]);
+    assert!(mine.iter().all(|line| all.contains(line)), "{mine:?}");
+}
+
 #[test]
 fn what_cannot_be_built_leaves_nothing_behind() {
     let env = TestEnv::new();
