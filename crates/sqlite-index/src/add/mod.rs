@@ -248,10 +248,7 @@ fn add_all(
                 problems.extend(added.err().map(|error| error.to_string()));
             }
             Mode::Semver | Mode::SkipPatch => {
-                for bundle in bundles {
-                    let added = with_savepoint(connection, || semver::add(connection, bundle, spool, options));
-                    problems.extend(added.err().map(|error| error.to_string()));
-                }
+                problems.extend(semver::add(connection, package, &bundles, spool, options)?);
             }
         }
     }

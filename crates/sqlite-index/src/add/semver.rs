@@ -9,32 +9,93 @@ use super::rows::insert_incoming;
 use super::{AddOptions, Incoming, Mode, Spool};
 use crate::error::Error;
 use crate::graph::{Channel, Link, set_default};
+use crate::remove::{Strictness, with_savepoint};
 use crate::value;
 
-/// Adds one bundle to all of its channels.
+/// Adds bundles of a package, ordered by version, and decides on its default channel when all are there; returns what is
+/// wrong with those that were not added.
 pub(super) fn add(
     connection: &Connection,
-    bundle: &Incoming,
+    package: &str,
+    bundles: &[&Incoming],
     spool: &Spool,
     options: &AddOptions,
-) -> Result<(), Error> {
+) -> Result<Vec<String>, Error> {
+    let before = Before::read(connection, package)?;
+    let mut given: Vec<&Incoming> = bundles.to_vec();
+    let mut problems = Vec::new();
+    loop {
+        let mut named = None;
+        let added = with_savepoint(connection, || {
+            given.retain(|bundle| match with_savepoint(connection, || add_one(connection, bundle, spool, options)) {
+                Ok(()) => true,
+                Err(error) => {
+                    problems.push(error.to_string());
+                    false
+                }
+            });
+            let Some(default) = before.default_after(&given, &mut named)? else { return Ok(()) };
+            set_default(connection, package, &default)
+        });
+        let Err(error) = added else { return Ok(problems) };
+        problems.push(error.to_string());
+        // Without the bundle that names a channel that is nowhere, the others may be added.
+        match (named, options.strictness) {
+            (Some(named), Strictness::Permissive) => drop(given.remove(named)),
+            _ => return Ok(problems),
+        }
+    }
+}
+
+/// What a package was before bundles are added.
+struct Before {
+    default_channel: Option<String>,
+    /// The highest version of its bundles.
+    latest: Option<Version>,
+}
+
+impl Before {
+    fn read(connection: &Connection, package: &str) -> Result<Before, Error> {
+        let sql = "SELECT default_channel FROM package WHERE name = ?1";
+        let kept: Option<String> =
+            connection.prepare_cached(sql)?.query_row([package], |row| value::text(row, 0)).optional()?;
+        let sql = "SELECT DISTINCT bundle.version FROM channel_entry AS entry
+            JOIN operatorbundle AS bundle INDEXED BY opm_bundle_light ON bundle.name = entry.operatorbundle_name
+            WHERE entry.package_name = ?1 AND bundle.version IS NOT NULL";
+        let versions = value::strings(connection, sql, [package])?;
+        let versions = versions.iter().filter_map(|version| Version::parse_strict(version).ok());
+        let default_channel = kept.filter(|kept| !kept.is_empty());
+        Ok(Before { default_channel, latest: versions.max_by(Version::cmp_precedence) })
+    }
+
+    /// Returns the default channel when these bundles are added, and which of them names it: the latest of the package
+    /// may move it, an older one never.
+    fn default_after(&self, added: &[&Incoming], named: &mut Option<usize>) -> Result<Option<String>, Error> {
+        let Some(first) = added.first() else { return Ok(None) };
+        let is_latest = |bundle: &Incoming| {
+            let version = Version::parse_strict(&bundle.contents.version);
+            version
+                .is_ok_and(|version| self.latest.as_ref().is_none_or(|latest| version.cmp_precedence(latest).is_gt()))
+        };
+        let default_of = |bundle: &Incoming| bundle.contents.default_channel.clone();
+        *named = added.iter().rposition(|bundle| !bundle.contents.default_channel.is_empty() && is_latest(bundle));
+        let inferred = || first.contents.channels.iter().min().cloned();
+        let default = named.map(|place| default_of(added[place])).or_else(|| self.default_channel.clone());
+        match default.or_else(inferred).filter(|default| !default.is_empty()) {
+            Some(default) => Ok(Some(default)),
+            None => Err(Error::message("Default channel is missing and can't be inferred")),
+        }
+    }
+}
+
+/// Adds one bundle to all of its channels.
+fn add_one(connection: &Connection, bundle: &Incoming, spool: &Spool, options: &AddOptions) -> Result<(), Error> {
     let contents = &bundle.contents;
     let Ok(version) = Version::parse_strict(&contents.version) else {
         let text = format!("Bundle version {} is not valid", contents.version);
         return Err(Error::Message(format!("{text} (bundle {})", contents.name)));
     };
     let package = contents.package.as_str();
-    let sql = "SELECT default_channel FROM package WHERE name = ?1";
-    let kept: Option<String> =
-        connection.prepare_cached(sql)?.query_row([package], |row| value::text(row, 0)).optional()?;
-    let default = match (contents.default_channel.as_str(), kept.filter(|kept| !kept.is_empty())) {
-        ("", Some(kept)) => kept,
-        ("", None) => contents.channels.iter().min().cloned().unwrap_or_default(),
-        (named, _) => named.to_owned(),
-    };
-    if default.is_empty() {
-        return Err(Error::message("Default channel is missing and can't be inferred"));
-    }
     let mut channels: BTreeMap<&str, Channel> = BTreeMap::new();
     for channel in &contents.channels {
         channels.insert(channel, Channel::read(connection, package, channel)?);
@@ -54,7 +115,7 @@ pub(super) fn add(
     for channel in channels.values() {
         channel.write(connection)?;
     }
-    set_default(connection, package, &default)
+    Ok(())
 }
 
 /// Puts a bundle between the next lower and the next higher version of the chain.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 use sqlite_index::Mode;
 
-use crate::harness::{Made, Place, add, entries, rows};
+use crate::harness::{Made, Place, add, entries, options, rows};
 
 const VERSIONS: &[&str] =
     &["0.1.0", "0.1.1", "0.1.2-rc.1", "0.1.2", "0.2.0", "0.2.1", "1.0.0-alpha", "1.0.0", "1.0.1", "1.1.0", "2.0.0"];
@@ -159,4 +159,66 @@ fn the_same_version_is_refused_and_changes_nothing() {
     let error = add(&database, &[place.bundle(&again)], Mode::Semver).unwrap_err();
     assert_eq!(error.to_string(), "Bundle version 1.0.0+1 already added to index");
     assert_eq!(crate::harness::content(&database), before);
+}
+
+fn etcd<'a>(version: &'a str, channels: &'a str, default: &'a str) -> Made<'a> {
+    Made { package: "etcd", version, channels, default, ..Made::default() }
+}
+
+fn default_channel(database: &std::path::Path) -> Vec<String> {
+    rows(database, "SELECT default_channel FROM package")
+}
+
+#[test]
+fn a_default_channel_may_come_with_any_of_the_bundles() {
+    let made = [
+        etcd("0.6.1", "alpha", "stable"),
+        etcd("0.9.0", "alpha,stable", "stable"),
+        etcd("0.9.2", "alpha,stable", "stable"),
+    ];
+    for mode in [Mode::Semver, Mode::SkipPatch] {
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let place = Place::new();
+            let database = place.path("index.db");
+            add(&database, &order.map(|i| place.bundle(&made[i])), mode).unwrap();
+            assert_eq!(default_channel(&database), ["stable"]);
+            assert_eq!(rows(&database, "SELECT name FROM operatorbundle").len(), 3);
+        }
+    }
+}
+
+#[test]
+fn only_the_latest_version_moves_the_default_channel() {
+    let place = Place::new();
+    let database = place.path("index.db");
+    let add_one = |made: Made<'_>| add(&database, &[place.bundle(&made)], Mode::Semver).unwrap();
+    add_one(etcd("0.9.0", "alpha,stable", "stable"));
+    add_one(etcd("0.6.1", "alpha", "alpha"));
+    assert_eq!(default_channel(&database), ["stable"], "an older version");
+    // Not even one that names a channel that is not there: it does not matter.
+    add_one(etcd("0.6.0", "alpha", "gone"));
+    assert_eq!(default_channel(&database), ["stable"]);
+    add_one(etcd("0.9.2", "alpha", ""));
+    assert_eq!(default_channel(&database), ["stable"], "one that names none");
+    add_one(etcd("1.0.0", "alpha", "alpha"));
+    assert_eq!(default_channel(&database), ["alpha"], "the latest");
+    // Of several the latest decides.
+    let several = [etcd("1.2.0", "beta", "beta"), etcd("1.1.0", "stable", "stable")].map(|made| place.bundle(&made));
+    add(&database, &several, Mode::Semver).unwrap();
+    assert_eq!(default_channel(&database), ["beta"]);
+}
+
+#[test]
+fn a_default_channel_that_is_nowhere_is_refused() {
+    let place = Place::new();
+    let database = place.path("index.db");
+    let made = [etcd("0.9.0", "alpha", ""), etcd("1.0.0", "alpha", "gone")].map(|made| place.bundle(&made));
+    let error = add(&database, &made, Mode::Semver).unwrap_err();
+    assert_eq!(error.to_string(), "default channel gone of package etcd is not one of its channels: alpha");
+    let forgiving =
+        sqlite_index::AddOptions { strictness: sqlite_index::Strictness::Permissive, ..options(Mode::Semver) };
+    let added = sqlite_index::Database::write(&database).unwrap().add(&made, &forgiving).unwrap();
+    assert_eq!(added.forgiven, ["default channel gone of package etcd is not one of its channels: alpha"]);
+    assert_eq!(rows(&database, "SELECT name FROM operatorbundle"), ["etcd.v0.9.0"]);
+    assert_eq!(default_channel(&database), ["alpha"]);
 }
