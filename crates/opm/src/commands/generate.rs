@@ -17,7 +17,8 @@ const DEFAULT_IMAGE: &str = "quay.io/operator-framework/opm:latest";
 #[command(
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
-    after_help = "With only a directory, the older single-stage 'index.Dockerfile' is written to the current directory.\n\n\
+    after_help = "With only a directory, the older single-stage 'index.Dockerfile' is written to the current directory, in the \
+        place of one that was written so before.\n\n\
         Examples:\n  opm generate dockerfile my-catalog\n  opm generate my-catalog"
 )]
 pub(crate) struct GenerateArgs {
@@ -110,16 +111,56 @@ fn dockerfile(args: &DockerfileArgs, printer: &mut Printer) -> Outcome {
 /// Writes the Dockerfile that the first design of file-based catalogs showed.
 fn index_dockerfile(directory: &Path) -> Outcome {
     check_directory(directory)?;
-    let name = cleaned(directory)?.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let text = format!(
-        "FROM quay.io/operator-framework/upstream-opm-builder\n\
-         LABEL operators.operatorframework.io.index.configs.v1=/configs\n\
-         ADD {name} /configs\n\
-         EXPOSE 50051\n\
-         ENTRYPOINT [\"/bin/opm\"]\n\
-         CMD [\"serve\",\"/configs\"]\n"
-    );
-    create(Path::new("index.Dockerfile"), &text)
+    let (before, after) = INDEX_DOCKERFILE;
+    let text = format!("{before}{}{after}", in_context(directory)?);
+    let file = Path::new("index.Dockerfile");
+    let is_ours = |text: String| text.strip_prefix(before)?.strip_suffix(after).map(|name| !name.contains('\n'));
+    match std::fs::read_to_string(file).ok().and_then(is_ours) {
+        Some(true) => replace(file, &text),
+        _ => create(file, &text),
+    }
+}
+
+/// The Dockerfile, before and after the directory.
+const INDEX_DOCKERFILE: (&str, &str) = (
+    "FROM quay.io/operator-framework/upstream-opm-builder\n\
+     LABEL operators.operatorframework.io.index.configs.v1=/configs\n\
+     ADD ",
+    " /configs\n\
+     EXPOSE 50051\n\
+     ENTRYPOINT [\"/bin/opm\"]\n\
+     CMD [\"serve\",\"/configs\"]\n",
+);
+
+/// Returns a directory as it is called from the current one, which the image is built in.
+fn in_context(directory: &Path) -> Result<String, Failure> {
+    let (here, real) = (std::env::current_dir()?.canonicalize()?, directory.canonicalize()?);
+    let plain: PathBuf = directory.components().filter(|part| *part != Component::CurDir).collect();
+    let inside = plain.components().all(|part| matches!(part, Component::Normal(_)));
+    let path = match real.strip_prefix(&here) {
+        // As it was typed, where that leads there without links out of the directory.
+        Ok(_) if inside && !plain.as_os_str().is_empty() => plain,
+        Ok(path) if path.as_os_str().is_empty() => PathBuf::from("."),
+        Ok(path) => path.to_path_buf(),
+        Err(_) => {
+            let (directory, here) = (directory.display(), here.display());
+            return Err(Failure::message(format!(
+                "\"{directory}\" does not lie in {here}, where the image is built: go to a directory that holds it"
+            )));
+        }
+    };
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// Puts a file in the place of another, whole.
+fn replace(file: &Path, text: &str) -> Outcome {
+    let failed = |error: io::Error| Failure::message(format!("{}: {error}", file.display()));
+    let mut aside = tempfile::Builder::new().prefix(".opm-").tempfile_in(".").map_err(failed)?;
+    aside.write_all(text.as_bytes()).map_err(failed)?;
+    let permissions = std::fs::metadata(file).map_err(failed)?.permissions();
+    aside.as_file().set_permissions(permissions).map_err(failed)?;
+    aside.persist(file).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 fn check_directory(directory: &Path) -> Outcome {

@@ -17,7 +17,45 @@ fn a_directory_alone_gives_the_dockerfile_of_the_first_design() {
     ENTRYPOINT ["/bin/opm"]
     CMD ["serve","/configs"]
     "#);
-    assert!(env.opm(&["generate", "community-operators"]).contains("index.Dockerfile\": file already exists"));
+}
+
+#[test]
+fn a_dockerfile_of_the_first_design_is_replaced_and_no_other() {
+    let env = TestEnv::new();
+    env.file("one/c.yaml", "").file("two/c.yaml", "");
+    env.stdout(&["generate", "one"]);
+    env.stdout(&["generate", "two"]);
+    assert!(env.read("index.Dockerfile").contains("ADD two /configs\n"));
+    for mine in ["FROM scratch\n".to_owned(), env.read("index.Dockerfile") + "USER 1001\n"] {
+        env.file("index.Dockerfile", &mine);
+        assert!(env.opm(&["generate", "one"]).contains("index.Dockerfile\": file already exists"));
+        assert_eq!(env.read("index.Dockerfile"), mine);
+    }
+    assert_eq!(env.names("."), ["index.Dockerfile", "one", "two"]);
+}
+
+#[test]
+fn what_is_added_lies_in_the_directory_that_is_built() {
+    let env = TestEnv::new();
+    env.file("a/b/cfg/c.yaml", "").file("work/x", "");
+    let added = || {
+        let text = env.read("index.Dockerfile");
+        text.lines().find_map(|line| line.strip_prefix("ADD ")).unwrap().to_owned()
+    };
+    let absolute = env.path("a/b/cfg").display().to_string();
+    for (given, expected) in [
+        ("a/b/cfg", "a/b/cfg"),
+        ("./a/b/cfg/", "a/b/cfg"),
+        ("a/../a/b/cfg", "a/b/cfg"),
+        (&absolute, "a/b/cfg"),
+        (".", "."),
+    ] {
+        env.stdout(&["generate", given]);
+        assert_eq!(added(), format!("{expected} /configs"), "{given}");
+    }
+    let outside = env.command().current_dir(env.path("work")).args(["generate", "../a/b/cfg"]).output().unwrap();
+    assert!(env.show(outside).contains("\"../a/b/cfg\" does not lie in [SCRATCH]/work, where the image is built"));
+    assert_eq!(env.names("work"), ["x"]);
 }
 
 #[test]
