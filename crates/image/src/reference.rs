@@ -31,7 +31,7 @@ pub enum ReferenceError {
     #[error("repository name must be canonical")]
     NotCanonical,
     /// There is nothing behind the name.
-    #[error("Docker reference {0} is not for an unknown digest case; tag or digest is needed")]
+    #[error("Docker reference {0} is not for an unknown digest case; tag or digest is needed, such as {0}:latest")]
     NoVersion(String),
 }
 
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(message("docker.io/etcd:v1"), "repository name must be canonical");
         assert_eq!(
             message("quay.io/a/b"),
-            "Docker reference quay.io/a/b is not for an unknown digest case; tag or digest is needed"
+            "Docker reference quay.io/a/b is not for an unknown digest case; tag or digest is needed, such as quay.io/a/b:latest"
         );
         assert_eq!(
             message("quay.io/Test/ETCD:v1"),

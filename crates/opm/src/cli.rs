@@ -159,7 +159,7 @@ pub(crate) fn parse<T: FromArgMatches>(
 
 /// Returns the whole command line as clap knows it.
 pub(crate) fn command() -> Command {
-    let mut command = go_conventions(Opm::command());
+    let mut command = mark_deprecated(go_conventions(Opm::command()));
     if std::env::var(HELP_ALPHA).is_ok_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"))
     {
         command = show_alpha(command);
@@ -188,6 +188,26 @@ pub(crate) fn go_conventions(command: Command) -> Command {
     }
     command
 }
+
+/// Commands on databases, all of them deprecated but these.
+const DATABASE_COMMANDS: [(&str, &[&str]); 2] = [("index", &["inspect"]), ("registry", &["doctor"])];
+
+/// Says in the help of a command on databases that file-based catalogs have taken their place.
+fn mark_deprecated(mut command: Command) -> Command {
+    for (name, current) in DATABASE_COMMANDS {
+        command = command.mut_subcommand(name, |mut group| {
+            let names: Vec<String> = group.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+            for name in names.into_iter().filter(|name| !current.contains(&name.as_str())) {
+                group = group.mut_subcommand(name, |sub| sub.before_help(DEPRECATED));
+            }
+            group
+        });
+    }
+    command
+}
+
+const DEPRECATED: &str =
+    "DEPRECATED: database indexes have given way to file-based catalogs; 'opm migrate' makes one of an index.";
 
 /// Reads a switch as Go programs do.
 pub(crate) fn parse_bool(text: &str) -> Result<bool, String> {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use image::{Reference, ReferenceError};
 use sqlite_index::NewBundle;
 use tempfile::TempDir;
 
@@ -110,6 +111,16 @@ impl Fetcher {
         };
         fs::copy(&file, target).map_err(|error| format!("{}: {error}", target.display()))?;
         Ok(())
+    }
+}
+
+/// Reads a reference as the commands of index images take it: without a tag it means `:latest`.
+///
+/// What is there on disk is meant as it is written, and what is no reference is reported by who needs one.
+pub(crate) fn or_latest(text: &str) -> Result<String, String> {
+    match Reference::parse(text) {
+        Err(ReferenceError::NoVersion(name)) if !Path::new(text).exists() => Ok(format!("{name}:latest")),
+        _ => Ok(text.to_owned()),
     }
 }
 

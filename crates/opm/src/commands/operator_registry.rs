@@ -17,7 +17,7 @@ use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
 use crate::container::{ContainerTool, container_tool};
 use crate::exit::{Failure, Outcome};
-use crate::fetch::Fetcher;
+use crate::fetch::{Fetcher, or_latest};
 use crate::images::{self, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -298,7 +298,7 @@ fn seed_reference(text: &str) -> Result<String, String> {
             Ok(format!("{name}@sha256:{digest}"))
         }
         Some(_) => Err(format!("{text}: invalid reference format")),
-        None => Ok(text.to_owned()),
+        None => or_latest(text),
     }
 }
 

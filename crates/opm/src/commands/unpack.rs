@@ -8,6 +8,7 @@ use fbc::Fbc;
 use image::Location;
 
 use crate::exit::{Failure, Outcome};
+use crate::fetch::or_latest;
 use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -26,10 +27,10 @@ use crate::{database, limits, seed_layout, source, tree};
 )]
 pub(crate) struct UnpackArgs {
     /// The image
-    #[arg(value_name = "REF")]
+    #[arg(value_name = "REF", value_parser = or_latest)]
     reference: Option<String>,
     /// The image, written as a flag
-    #[arg(long, value_name = "REF")]
+    #[arg(long, value_name = "REF", value_parser = or_latest)]
     image: Option<String>,
     /// Directory to write, which must be empty or absent; called as the repository if not given
     #[arg(long, value_name = "DIR")]

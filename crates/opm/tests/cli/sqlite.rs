@@ -156,6 +156,25 @@ fn the_program_is_registry_server_and_initializer_when_called_so() {
 }
 
 #[test]
+fn what_is_deprecated_says_so_and_nothing_else() {
+    let env = etcd();
+    for command in ["registry add", "registry serve", "index add", "index rmb", "index prune", "index export"] {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        assert!(env.stdout(&words).contains("DEPRECATED"), "{command}");
+    }
+    for command in ["registry doctor", "index inspect", "render", "serve"] {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        assert!(!env.stdout(&words).contains("DEPRECATED"), "{command}");
+    }
+    env.file("catalog/c.yaml", crate::env::SMALL);
+    env.stdout(&["build", "catalog", "--data-only", "-o", "oci:image:v1"]);
+    let told = env.opm(&["index", "inspect", "packages", "-f", "oci:image:v1"]);
+    assert!(told.starts_with("exit 0") && !told.contains("DEPRECATION NOTICE"), "{told}");
+    env.stdout(&["registry", "add", "-b", "./0.6.1"]);
+    assert!(env.opm(&["index", "inspect", "packages"]).contains("DEPRECATION NOTICE"));
+}
+
+#[test]
 fn the_manifests_of_a_bundle_lie_where_they_always_do() {
     let env = etcd();
     let told = env.opm(&["operator-registry", "serve", "-c", "my-bundle", "--kubeconfig", "none"]);

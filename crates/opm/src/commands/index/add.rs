@@ -5,6 +5,7 @@ use crate::commands::registry::add::{HowArgs, add};
 use crate::commands::registry::items;
 use crate::database;
 use crate::exit::Outcome;
+use crate::fetch::or_latest;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -16,13 +17,20 @@ use crate::printer::Printer;
         opm index add quay.io/example/bundle:v1.1.0 --mode semver --generate")]
 pub(crate) struct AddArgs {
     /// Bundles to add: images, or directories
-    #[arg(value_name = "REF")]
+    #[arg(value_name = "REF", value_parser = or_latest)]
     references: Vec<String>,
     /// Bundles to add: images, or directories
-    #[arg(short, long, value_name = "REF", value_delimiter = ',', required_unless_present = "references")]
+    #[arg(
+        short,
+        long,
+        value_name = "REF",
+        value_delimiter = ',',
+        value_parser = or_latest,
+        required_unless_present = "references"
+    )]
     bundles: Vec<String>,
     /// Index image to add to
-    #[arg(short, long, value_name = "REF")]
+    #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: Option<String>,
     #[command(flatten)]
     how: HowArgs,

@@ -6,6 +6,7 @@ use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::items;
 use crate::database;
 use crate::exit::Outcome;
+use crate::fetch::or_latest;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -18,7 +19,7 @@ pub(crate) struct DeprecateArgs {
     #[arg(short, long, value_name = "REF", value_delimiter = ',', required = true)]
     bundles: Vec<String>,
     /// Index image to change
-    #[arg(short, long, value_name = "REF")]
+    #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: Option<String>,
     /// Warn of bundles that cannot be deprecated and go on with the others
     #[arg(long)]

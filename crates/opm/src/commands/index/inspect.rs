@@ -11,6 +11,7 @@ use sqlite_index::{BundleInfo, ChannelInfo, Database, PackageInfo};
 
 use crate::database;
 use crate::exit::{Failure, Outcome};
+use crate::fetch::or_latest;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::source::{self, Source};
@@ -50,7 +51,7 @@ struct PackageArgs {
 #[derive(clap::Args)]
 pub(crate) struct WhichArgs {
     /// Index image
-    #[arg(short, long, value_name = "REF")]
+    #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     pub(crate) from_index: Option<String>,
     /// Database file; without either the first of database/index.db, index.db and bundles.db
     #[arg(long, value_name = "FILE")]
@@ -80,7 +81,6 @@ pub(crate) fn which<'a>(from_index: Option<&'a str>, database: Option<&Path>) ->
 }
 
 pub(crate) fn run(args: &InspectArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    database::notice(printer);
     let text = match &args.command {
         InspectCommand::Packages(which) => {
             let packages: Vec<Value> = read(which, tls, printer)?.iter().map(in_short).collect();
@@ -100,8 +100,10 @@ pub(crate) fn run(args: &InspectArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 /// Reads what is in the index that is meant.
 fn read(args: &WhichArgs, tls: &TlsFlags, printer: &Printer) -> Result<Vec<PackageInfo>, Failure> {
     let images = Images::new(tls, &args.pull);
-    let of_file =
-        |file: &Path| Database::read(file).and_then(|database| database.packages()).map_err(database::failure);
+    let of_file = |file: &Path| {
+        database::notice(printer);
+        Database::read(file).and_then(|database| database.packages()).map_err(database::failure)
+    };
     match which(args.from_index.as_deref(), args.database.as_deref())? {
         Which::File(file) => of_file(&file),
         Which::Image(image) => match source::resolve_one(image, &images).map_err(Failure::Message)? {

@@ -6,6 +6,7 @@ use super::build::{BuildArgs, OneToolArgs};
 use crate::commands::registry::items;
 use crate::database;
 use crate::exit::Outcome;
+use crate::fetch::or_latest;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -17,7 +18,7 @@ pub(crate) struct PruneArgs {
     #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',', required = true)]
     packages: Vec<String>,
     /// Index image to prune
-    #[arg(short, long, value_name = "REF")]
+    #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: String,
     /// Accepted as older versions do
     #[arg(long)]

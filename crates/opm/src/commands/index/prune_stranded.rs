@@ -5,6 +5,7 @@ use sqlite_index::Database;
 use super::build::{BuildArgs, OneToolArgs};
 use crate::database;
 use crate::exit::Outcome;
+use crate::fetch::or_latest;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -13,7 +14,7 @@ use crate::printer::Printer;
 #[command(after_help = "Examples:\n  opm index prune-stranded -f quay.io/example/index:v1 --generate")]
 pub(crate) struct PruneStrandedArgs {
     /// Index image to prune
-    #[arg(short, long, value_name = "REF")]
+    #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: String,
     #[command(flatten)]
     tools: OneToolArgs,

@@ -6,6 +6,7 @@ use super::build::{BuildArgs, ToolArgs};
 use crate::commands::registry::items;
 use crate::database;
 use crate::exit::Outcome;
+use crate::fetch::or_latest;
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 
@@ -17,7 +18,7 @@ pub(crate) struct RmArgs {
     #[arg(short = 'o', long, value_name = "PACKAGE", value_delimiter = ',', required = true)]
     operators: Vec<String>,
     /// Index image to remove from
-    #[arg(short, long, value_name = "REF")]
+    #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: String,
     /// Warn of packages that do not exist and remove the others
     #[arg(long)]

@@ -8,7 +8,7 @@ use super::build::{BuildArgs, ToolArgs};
 use super::inspect::{Which, which};
 use crate::database;
 use crate::exit::{Failure, Outcome};
-use crate::fetch::Fetcher;
+use crate::fetch::{Fetcher, or_latest};
 use crate::images::TlsFlags;
 use crate::limits;
 use crate::printer::Printer;
@@ -31,7 +31,7 @@ pub(crate) struct RmbArgs {
     #[arg(long, value_name = "MODE", required = true)]
     mode: String,
     /// Index image
-    #[arg(short, long, value_name = "REF")]
+    #[arg(short, long, value_name = "REF", value_parser = or_latest)]
     from_index: Option<String>,
     /// Database file; without either the first of database/index.db, index.db and bundles.db
     #[arg(long, value_name = "FILE")]

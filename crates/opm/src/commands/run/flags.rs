@@ -8,6 +8,7 @@ use image::Reference;
 use crate::cluster_flags::ClusterFlags;
 use crate::commands::serve::duration;
 use crate::exit::Failure;
+use crate::fetch::or_latest;
 use crate::images::{PullFlags, TlsFlags};
 
 /// The index image that means that there is none; it has the program that serves catalogs.
@@ -164,5 +165,6 @@ fn pull_policy(text: &str) -> Result<String, String> {
 
 /// Reads the name of an image that a cluster can pull.
 pub(super) fn image_name(text: &str) -> Result<String, String> {
-    Reference::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+    let text = or_latest(text)?;
+    Reference::parse(&text).map(|_| text).map_err(|error| error.to_string())
 }
