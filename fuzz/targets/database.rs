@@ -171,6 +171,7 @@ fn options(mode: Mode) -> AddOptions {
         overwrite_latest: false,
         enable_alpha: true,
         heads_only: false,
+        older_moves_default: false,
         limits: Limits::default(),
     }
 }

@@ -12,7 +12,7 @@ use super::bundle::extract;
 use super::config_map;
 use super::index::rmb::shrink;
 use super::read_input;
-use super::registry::add::{HowArgs, add};
+use super::registry::add::{HowArgs, Manner, add};
 use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
 use crate::container::{ContainerTool, container_tool};
@@ -273,7 +273,7 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     }
     let fetcher = Fetcher::new(tls, &args.get.pull, args.get.container_tool)?;
     edit(&args.database, args.get.output.as_deref(), Missing::Fine, |path| {
-        add(path, &references, &args.how, true, &fetcher, printer)
+        add(path, &references, &args.how, Manner { heads_only: true, ..Manner::default() }, &fetcher, printer)
     })
 }
 

@@ -108,6 +108,7 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
         overwrite_latest: false,
         enable_alpha: false,
         heads_only: false,
+        older_moves_default: false,
         limits: Limits::default(),
     };
     let database = Database::write(&file).unwrap();

@@ -73,6 +73,8 @@ pub struct AddOptions {
     pub enable_alpha: bool,
     /// Whether only heads of channels keep their manifests, whatever the mode.
     pub heads_only: bool,
+    /// Whether, in order of versions, a bundle may move the default channel of its package without being the latest.
+    pub older_moves_default: bool,
     /// How much is accepted.
     pub limits: Limits,
 }

@@ -34,7 +34,7 @@ pub(super) fn add(
                     false
                 }
             });
-            let Some(default) = before.default_after(&given, &mut named)? else { return Ok(()) };
+            let Some(default) = before.default_after(&given, options, &mut named)? else { return Ok(()) };
             set_default(connection, package, &default)
         });
         let Err(error) = added else { return Ok(problems) };
@@ -69,16 +69,24 @@ impl Before {
     }
 
     /// Returns the default channel when these bundles are added, and which of them names it: the latest of the package
-    /// may move it, an older one never.
-    fn default_after(&self, added: &[&Incoming], named: &mut Option<usize>) -> Result<Option<String>, Error> {
+    /// may move it, an older one only if that is wanted.
+    fn default_after(
+        &self,
+        added: &[&Incoming],
+        options: &AddOptions,
+        named: &mut Option<usize>,
+    ) -> Result<Option<String>, Error> {
         let Some(first) = added.first() else { return Ok(None) };
-        let is_latest = |bundle: &Incoming| {
+        let may_move = |bundle: &Incoming| {
+            if options.older_moves_default {
+                return true;
+            }
             let version = Version::parse_strict(&bundle.contents.version);
             version
                 .is_ok_and(|version| self.latest.as_ref().is_none_or(|latest| version.cmp_precedence(latest).is_gt()))
         };
         let default_of = |bundle: &Incoming| bundle.contents.default_channel.clone();
-        *named = added.iter().rposition(|bundle| !bundle.contents.default_channel.is_empty() && is_latest(bundle));
+        *named = added.iter().rposition(|bundle| !bundle.contents.default_channel.is_empty() && may_move(bundle));
         let inferred = || first.contents.channels.iter().min().cloned();
         let default = named.map(|place| default_of(added[place])).or_else(|| self.default_channel.clone());
         match default.or_else(inferred).filter(|default| !default.is_empty()) {

@@ -87,6 +87,7 @@ pub(crate) fn options(mode: Mode) -> AddOptions {
         overwrite_latest: false,
         enable_alpha: false,
         heads_only: false,
+        older_moves_default: false,
         limits: fbc::Limits::default(),
     }
 }

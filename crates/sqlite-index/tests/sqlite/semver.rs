@@ -209,6 +209,17 @@ fn only_the_latest_version_moves_the_default_channel() {
 }
 
 #[test]
+fn an_older_version_moves_the_default_channel_where_that_is_wanted() {
+    let place = Place::new();
+    let database = place.path("index.db");
+    let wanted = sqlite_index::AddOptions { older_moves_default: true, ..options(Mode::Semver) };
+    for made in [etcd("0.9.0", "alpha,stable", "stable"), etcd("0.6.1", "alpha", "alpha")] {
+        sqlite_index::Database::write(&database).unwrap().add(&[place.bundle(&made)], &wanted).unwrap();
+    }
+    assert_eq!(default_channel(&database), ["alpha"]);
+}
+
+#[test]
 fn a_default_channel_that_is_nowhere_is_refused() {
     let place = Place::new();
     let database = place.path("index.db");

@@ -1,7 +1,7 @@
 //! `opm index add`: bundles into an index image.
 
 use super::build::{BuildArgs, ToolArgs};
-use crate::commands::registry::add::{HowArgs, add};
+use crate::commands::registry::add::{HowArgs, Manner, add};
 use crate::commands::registry::items;
 use crate::database;
 use crate::exit::Outcome;
@@ -47,6 +47,6 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let mut bundles = items(&args.bundles);
     bundles.extend(items(&args.references));
     args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, |database| {
-        add(database, &bundles, &args.how, false, &fetcher, printer)
+        add(database, &bundles, &args.how, Manner::default(), &fetcher, printer)
     })
 }

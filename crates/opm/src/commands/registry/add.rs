@@ -60,13 +60,14 @@ pub(crate) struct HowArgs {
 }
 
 impl HowArgs {
-    fn options(&self, heads_only: bool) -> Result<AddOptions, Failure> {
+    fn options(&self, manner: Manner) -> Result<AddOptions, Failure> {
         Ok(AddOptions {
             mode: Mode::parse(&self.mode).map_err(Failure::message)?,
             strictness: database::strictness(self.permissive),
             overwrite_latest: self.overwrite_latest,
             enable_alpha: self.enable_alpha,
-            heads_only,
+            heads_only: manner.heads_only,
+            older_moves_default: manner.older_moves_default,
             limits: limits::from_env()?,
         })
     }
@@ -75,7 +76,7 @@ impl HowArgs {
 pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?;
-    let added = add(&args.database, &items(&args.bundle_images), &args.how, false, &fetcher, printer);
+    let added = add(&args.database, &items(&args.bundle_images), &args.how, MANNER, &fetcher, printer);
     if added.is_err() && !args.database.exists() {
         // An index that was never there is empty afterwards: the existing tool does so, and scripts open it. One that
         // was there stays as it was, to the last byte.
@@ -84,16 +85,28 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     added
 }
 
-/// Adds bundles to a database; with `heads_only` only heads of channels keep their manifests.
+/// What differs between the commands that add bundles.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Manner {
+    /// Only heads of channels keep their manifests.
+    pub(crate) heads_only: bool,
+    /// The default channel follows what was added last, whatever its version.
+    pub(crate) older_moves_default: bool,
+}
+
+/// As the existing tool does it, for scripts that go by it.
+const MANNER: Manner = Manner { heads_only: false, older_moves_default: true };
+
+/// Adds bundles to a database.
 pub(crate) fn add(
     path: &Path,
     references: &[String],
     how: &HowArgs,
-    heads_only: bool,
+    manner: Manner,
     fetcher: &Fetcher,
     printer: &Printer,
 ) -> Outcome {
-    let options = how.options(heads_only)?;
+    let options = how.options(manner)?;
     let database = Database::write(path).map_err(database::failure)?;
     let bundles = match fetcher.bundles(references) {
         Ok(bundles) => bundles,
