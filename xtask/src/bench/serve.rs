@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ use crate::workspace;
 
 /// How long each question is asked for.
 const SECONDS: &str = "3";
+/// Connections that a server holds by default; a few less, for those that others open.
+const SILENT: usize = 4096 - 16;
 /// A server that is not ready by then never will be.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,6 +54,10 @@ pub(crate) fn table(binary: &Path, load: &Path, catalog: &Path, scratch: &Path, 
         row(&format!("{question}, clients: {clients}"), format!("{figures}{per_call}"), budget);
     }
     row("memory after all of these", server.memory()?, "30 MB");
+    drop(server);
+    let server = Server::start(binary, catalog, &cached)?;
+    let silent = connections(&server.address, SILENT)?;
+    row(&format!("memory with {} silent connections", silent.len()), server.memory()?, "60 MB");
     Ok(table)
 }
 
@@ -111,6 +118,19 @@ fn start(binary: &Path, catalog: &Path, arguments: &[&str], runs: usize) -> Resu
     Ok(format!("{:.0} ms, {memory}", times[times.len() / 2].as_secs_f64() * 1e3))
 }
 
+/// Opens connections on which nothing is asked.
+fn connections(address: &str, count: usize) -> Result<Vec<TcpStream>> {
+    let mut open = Vec::new();
+    for _ in 0..count {
+        let mut socket = TcpStream::connect(address).context("opening a connection")?;
+        // What every client says first, and settings without any.
+        socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").context("opening a connection")?;
+        open.push(socket);
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    Ok(open)
+}
+
 /// A server that is stopped when it is dropped.
 struct Server {
     child: Child,
@@ -160,7 +180,7 @@ impl Server {
         Ok(Duration::from_millis(ticks * 10))
     }
 
-    /// Tells how much memory is its own, and how much of the cache is mapped.
+    /// Tells how much memory is its own, and how much is the program.
     fn memory(&self) -> Result<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading /proc")?;
         let kilobytes = |name: &str| {
@@ -170,7 +190,7 @@ impl Server {
         let megabytes = |name| kilobytes(name).map(|kilobytes| kilobytes / 1000);
         let (own, mapped) = (megabytes("RssAnon:"), megabytes("RssFile:"));
         ensure!(own.is_some() && mapped.is_some(), "/proc does not tell memory");
-        Ok(format!("{} MB own + {} MB mapped", own.unwrap_or_default(), mapped.unwrap_or_default()))
+        Ok(format!("{} MB own + {} MB of the program", own.unwrap_or_default(), mapped.unwrap_or_default()))
     }
 }
 

@@ -119,7 +119,8 @@ pub(crate) async fn run(
     common: Rc<Common>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let opened = tokio::time::timeout(FIRST_BYTES, open(socket, tls, &common.limits));
+    // In memory of its own, which is free once the connection is open: most connections are silent most of the time.
+    let opened = tokio::time::timeout(FIRST_BYTES, Box::pin(open(socket, tls, &common.limits)));
     let (http2, wire) = tokio::select! {
         opened = opened => match opened {
             Ok(Ok(opened)) => opened,
@@ -290,7 +291,7 @@ impl Connection {
     }
 
     /// Ends the connection whatever is being said on it.
-    async fn abort(mut self) {
+    async fn abort(&mut self) {
         self.http2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         let end = poll_fn(|context| self.poll(context));
         let _ = tokio::time::timeout(LAST_WORDS, end).await;
