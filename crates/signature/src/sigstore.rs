@@ -11,6 +11,9 @@ use crate::pem;
 use crate::policy::{Material, SigstoreSigned, Trust};
 use crate::rekor;
 
+/// The largest number of certificates that a signature may bring along.
+const LONGEST: usize = 10;
+
 /// A requirement with its keys read.
 pub(crate) struct Checker<'a> {
     requirement: &'a SigstoreSigned,
@@ -140,6 +143,9 @@ fn leaf(text: &str) -> Result<(Certificate, Vec<u8>), String> {
 fn chain(text: Option<&str>) -> Result<Vec<Vec<u8>>, String> {
     let mut found = text.map_or(Ok(Vec::new()), |text| pem::certificates(text.as_bytes()))?;
     found.pop();
+    if found.len() > LONGEST {
+        return Err(format!("more than {LONGEST} certificates between the signer's and an authority"));
+    }
     Ok(found)
 }
 
