@@ -1,18 +1,19 @@
 //! The blobs of a catalog as lines of JSON, for those who want the catalog itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use fbc::blob::{PACKAGE, TextBuffer};
 use fbc::json::{Layout, write_canonical};
-use fbc::{Blob, Fbc, LoadOptions};
+use fbc::{Blob, Fbc};
 use rayon::prelude::*;
 
 use crate::cache::Digest;
-use crate::load::{Directory, LeftOut};
 
 /// How many blobs are made into lines before they are written.
 const BATCH: usize = 64;
@@ -31,9 +32,9 @@ pub struct Content {
 
 /// Where a blob is, and what it is called.
 #[derive(Clone, Copy)]
-pub(crate) struct Line {
-    pub(crate) offset: u64,
-    pub(crate) length: u32,
+struct Line {
+    offset: u64,
+    length: u32,
     schema: u32,
     /// The package that it says it belongs to, which a package blob does not.
     package: u32,
@@ -48,18 +49,38 @@ pub(crate) struct Filter {
     pub(crate) name: String,
 }
 
+/// Some blobs, by the numbers of what they are called.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pick {
+    Fitting { schema: Option<u32>, package: Option<u32>, name: Option<u32> },
+    OfPackage { package: u32, schema: Option<u32> },
+    Nothing,
+}
+
+/// What is to be sent, in order.
+pub(crate) enum Selection {
+    /// Stretches of the content, and texts between them.
+    Pieces(VecDeque<Piece>),
+    /// Lines, from this one on.
+    Lines(Pick, usize),
+}
+
+/// A part of what is to be sent.
+pub(crate) enum Piece {
+    Text(Bytes),
+    /// Offset and length.
+    Stretch(u64, u64),
+}
+
 impl Content {
-    /// Reads the catalog in `directory`, without the packages `left_out`.
+    /// Writes down the blobs of a catalog.
     ///
     /// # Errors
-    /// Fails when it cannot be read, or there is no room for it.
-    pub fn load(directory: &Directory, left_out: &[LeftOut]) -> io::Result<Content> {
-        let mut fbc = Fbc::default();
-        let options = LoadOptions { limits: directory.limits.clone(), keep_text: true, ..LoadOptions::default() };
-        fbc.load_dir(&directory.root, &options)?;
-        let left_out: BTreeSet<&str> = left_out.iter().map(|package| package.package.as_str()).collect();
-        let blobs: Vec<&Blob> = fbc.blobs().iter().filter(|blob| !left_out.contains(&*blob.package)).collect();
-        let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile()?);
+    /// Fails when its files changed, or there is no room for them.
+    pub(crate) fn of(fbc: &Fbc) -> io::Result<Content> {
+        let blobs: &[Blob] = fbc.blobs();
+        let no_room = |error: io::Error| io::Error::new(error.kind(), format!("no room for a temporary file: {error}"));
+        let mut out = BufWriter::with_capacity(1 << 20, tempfile::tempfile().map_err(no_room)?);
         let mut known: BTreeMap<Box<str>, u32> = BTreeMap::new();
         let mut number = |text: &str| {
             let next = known.len() as u32;
@@ -87,14 +108,14 @@ impl Content {
                 });
                 digests.extend_from_slice(&Digest::of(&line).0.to_le_bytes());
                 length += line.len() as u64;
-                out.write_all(&line)?;
+                out.write_all(&line).map_err(no_room)?;
             }
         }
         let mut texts = vec![Box::from(""); known.len()];
         for (text, number) in known {
             texts[number as usize] = text;
         }
-        let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let file = out.into_inner().map_err(|error| no_room(error.into_error()))?;
         let digest = Digest::of(&digests).to_string();
         Ok(Content { file, length, digest, since: SystemTime::now(), lines, texts })
     }
@@ -103,21 +124,33 @@ impl Content {
         self.texts.get(number as usize).map_or("", |text| text)
     }
 
-    /// Walks the blobs that fit a filter, in order.
-    pub(crate) fn find(&self, filter: &Filter) -> Vec<Line> {
-        let fits = |wanted: &str, number: u32| wanted.is_empty() || self.text(number) == wanted;
-        let fits = |line: &&Line| {
-            fits(&filter.schema, line.schema) && fits(&filter.package, line.package) && fits(&filter.name, line.name)
-        };
-        self.lines.iter().filter(fits).copied().collect()
+    fn number(&self, wanted: &str) -> Option<u32> {
+        self.texts.iter().position(|text| **text == *wanted).map(|number| number as u32)
     }
 
-    /// Walks all blobs of a package, its own blob included.
-    pub(crate) fn of_package(&self, name: &str) -> Vec<Line> {
-        let fits = |line: &&Line| {
-            self.text(line.package) == name || (self.text(line.schema) == PACKAGE && self.text(line.name) == name)
+    /// Picks the blobs that fit a filter.
+    pub(crate) fn find(&self, filter: &Filter) -> Pick {
+        let number = |wanted: &str| match wanted {
+            "" => Some(None),
+            wanted => self.number(wanted).map(Some),
         };
-        self.lines.iter().filter(fits).copied().collect()
+        match (number(&filter.schema), number(&filter.package), number(&filter.name)) {
+            (Some(schema), Some(package), Some(name)) => Pick::Fitting { schema, package, name },
+            _ => Pick::Nothing,
+        }
+    }
+
+    /// Picks all blobs of a package, its own blob included.
+    pub(crate) fn of_package(&self, name: &str) -> Pick {
+        match self.number(name) {
+            Some(package) => Pick::OfPackage { package, schema: self.number(PACKAGE) },
+            None => Pick::Nothing,
+        }
+    }
+
+    /// Returns how many bytes the picked blobs have.
+    pub(crate) fn length_of(&self, pick: Pick) -> u64 {
+        self.lines.iter().filter(|line| pick.fits(line)).map(|line| u64::from(line.length)).sum()
     }
 
     /// Returns the names of all packages, sorted.
@@ -126,48 +159,96 @@ impl Content {
     }
 }
 
-/// Reads stretches of a [`Content`], one after the other.
+impl Pick {
+    fn fits(self, line: &Line) -> bool {
+        let fits = |wanted: Option<u32>, number: u32| wanted.is_none_or(|wanted| wanted == number);
+        match self {
+            Pick::Fitting { schema, package, name } => {
+                fits(schema, line.schema) && fits(package, line.package) && fits(name, line.name)
+            }
+            Pick::OfPackage { package, schema } => {
+                line.package == package || (Some(line.schema) == schema && line.name == package)
+            }
+            Pick::Nothing => false,
+        }
+    }
+}
+
+impl Selection {
+    /// Selects one stretch.
+    pub(crate) fn stretch(offset: u64, length: u64) -> Selection {
+        Selection::Pieces(VecDeque::from([Piece::Stretch(offset, length)]))
+    }
+
+    /// Returns the next part, of at most `size` bytes unless it is a text.
+    fn next(&mut self, content: &Content, size: u64) -> Option<Piece> {
+        match self {
+            Selection::Pieces(pieces) => match pieces.pop_front()? {
+                Piece::Stretch(offset, length) if length > size => {
+                    pieces.push_front(Piece::Stretch(offset + size, length - size));
+                    Some(Piece::Stretch(offset, size))
+                }
+                piece => Some(piece),
+            },
+            Selection::Lines(pick, next) => {
+                let picked = |next: &mut usize| {
+                    let found = content.lines.get(*next..)?.iter().position(|line| pick.fits(line))?;
+                    *next += found + 1;
+                    content.lines.get(*next - 1)
+                };
+                let first = picked(next)?;
+                let (offset, mut length) = (first.offset, u64::from(first.length));
+                // Lines that follow each other are read at once.
+                while let Some(line) = content.lines.get(*next).filter(|line| pick.fits(line)) {
+                    if length + u64::from(line.length) > size {
+                        break;
+                    }
+                    length += u64::from(line.length);
+                    *next += 1;
+                }
+                Some(Piece::Stretch(offset, length))
+            }
+        }
+    }
+}
+
+/// Reads a [`Selection`] of a [`Content`], a chunk at a time.
 pub(crate) struct Reader {
-    content: std::sync::Arc<Content>,
-    /// What is left to be read.
-    stretches: std::vec::IntoIter<(u64, u64)>,
-    current: (u64, u64),
+    content: Arc<Content>,
+    selection: Selection,
+    /// What is left of the part that is being read.
+    current: Option<Piece>,
 }
 
 impl Reader {
-    /// Reads the given stretches: offset and length.
-    pub(crate) fn new(content: std::sync::Arc<Content>, stretches: Vec<(u64, u64)>) -> Reader {
-        Reader { content, stretches: stretches.into_iter(), current: (0, 0) }
+    pub(crate) fn new(content: Arc<Content>, selection: Selection) -> Reader {
+        Reader { content, selection, current: None }
     }
-}
 
-impl Read for Reader {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.current.1 == 0 {
-            match self.stretches.next() {
-                Some(next) => self.current = next,
-                None => return Ok(0),
+    /// Reads the next bytes: `size` of them, or fewer at the end.
+    ///
+    /// # Errors
+    /// Fails when they cannot be read.
+    pub(crate) fn read(&mut self, size: usize) -> io::Result<Vec<u8>> {
+        let mut chunk: Vec<u8> = Vec::new();
+        while chunk.len() < size {
+            let room = size - chunk.len();
+            match self.current.take().or_else(|| self.selection.next(&self.content, size as u64)) {
+                None => break,
+                Some(Piece::Text(mut text)) => {
+                    chunk.extend_from_slice(&text.split_to(text.len().min(room)));
+                    self.current = (!text.is_empty()).then_some(Piece::Text(text));
+                }
+                Some(Piece::Stretch(offset, length)) => {
+                    let wanted = room.min(usize::try_from(length).unwrap_or(usize::MAX));
+                    let start = chunk.len();
+                    chunk.resize(start + wanted, 0);
+                    self.content.file.read_exact_at(&mut chunk[start..], offset)?;
+                    let left = length - wanted as u64;
+                    self.current = (left > 0).then_some(Piece::Stretch(offset + wanted as u64, left));
+                }
             }
         }
-        let (offset, left) = self.current;
-        let wanted = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let read = self.content.file.read_at(&mut buffer[..wanted], offset)?;
-        if read == 0 && wanted > 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.current = (offset + read as u64, left - read as u64);
-        Ok(read)
+        Ok(chunk)
     }
-}
-
-/// Joins lines that follow each other into stretches.
-pub(crate) fn stretches(lines: &[Line]) -> Vec<(u64, u64)> {
-    let mut stretches: Vec<(u64, u64)> = Vec::new();
-    for line in lines {
-        match stretches.last_mut() {
-            Some((offset, length)) if *offset + *length == line.offset => *length += u64::from(line.length),
-            _ => stretches.push((line.offset, u64::from(line.length))),
-        }
-    }
-    stretches
 }

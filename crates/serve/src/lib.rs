@@ -2,11 +2,15 @@
 //!
 //! A map, in reading order: [`load`] reads a catalog, [`cache`] makes a file of answers from it,
 //! [`content`] has its blobs, [`live`] holds those of the moment, `grpc` and [`http`] answer from
-//! them, and [`listen`], [`tls`] and [`server`] are the way in. [`metrics`] counts, [`run`] puts all
-//! of it together, and [`probe`] asks a server how it is. [`upstream`] writes the cache of another tool.
+//! them, and [`listen`], [`tls`] and [`server`] are the way in, with places in `slots` that `budget`
+//! divides. [`metrics`] counts. [`run`] puts all of it together: `supervise` runs the listeners,
+//! `snapshot` loads catalogs, `follow` puts newer ones in place. [`probe`] asks a server how it is.
+//! [`upstream`] writes the cache of another tool.
 
+mod budget;
 pub mod cache;
 pub mod content;
+mod follow;
 mod grpc;
 pub mod http;
 pub mod listen;
@@ -16,6 +20,9 @@ pub mod metrics;
 pub mod probe;
 pub mod run;
 pub mod server;
+mod slots;
+mod snapshot;
 mod spare;
+mod supervise;
 pub mod tls;
 pub mod upstream;

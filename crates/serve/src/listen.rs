@@ -12,17 +12,14 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
 
 use crate::live::Live;
+use crate::slots::{Slot, Slots};
 
 /// How long a new connection may take to say something, a TLS handshake included.
 pub(crate) const FIRST_BYTES: Duration = Duration::from_secs(10);
 /// How long accepting rests after the system refuses more.
-pub(crate) const REST: Duration = Duration::from_millis(100);
-/// A connection has said something once there is anything.
-const ANYTHING: usize = 1;
+const REST: Duration = Duration::from_millis(100);
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +42,12 @@ impl Address {
     /// Starts to listen.
     ///
     /// # Errors
-    /// Fails when the address is taken or cannot be used.
+    /// Fails when the address is taken or cannot be used, and names it.
     pub async fn bind(&self) -> io::Result<Listener> {
+        self.try_bind().await.map_err(|error| io::Error::new(error.kind(), format!("{self}: {error}")))
+    }
+
+    async fn try_bind(&self) -> io::Result<Listener> {
         match self {
             Address::Tcp(host, port) if host.is_empty() => {
                 // Both families where there are both.
@@ -66,6 +67,16 @@ impl Address {
                 }
                 Ok(Listener::Unix(UnixListener::bind(path)?, path.clone()))
             }
+        }
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Address::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
@@ -91,7 +102,23 @@ impl Listener {
         }
     }
 
+    /// Waits for the next connection.
+    ///
+    /// # Errors
+    /// Fails when no connection comes here any more; what passes is waited for.
     pub(crate) async fn accept(&self) -> io::Result<(Socket, Peer)> {
+        loop {
+            match self.try_accept().await {
+                Err(error) if is_passing(&error) => {
+                    tracing::warn!(%error, "connection could not be accepted");
+                    tokio::time::sleep(REST).await;
+                }
+                accepted => return accepted,
+            }
+        }
+    }
+
+    async fn try_accept(&self) -> io::Result<(Socket, Peer)> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
@@ -118,133 +145,41 @@ impl Drop for Listener {
 #[derive(Debug, Clone)]
 pub struct Peer(pub(crate) String);
 
-/// The way to a peer.
+/// The bytes of a connection.
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<tokio_rustls::server::TlsStream<Socket>>),
 }
 
-/// An accepted connection.
-pub(crate) struct Connection {
-    socket: Socket,
-    peer: Peer,
-    /// Runs until the other end has said this many bytes more.
-    patience: Option<(Pin<Box<Sleep>>, usize)>,
-    live: Arc<Live>,
-    _permit: OwnedSemaphorePermit,
+/// Tells whether a socket that could not accept a connection may accept the next.
+///
+/// What is wrong with a connection is no fault of the socket, and the system may have room again.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, NotConnected, Unsupported};
+    const EBADF: i32 = 9;
+    const ENOTSOCK: i32 = 88;
+    !matches!(error.kind(), InvalidInput | NotConnected | Unsupported)
+        && !matches!(error.raw_os_error(), Some(EBADF | ENOTSOCK))
 }
 
-/// Takes a connection in, if there is room for it.
-async fn admit(
-    accepted: io::Result<(Socket, Peer)>,
-    slots: &Arc<Semaphore>,
-    live: &Arc<Live>,
-    first_bytes: usize,
-) -> Option<Connection> {
-    let (socket, peer) = match accepted {
-        Ok(accepted) => accepted,
-        Err(error) => {
-            tracing::warn!(%error, "connection could not be accepted");
-            tokio::time::sleep(REST).await;
-            return None;
+/// Takes a place for a connection, and counts those that gave way.
+pub(crate) async fn take(slots: &Arc<Slots>, live: &Live) -> Option<Slot> {
+    let before = slots.evicted.load(Relaxed);
+    let slot = slots.take().await;
+    live.metrics.evicted.fetch_add(slots.evicted.load(Relaxed) - before, Relaxed);
+    slot
+}
+
+/// Makes TLS of a connection, if the other end does its part in time.
+pub(crate) async fn secure(socket: Socket, peer: &Peer, acceptor: tokio_rustls::TlsAcceptor) -> Option<Socket> {
+    match tokio::time::timeout(FIRST_BYTES, acceptor.accept(socket)).await {
+        Ok(Ok(stream)) => Some(Socket::Tls(Box::new(stream))),
+        Ok(Err(error)) => {
+            tracing::debug!(peer = peer.0, %error, "TLS handshake failed");
+            None
         }
-    };
-    live.metrics.accepted.fetch_add(1, Relaxed);
-    let Ok(permit) = Arc::clone(slots).try_acquire_owned() else {
-        live.metrics.turned_away.fetch_add(1, Relaxed);
-        return None;
-    };
-    live.metrics.open.fetch_add(1, Relaxed);
-    let patience = Some((Box::pin(tokio::time::sleep(FIRST_BYTES)), first_bytes));
-    Some(Connection { socket, peer, patience, live: Arc::clone(live), _permit: permit })
-}
-
-/// A socket that HTTP is spoken on, with the same limits as the other.
-pub(crate) struct HttpListener {
-    listener: Listener,
-    slots: Arc<Semaphore>,
-    live: Arc<Live>,
-}
-
-impl HttpListener {
-    pub(crate) fn new(listener: Listener, limit: usize, live: Arc<Live>) -> HttpListener {
-        HttpListener { listener, slots: Arc::new(Semaphore::new(limit)), live }
-    }
-}
-
-impl axum::serve::Listener for HttpListener {
-    type Io = Connection;
-    type Addr = Peer;
-
-    async fn accept(&mut self) -> (Connection, Peer) {
-        loop {
-            let accepted = self.listener.accept().await;
-            if let Some(connection) = admit(accepted, &self.slots, &self.live, ANYTHING).await {
-                let peer = connection.peer.clone();
-                return (connection, peer);
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Peer> {
-        Ok(Peer(self.listener.to_string()))
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.live.metrics.open.fetch_sub(1, Relaxed);
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut this.socket).poll_read(context, buffer);
-        if let Some((sleep, wanted)) = &mut this.patience {
-            match &polled {
-                Poll::Ready(_) => {
-                    *wanted = wanted.saturating_sub(buffer.filled().len() - before);
-                    if *wanted == 0 {
-                        this.patience = None;
-                    }
-                }
-                Poll::Pending => {
-                    if sleep.as_mut().poll(context).is_ready() {
-                        return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-                    }
-                }
-            }
-        }
-        polled
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().socket).poll_write(context, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().socket).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
+        Err(_) => None,
     }
 }
 

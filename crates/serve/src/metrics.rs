@@ -68,6 +68,8 @@ pub struct Metrics {
     pub(crate) accepted: AtomicU64,
     /// Connections that were turned away because there were too many.
     pub(crate) turned_away: AtomicU64,
+    /// Connections that were closed because others needed their place.
+    pub(crate) evicted: AtomicU64,
     /// Requests over HTTP by the class of their status.
     http: [AtomicU64; 6],
 }
@@ -120,6 +122,10 @@ impl Metrics {
         self.last_refused.store(1, Relaxed);
     }
 
+    pub(crate) fn settled(&self) {
+        self.last_refused.store(0, Relaxed);
+    }
+
     pub(crate) fn http(&self, status: u16) {
         self.http[usize::from(status / 100).min(5)].fetch_add(1, Relaxed);
     }
@@ -141,6 +147,7 @@ impl Metrics {
         one("opm_connections", "gauge", "Connections that are open.", &self.open);
         one("opm_connections_total", "counter", "Connections that were accepted.", &self.accepted);
         one("opm_connections_turned_away_total", "counter", "Connections beyond the limit.", &self.turned_away);
+        one("opm_connections_evicted_total", "counter", "Idle connections closed to make room.", &self.evicted);
         self.calls(&mut out);
         out
     }

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::Query;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
-use crate::cache::Cache;
-use crate::cache::store::{self, Glance, Integrity, PrepareError, Prepared};
-use crate::content::Content;
+use crate::budget::Budget;
+use crate::cache::store::{self, Integrity, PrepareError};
+use crate::follow::{self, Follower};
 use crate::http::{self, Site};
-use crate::listen::{Address, Listener};
-use crate::live::Live;
-use crate::load::{Directory, LeftOut};
+use crate::listen::Address;
+use crate::live::{Blobs, Live, Snapshot};
+use crate::load::Directory;
 use crate::server::{self, ServerLimits, Services};
-use crate::tls::TlsFiles;
+use crate::snapshot;
+use crate::supervise::Listeners;
+use crate::tls::{Tls, TlsFiles};
 
 /// Where a catalog comes from that is in no directory yet: an image, for one.
 pub trait Origin: Send + Sync {
@@ -55,7 +57,7 @@ pub struct Plan {
     pub integrity: Integrity,
     /// Where gRPC is answered.
     pub address: Address,
-    /// The certificates for it; plain text without.
+    /// The certificates for gRPC and HTTP; plain text without.
     pub tls: Option<TlsFiles>,
     /// How much clients may use.
     pub limits: ServerLimits,
@@ -63,15 +65,22 @@ pub struct Plan {
     pub watch: Option<Duration>,
     /// Where HTTP is answered, and the name of the catalog there.
     pub http: Option<(Address, String)>,
+    /// How many HTTP connections may be open at a time.
+    pub http_connections: usize,
     /// Where the state of the server is told, and what started it.
     pub debug: Option<(Address, String)>,
     /// How long calls may go on after the server was told to end.
     pub drain: Duration,
+    /// Notified when certificates and catalog are to be read again.
+    pub reload: Arc<Notify>,
 }
 
 /// Why a server did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// Its certificates cannot be used.
+    #[error("failed to read certificates: {0}")]
+    Tls(io::Error),
     /// It cannot listen.
     #[error("failed to listen: {0}")]
     Listen(io::Error),
@@ -88,60 +97,103 @@ pub enum RunError {
 
 /// Runs a server until `stop` is ready.
 ///
-/// The port opens at once; health tells when the catalog can be asked.
+/// Certificates are read before any port opens. Ports open at once; health tells when the catalog can be asked.
 ///
 /// # Errors
-/// Fails when the server cannot listen, or the first catalog cannot be served.
-pub async fn run(mut plan: Plan, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), RunError> {
+/// Fails when certificates cannot be used, the server cannot listen, a listener breaks, or the first catalog cannot be
+/// served.
+pub async fn run(plan: Plan, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), RunError> {
     let start = Instant::now();
+    let tls = plan.tls.clone().map(Tls::read).transpose().map_err(RunError::Tls)?;
     let live = Arc::new(Live::default());
-    let listener = plan.address.bind().await.map_err(RunError::Listen)?;
-    let address = listener.to_string();
-    tracing::info!(address, "listening");
-    let (stopped, stopping) = watch::channel(false);
-    let serving = tokio::spawn(serve(listener, Arc::clone(&live), plan.clone(), stopping.clone()));
-    start_http(&plan, &live, &stopping).await?;
-    let mut stop = std::pin::pin!(stop);
-    let first = async {
-        if let Some(origin) = &plan.origin {
-            plan.directory.root = first_of(look(origin).await)?;
-        }
-        Ok::<_, RunError>(load(&plan, plan.integrity).await?)
+    let (mut listeners, address) = listen(&plan, tls.as_ref(), &live).await?;
+    let serving = follow(&plan, &live, tls, start, &address);
+    let outcome = tokio::select! {
+        outcome = serving => outcome,
+        error = listeners.broken() => Err(RunError::Server(error)),
+        () = stop => Ok(()),
     };
-    let prepared = tokio::select! {
-        prepared = first => prepared?,
-        () = &mut stop => return Ok(()),
-    };
-    if let Some(origin) = &plan.origin {
-        origin.served();
+    end(&live, listeners, plan.drain, outcome).await
+}
+
+/// Opens the ports that are asked for.
+async fn listen(plan: &Plan, tls: Option<&Tls>, live: &Arc<Live>) -> Result<(Listeners, String), RunError> {
+    let http_wanted = if plan.http.is_some() { plan.http_connections } else { 0 };
+    let budget = Budget::of(plan.limits.connections, http_wanted);
+    let grpc = plan.address.bind().await.map_err(RunError::Listen)?;
+    let address = grpc.to_string();
+    let mut sites = Vec::new();
+    if let Some((at, name)) = &plan.http {
+        sites.push((at.bind().await.map_err(RunError::Listen)?, Site::catalog(live, name), budget.http, tls.cloned()));
     }
-    let (cache, built) = (prepared.cache.size(), prepared.built);
-    announce(&live, &prepared);
+    if let Some((at, line)) = &plan.debug {
+        sites.push((at.bind().await.map_err(RunError::Listen)?, Site::debug(live, line), Budget::DEBUG, None));
+    }
+    tracing::info!(address, "listening");
+    let mut listeners = Listeners::default();
+    let (served, limits, stop) = (Arc::clone(live), budget.limits(&plan.limits), listeners.stopping());
+    let tls = tls.cloned();
+    let serving = async move { server::serve(grpc, served, tls, &limits, Services::All, stop).await };
+    listeners.add(format!("gRPC on {address}"), serving);
+    for (listener, site, limit, tls) in sites {
+        let address = listener.to_string();
+        tracing::info!(address, catalog = site.has_catalog(), "serving HTTP");
+        listeners.add(format!("HTTP on {address}"), http::serve(listener, tls, limit, site, listeners.stopping()));
+    }
+    Ok((listeners, address))
+}
+
+/// Serves the first catalog, then those that follow it; returns only if there is no first one.
+async fn follow(
+    plan: &Plan,
+    live: &Arc<Live>,
+    tls: Option<Tls>,
+    start: Instant,
+    address: &str,
+) -> Result<(), RunError> {
+    let mut plan = plan.clone();
+    if let Some(origin) = &plan.origin {
+        plan.directory.root = first_of(follow::look(origin).await)?;
+    }
+    let prepared = snapshot::prepare(&plan, plan.integrity).await?;
+    plan.origin.iter().for_each(|origin| origin.served());
+    let (cache_bytes, cache_built) = (prepared.cache.size(), prepared.built);
+    snapshot::tell_left_out(&prepared.left_out);
+    live.publish(Snapshot {
+        catalog: Arc::clone(&prepared.cache) as Arc<dyn Query>,
+        blobs: Blobs::Loading,
+        left_out: prepared.left_out.clone(),
+    });
     tracing::info!(
         configs = %plan.directory.root.display(),
         address,
-        cache_bytes = cache,
-        cache_built = built,
+        cache_bytes,
+        cache_built,
         ready_ms = start.elapsed().as_millis() as u64,
         "serving registry"
     );
-    if plan.http.is_some() {
-        load_content(&plan, &live, prepared.left_out).await;
-    }
-    let updating = tokio::spawn(keep_up(plan.clone(), Arc::clone(&live)));
-    stop.await;
-    tracing::info!("shutting down server");
+    match Follower::new(plan, Arc::clone(live), tls).run(prepared).await {}
+}
+
+/// Ends a server: what runs may finish, unless the server broke.
+async fn end(
+    live: &Live,
+    listeners: Listeners,
+    drain: Duration,
+    outcome: Result<(), RunError>,
+) -> Result<(), RunError> {
+    /// How long sockets may take to be gone.
+    const CLOSING: Duration = Duration::from_millis(500);
     live.drain();
-    let _ = stopped.send(true);
-    updating.abort();
-    match tokio::time::timeout(plan.drain, serving).await {
-        Ok(Ok(outcome)) => outcome.map_err(RunError::Server),
-        Ok(Err(error)) => Err(RunError::Server(io::Error::other(error))),
-        Err(_) => {
-            tracing::warn!(seconds = plan.drain.as_secs_f64(), "calls were still running and are cut off");
-            Ok(())
-        }
+    if outcome.is_err() {
+        let _ = listeners.drain(CLOSING).await;
+        return outcome;
     }
+    tracing::info!("shutting down server");
+    if !listeners.drain(drain).await.map_err(RunError::Server)? {
+        tracing::warn!(seconds = drain.as_secs_f64(), "calls were still running and are cut off");
+    }
+    Ok(())
 }
 
 /// Runs a server for a catalog that is at hand, until `stop` is ready.
@@ -156,25 +208,20 @@ pub async fn run_query(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
     let live = Arc::new(Live::default());
-    live.publish(catalog, Vec::new());
+    live.publish(Snapshot { catalog, blobs: Blobs::Loading, left_out: Vec::new() });
     let listener = address.bind().await.map_err(RunError::Listen)?;
-    tracing::info!(address = %listener, "serving registry");
-    let (stopped, stopping) = watch::channel(false);
-    let (limits, served) = (ServerLimits::default(), Arc::clone(&live));
-    let serving =
-        tokio::spawn(async move { server::serve(listener, served, None, &limits, services, until(stopping)).await });
-    stop.await;
-    tracing::info!("shutting down server");
-    live.drain();
-    let _ = stopped.send(true);
-    match tokio::time::timeout(drain, serving).await {
-        Ok(Ok(outcome)) => outcome.map_err(RunError::Server),
-        Ok(Err(error)) => Err(RunError::Server(io::Error::other(error))),
-        Err(_) => {
-            tracing::warn!(seconds = drain.as_secs_f64(), "calls were still running and are cut off");
-            Ok(())
-        }
-    }
+    let address = listener.to_string();
+    tracing::info!(address, "serving registry");
+    let mut listeners = Listeners::default();
+    let (served, stopping) = (Arc::clone(&live), listeners.stopping());
+    let limits = Budget::of(ServerLimits::default().connections, 0).limits(&ServerLimits::default());
+    let serving = async move { server::serve(listener, served, None, &limits, services, stopping).await };
+    listeners.add(format!("gRPC on {address}"), serving);
+    let outcome = tokio::select! {
+        error = listeners.broken() => Err(RunError::Server(error)),
+        () = stop => Ok(()),
+    };
+    end(&live, listeners, drain, outcome).await
 }
 
 /// Brings the cache up to date without serving it.
@@ -187,7 +234,7 @@ pub fn prepare_only(plan: &Plan) -> Result<(), RunError> {
         directory.root = first_of(origin.look())?;
     }
     let prepared = store::prepare(&directory, plan.cache_dir.as_deref(), plan.integrity)?;
-    tell_left_out(&prepared);
+    snapshot::tell_left_out(&prepared.left_out);
     tracing::info!(bytes = prepared.cache.size(), built = prepared.built, "cache is up to date");
     Ok(())
 }
@@ -198,193 +245,5 @@ fn first_of(looked: Result<News, String>) -> Result<PathBuf, RunError> {
         News::Catalog(root) => Ok(root),
         News::Unusable(reason) => Err(RunError::Origin(reason)),
         News::None => Err(RunError::Origin("there is no catalog".into())),
-    }
-}
-
-async fn serve(listener: Listener, live: Arc<Live>, plan: Plan, stopping: watch::Receiver<bool>) -> io::Result<()> {
-    server::serve(listener, live, plan.tls, &plan.limits, Services::All, until(stopping)).await
-}
-
-async fn until(mut stopping: watch::Receiver<bool>) {
-    let _ = stopping.wait_for(|stopping| *stopping).await;
-}
-
-async fn load(plan: &Plan, integrity: Integrity) -> Result<Prepared, PrepareError> {
-    let (directory, cache_dir) = (plan.directory.clone(), plan.cache_dir.clone());
-    let loading = tokio::task::spawn_blocking(move || {
-        match store::prepare(&directory, cache_dir.as_deref(), integrity) {
-            Err(PrepareError::Io(error)) if integrity == Integrity::Rebuild && cache_dir.is_some() => {
-                // The cache is a convenience: a directory that cannot be written is no reason to be down.
-                tracing::warn!(%error, "cache cannot be kept, building one for this run");
-                store::prepare(&directory, None, integrity)
-            }
-            outcome => outcome,
-        }
-    });
-    loading.await.unwrap_or_else(|error| Err(PrepareError::Io(io::Error::other(error))))
-}
-
-fn announce(live: &Live, prepared: &Prepared) {
-    tell_left_out(prepared);
-    let cache: Arc<Cache> = Arc::clone(&prepared.cache);
-    live.publish(cache, prepared.left_out.clone());
-}
-
-/// Makes the blobs of the catalog ready for HTTP; those from before stay when that fails.
-async fn load_content(plan: &Plan, live: &Live, left_out: Vec<LeftOut>) {
-    let directory = plan.directory.clone();
-    let loaded = tokio::task::spawn_blocking(move || Content::load(&directory, &left_out)).await;
-    match loaded.unwrap_or_else(|error| Err(io::Error::other(error))) {
-        Ok(content) => live.publish_content(content),
-        Err(error) => tracing::error!(%error, "catalog cannot be served over HTTP"),
-    }
-}
-
-/// Opens the ports for HTTP that are asked for.
-async fn start_http(plan: &Plan, live: &Arc<Live>, stopping: &watch::Receiver<bool>) -> Result<(), RunError> {
-    let site = |catalog, command_line| Site { live: Arc::clone(live), catalog, command_line };
-    let http = plan.http.as_ref().map(|(address, name)| (address, site(Some(name.clone()), None)));
-    let debug = plan.debug.as_ref().map(|(address, line)| (address, site(None, Some(line.clone()))));
-    for (address, site) in http.into_iter().chain(debug) {
-        let listener = address.bind().await.map_err(RunError::Listen)?;
-        tracing::info!(address = %listener, catalog = site.catalog.is_some(), "serving HTTP");
-        let (limit, stop) = (plan.limits.connections, until(stopping.clone()));
-        tokio::spawn(async move {
-            if let Err(error) = http::serve(listener, limit, site, stop).await {
-                tracing::error!(%error, "HTTP is no longer served");
-            }
-        });
-    }
-    Ok(())
-}
-
-fn tell_left_out(prepared: &Prepared) {
-    for left_out in &prepared.left_out {
-        tracing::error!(package = left_out.package, reason = left_out.reason, "package is broken and left out");
-    }
-}
-
-/// Serves what is newer or whole, as long as the server runs.
-async fn keep_up(mut plan: Plan, live: Arc<Live>) {
-    let mut seen = Seen::default();
-    if plan.watch.is_some() && plan.origin.is_none() {
-        seen.served = glance(&plan.directory).await;
-        seen.last.clone_from(&seen.served);
-    }
-    loop {
-        let changed = async {
-            match plan.watch {
-                None => std::future::pending().await,
-                Some(every) => tokio::time::sleep(every).await,
-            }
-            match &plan.origin {
-                None => seen.changed(&plan.directory).await.then(|| plan.directory.root.clone()),
-                Some(origin) => ask(origin, &live).await,
-            }
-        };
-        tokio::select! {
-            root = changed => if let Some(root) = root {
-                let before = std::mem::replace(&mut plan.directory.root, root);
-                if update(&plan, &live).await {
-                    plan.origin.iter().for_each(|origin| origin.served());
-                } else {
-                    plan.directory.root = before;
-                }
-            },
-            () = live.damage() => mend(&plan, &live).await,
-        }
-    }
-}
-
-/// What a directory looked like.
-#[derive(Default)]
-struct Seen {
-    served: Option<Glance>,
-    last: Option<Glance>,
-}
-
-impl Seen {
-    /// Tells whether there is something else to be served; a directory that is being written is left alone
-    /// until it is quiet.
-    async fn changed(&mut self, directory: &Directory) -> bool {
-        let now = glance(directory).await;
-        let quiet = now == self.last;
-        self.last.clone_from(&now);
-        if !quiet || now == self.served {
-            return false;
-        }
-        self.served = now;
-        true
-    }
-}
-
-async fn glance(directory: &Directory) -> Option<Glance> {
-    let root = directory.root.clone();
-    tokio::task::spawn_blocking(move || Glance::at(&root).ok()).await.ok().flatten()
-}
-
-/// Asks for something newer.
-async fn ask(origin: &Arc<dyn Origin>, live: &Live) -> Option<PathBuf> {
-    match look(origin).await {
-        Ok(news) => {
-            live.reached();
-            match news {
-                News::None => None,
-                News::Catalog(root) => Some(root),
-                News::Unusable(reason) => {
-                    tracing::error!(error = reason, "newer catalog cannot be served, keeping the last good one");
-                    live.refuse(reason);
-                    None
-                }
-            }
-        }
-        Err(error) => {
-            tracing::warn!(error, "cannot find out whether there is a newer catalog, keeping the one there is");
-            live.unreachable(error);
-            None
-        }
-    }
-}
-
-async fn look(origin: &Arc<dyn Origin>) -> Result<News, String> {
-    let origin = Arc::clone(origin);
-    tokio::task::spawn_blocking(move || origin.look()).await.unwrap_or_else(|error| Err(error.to_string()))
-}
-
-/// Serves what is in the directory now, if it can be served; says whether it is.
-async fn update(plan: &Plan, live: &Live) -> bool {
-    tracing::info!("catalog changed, loading it");
-    match load(plan, Integrity::Rebuild).await {
-        Ok(prepared) => {
-            announce(live, &prepared);
-            if plan.http.is_some() {
-                load_content(plan, live, prepared.left_out).await;
-            }
-            tracing::info!("serving the changed catalog");
-            true
-        }
-        Err(error) => {
-            tracing::error!(%error, "changed catalog cannot be served, keeping the last good one");
-            live.refuse(error.to_string());
-            false
-        }
-    }
-}
-
-/// Builds another cache in place of one that turned out to be damaged.
-///
-/// It is kept for this run only: the place of the damaged one may be what damages them.
-async fn mend(plan: &Plan, live: &Live) {
-    tracing::error!("cache is damaged, building another for this run");
-    let plan = Plan { cache_dir: None, ..plan.clone() };
-    match load(&plan, Integrity::Rebuild).await {
-        Ok(prepared) => {
-            announce(live, &prepared);
-            tracing::info!("serving from a cache that is whole");
-        }
-        Err(error) => {
-            tracing::error!(%error, "no other cache can be built, answers that are damaged stay away");
-            live.refuse(format!("the cache is damaged, and no other can be built: {error}"));
-        }
     }
 }

@@ -11,15 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::grpc;
 use crate::grpc::connection::{self, Common};
 use crate::grpc::room::Pool;
-use crate::listen::{Listener, Peer, REST, Socket};
+use crate::listen::{self, Listener, Peer, Socket};
 use crate::live::Live;
-use crate::tls::{Tls, TlsFiles};
+use crate::slots::{Slot, Slots};
+use crate::tls::{Protocol, Tls};
 
 /// How much of everything a client may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,22 +64,18 @@ pub enum Services {
     RegistryOnly,
 }
 
-/// Files that are needed for something else than connections.
-const OTHER_FILES: usize = 64;
-
 /// Answers on `listener` until `stop` is ready, then finishes the calls that are running.
 ///
 /// # Errors
-/// Fails when certificates cannot be used, or the server cannot run.
+/// Fails when the socket accepts no more, or the server cannot run.
 pub async fn serve(
     listener: Listener,
     live: Arc<Live>,
-    tls: Option<TlsFiles>,
+    tls: Option<Tls>,
     limits: &ServerLimits,
     services: Services,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let tls = tls.map(Tls::start).transpose()?;
     let routes = grpc::routes(&live, limits.request_size, services).map_err(io::Error::other)?;
     let pool = Pool::new();
     let (stopped, stopping) = watch::channel(false);
@@ -104,22 +101,14 @@ pub async fn serve(
     }
     drop(alive);
     let mut stop = std::pin::pin!(stop);
-    let slots = Arc::new(Semaphore::new(room_for(limits.connections)));
+    let slots = Slots::new(limits.connections.max(1));
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (socket, peer) = tokio::select! {
+            accepted = listener.accept() => accepted?,
             () = &mut stop => break,
         };
-        let (socket, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!(%error, "connection could not be accepted");
-                tokio::time::sleep(REST).await;
-                continue;
-            }
-        };
         live.metrics.accepted.fetch_add(1, Relaxed);
-        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+        let Some(slot) = listen::take(&slots, &live).await else {
             live.metrics.turned_away.fetch_add(1, Relaxed);
             continue;
         };
@@ -127,7 +116,7 @@ pub async fn serve(
         let Some(worker) = workers.iter().min_by_key(|worker| worker.open.load(Relaxed)) else { break };
         live.metrics.open.fetch_add(1, Relaxed);
         worker.open.fetch_add(1, Relaxed);
-        let counted = Counted { live: Arc::clone(&live), open: Arc::clone(&worker.open), _slot: slot };
+        let counted = Counted { live: Arc::clone(&live), open: Arc::clone(&worker.open), slot };
         if worker.sender.send(Accepted { socket, peer, counted }).is_err() {
             return Err(io::Error::other("a thread that answers calls has ended"));
         }
@@ -157,7 +146,7 @@ struct Accepted {
 struct Counted {
     live: Arc<Live>,
     open: Arc<AtomicUsize>,
-    _slot: OwnedSemaphorePermit,
+    slot: Slot,
 }
 
 impl Drop for Counted {
@@ -219,13 +208,12 @@ impl Task {
         loop {
             tokio::select! {
                 next = accepted.recv() => {
-                    let Some(Accepted { socket, peer, counted }) = next else { break };
+                    let Some(Accepted { socket, peer, mut counted }) = next else { break };
                     let Ok(socket) = socket.attach() else { continue };
                     let (common, stopping) = (Rc::clone(&common), stopping.clone());
-                    let acceptor = tls.as_ref().map(Tls::acceptor);
+                    let acceptor = tls.as_ref().map(|tls| tls.acceptor(Protocol::Http2));
                     connections.spawn_local(async move {
-                        connection::run(socket, peer, acceptor, common, stopping).await;
-                        drop(counted);
+                        connection::run(socket, peer, acceptor, common, stopping, &mut counted.slot).await;
                     });
                 }
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -234,12 +222,4 @@ impl Task {
         while connections.join_next().await.is_some() {}
         drop(alive);
     }
-}
-
-/// Returns how many connections there can be, at most `wanted`: the system may allow fewer files.
-fn room_for(wanted: usize) -> usize {
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_whitespace().next());
-    let files = files.and_then(|files| files.parse::<usize>().ok()).unwrap_or(usize::MAX);
-    wanted.min(files.saturating_sub(OTHER_FILES)).max(1)
 }

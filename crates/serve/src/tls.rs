@@ -1,4 +1,4 @@
-//! TLS for the gRPC port, with certificates that are read again when they are renewed.
+//! TLS for gRPC and HTTP, with certificates that are read again when they are renewed.
 
 use std::fs;
 use std::io;
@@ -29,44 +29,79 @@ pub struct TlsFiles {
     pub look_every: Duration,
 }
 
+/// What is spoken inside of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// gRPC.
+    Http2,
+    /// The catalog API.
+    Http1,
+}
+
 /// Makes TLS of connections.
 #[derive(Clone)]
-pub(crate) struct Tls {
-    config: Arc<RwLock<Arc<ServerConfig>>>,
+pub struct Tls {
+    files: Arc<TlsFiles>,
+    configs: Arc<RwLock<Configs>>,
+}
+
+struct Configs {
+    http2: Arc<ServerConfig>,
+    http1: Arc<ServerConfig>,
+    /// When the files they are from were changed, seen before they were read.
+    times: Vec<Option<SystemTime>>,
 }
 
 impl Tls {
-    /// Reads the certificates, and reads them again whenever the files change.
+    /// Reads the certificates.
     ///
     /// # Errors
     /// Fails when they cannot be used.
-    pub(crate) fn start(files: TlsFiles) -> io::Result<Tls> {
-        let tls = Tls { config: Arc::new(RwLock::new(Arc::new(files.read()?))) };
-        let config = Arc::downgrade(&tls.config);
-        tokio::spawn(async move {
-            let mut seen = files.times();
-            loop {
-                tokio::time::sleep(files.look_every).await;
-                let Some(config) = config.upgrade() else { return };
-                let now = files.times();
-                if now == seen {
-                    continue;
-                }
-                match files.read() {
-                    Ok(new) => {
-                        *config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
-                        seen = now;
-                        tracing::info!("certificates were renewed");
-                    }
-                    Err(error) => tracing::warn!(%error, "renewed certificates cannot be used, keeping the old ones"),
-                }
-            }
-        });
-        Ok(tls)
+    pub fn read(files: TlsFiles) -> io::Result<Tls> {
+        let configs = Arc::new(RwLock::new(files.read()?));
+        Ok(Tls { files: Arc::new(files), configs })
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner)))
+    /// Reads the certificates again whenever the files change.
+    pub(crate) async fn follow(self) {
+        let mut told = None;
+        loop {
+            tokio::time::sleep(self.files.look_every).await;
+            let files = Arc::clone(&self.files);
+            let Ok(now) = tokio::task::spawn_blocking(move || files.times()).await else { continue };
+            let seen = self.configs.read().unwrap_or_else(PoisonError::into_inner).times == now;
+            // Files that cannot be used are read again, since one of them may be late; once told is enough.
+            if !seen && self.reload(told.as_ref() != Some(&now)).await.is_err() {
+                told = Some(now);
+            }
+        }
+    }
+
+    /// Reads the certificates again; those from before stay in use when they cannot be used.
+    pub(crate) async fn reload(&self, tell: bool) -> io::Result<()> {
+        let files = Arc::clone(&self.files);
+        let read = tokio::task::spawn_blocking(move || files.read()).await;
+        match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(new) => {
+                *self.configs.write().unwrap_or_else(PoisonError::into_inner) = new;
+                tracing::info!("certificates were renewed");
+                Ok(())
+            }
+            Err(error) => {
+                if tell {
+                    tracing::warn!(%error, "renewed certificates cannot be used, keeping the old ones");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn acceptor(&self, protocol: Protocol) -> TlsAcceptor {
+        let configs = self.configs.read().unwrap_or_else(PoisonError::into_inner);
+        TlsAcceptor::from(Arc::clone(match protocol {
+            Protocol::Http2 => &configs.http2,
+            Protocol::Http1 => &configs.http1,
+        }))
     }
 }
 
@@ -79,7 +114,8 @@ impl TlsFiles {
             .collect()
     }
 
-    fn read(&self) -> io::Result<ServerConfig> {
+    fn read(&self) -> io::Result<Configs> {
+        let times = self.times();
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| in_file(&self.key, &error))?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -102,7 +138,9 @@ impl TlsFiles {
             .with_single_cert(certificates(&self.certificate)?, key)
             .map_err(|error| in_file(&self.certificate, &error))?;
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Ok(config)
+        let mut http1 = config.clone();
+        http1.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Configs { http2: Arc::new(config), http1: Arc::new(http1), times })
     }
 }
 

@@ -13,6 +13,7 @@ use serve::load::{Directory, LoadError, OnInvalid};
 use serve::run::{Origin, Plan, RunError};
 use serve::server::ServerLimits;
 use serve::tls::{LOOK_EVERY, TlsFiles};
+use signal_hook::consts::SIGHUP;
 
 use crate::exit::{Failure, Outcome};
 use crate::followed::Followed;
@@ -29,7 +30,8 @@ const TERMINATION_LOG_SIZE: usize = 4096;
 #[command(
     long_about = "Serve a catalog over gRPC.\n\n\
         The port opens at once; the health API tells when the catalog can be asked. Without --watch, changes of the \
-        directory, or another image under the same tag, are not seen until the server is started again.\n\n\
+        directory, or another image under the same tag, are not seen until the server is started again, or told to \
+        read them again by SIGHUP.\n\n\
         With --cache-dir, a cache that was built before with --cache-only makes the start a matter of milliseconds. \
         Such a cache must fit the catalog, unless --cache-enforce-integrity=false allows to rebuild it.",
     after_help = "Examples:\n  \
@@ -81,7 +83,7 @@ pub(crate) struct ServeArgs {
     /// What to do with a catalog that has problems (fail|quarantine); quarantine leaves out broken packages
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_invalid)]
     on_invalid: OnInvalid,
-    /// Certificate for TLS, in PEM form; read again when it changes
+    /// Certificate for TLS of gRPC and HTTP, in PEM form; read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Key of the certificate
@@ -90,9 +92,12 @@ pub(crate) struct ServeArgs {
     /// Roots of the certificates that clients must show
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// Most connections at a time
+    /// Most gRPC connections at a time
     #[arg(long, value_name = "COUNT", default_value_t = ServerLimits::default().connections)]
     max_connections: usize,
+    /// Most HTTP connections at a time
+    #[arg(long, value_name = "COUNT", default_value_t = HTTP_CONNECTIONS)]
+    max_http_connections: usize,
     /// Most calls at a time on one connection
     #[arg(long, value_name = "COUNT", default_value_t = ServerLimits::default().streams)]
     max_streams: u32,
@@ -130,6 +135,8 @@ pub(crate) struct ServeArgs {
 /// How often changes are looked for.
 const LOOK_AT_DIRECTORY: Duration = Duration::from_secs(2);
 const ASK_REGISTRY: Duration = Duration::from_secs(60);
+/// Each may hold a chunk of a reply, about 100 KiB.
+const HTTP_CONNECTIONS: usize = 1024;
 
 pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     log::start(args.debug);
@@ -196,8 +203,10 @@ fn plan(args: &ServeArgs, tls: &TlsFlags) -> Result<Plan, Failure> {
         },
         watch,
         http: args.http.clone().map(|address| (address, name)),
+        http_connections: args.max_http_connections,
         debug,
         drain: args.drain_timeout,
+        reload: Arc::default(),
     })
 }
 
@@ -208,8 +217,11 @@ fn prepare(plan: &Plan, printer: &Printer) -> Outcome {
 fn serve(plan: Plan, printer: &Printer) -> Outcome {
     runtime::block_on(async {
         let mut signals = EndSignals::listen()?;
+        let reload = Arc::clone(&plan.reload);
         let stop = async move {
-            signals.next().await;
+            while signals.next().await == SIGHUP {
+                reload.notify_one();
+            }
         };
         serve::run::run(plan, stop).await.map_err(|error| failure(error, printer))
     })?

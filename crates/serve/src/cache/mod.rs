@@ -8,6 +8,7 @@ mod build;
 mod bundle;
 mod data;
 mod format;
+mod kept;
 mod package;
 mod query;
 mod sources;

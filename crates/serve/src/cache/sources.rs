@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rayon::prelude::*;
 
@@ -14,6 +15,12 @@ use super::format::Digest;
 const CHUNK: usize = 256 << 10;
 /// A directory nested deeper is no catalog.
 const MAX_DEPTH: usize = 64;
+/// File systems write down times in steps of at most this, if they know fractions of a second, and else of a second or
+/// two.
+const STEP: Duration = Duration::from_millis(100);
+const COARSE_STEP: Duration = Duration::from_secs(3);
+/// Opening does not wait. The number is that of Linux on every processor but a few old ones.
+const O_NONBLOCK: i32 = 0o4000;
 
 /// A file of a catalog directory, seen from outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +31,8 @@ pub(super) struct Stamp {
     pub(super) modified: (i64, u32),
     pub(super) changed: (i64, u32),
     pub(super) inode: u64,
+    /// Whether it has content that can be read to its end.
+    regular: bool,
 }
 
 impl Stamp {
@@ -31,23 +40,67 @@ impl Stamp {
     pub(super) fn portable(self) -> Stamp {
         Stamp { modified: (0, 0), changed: (0, 0), inode: 0, ..self }
     }
+
+    /// Tells whether the file may change after `now` without looking otherwise.
+    fn is_fresh(&self, now: Duration) -> bool {
+        let (seconds, nanos) = self.changed;
+        let step = if nanos == 0 { COARSE_STEP } else { STEP };
+        Duration::new(u64::try_from(seconds).unwrap_or_default(), nanos) + step >= now
+    }
 }
 
-/// Lists all files of a catalog directory, ignored or not, by path.
-///
-/// Files that do not count are here too: an ignore file decides about them, and objects may be
-/// read from them.
-///
-/// # Errors
-/// Fails when a directory cannot be read.
-pub(super) fn stamps(root: &Path) -> io::Result<Vec<Stamp>> {
-    let mut stamps = Vec::new();
-    walk(root, Path::new(""), 0, &mut stamps)?;
-    stamps.sort_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
-    Ok(stamps)
+/// What a directory looked like: what changes when anything in it does.
+#[derive(Debug, Clone)]
+pub struct Glance {
+    pub(super) stamps: Vec<Stamp>,
+    /// Whether something changed so shortly before that it may change again and look the same.
+    fresh: bool,
 }
 
-fn walk(root: &Path, directory: &Path, depth: usize, stamps: &mut Vec<Stamp>) -> io::Result<()> {
+impl PartialEq for Glance {
+    fn eq(&self, other: &Glance) -> bool {
+        self.stamps == other.stamps
+    }
+}
+
+impl Glance {
+    /// Looks at all files of the directory `root`.
+    ///
+    /// # Errors
+    /// Fails when a directory cannot be read.
+    pub fn at(root: &Path) -> io::Result<Glance> {
+        Glance::within(root, usize::MAX)
+    }
+
+    /// Looks at all files of a catalog directory, ignored or not, by path.
+    ///
+    /// Files that do not count are here too: an ignore file decides about them, and objects may be
+    /// read from them.
+    ///
+    /// # Errors
+    /// Fails when a directory cannot be read, or has more than `limit` files.
+    pub(crate) fn within(root: &Path, limit: usize) -> io::Result<Glance> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut stamps = Vec::new();
+        walk(root, Path::new(""), 0, limit, &mut stamps)?;
+        stamps.sort_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
+        let fresh = stamps.iter().any(|stamp| stamp.is_fresh(now));
+        Ok(Glance { stamps, fresh })
+    }
+
+    /// Tells whether files may have changed since and look the same.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.fresh
+    }
+
+    /// Returns the stamps as a cache keeps them: a file that may have changed since is compared by content.
+    pub(super) fn to_keep(&self) -> Vec<Stamp> {
+        let keep = |stamp: &Stamp| if self.fresh { stamp.clone().portable() } else { stamp.clone() };
+        self.stamps.iter().map(keep).collect()
+    }
+}
+
+fn walk(root: &Path, directory: &Path, depth: usize, limit: usize, stamps: &mut Vec<Stamp>) -> io::Result<()> {
     if depth > MAX_DEPTH {
         return Err(io::Error::other(format!("{}: nested too deeply", root.join(directory).display())));
     }
@@ -55,17 +108,21 @@ fn walk(root: &Path, directory: &Path, depth: usize, stamps: &mut Vec<Stamp>) ->
         let entry = entry?;
         let path = directory.join(entry.file_name());
         if entry.file_type()?.is_dir() {
-            walk(root, &path, depth + 1, stamps)?;
+            walk(root, &path, depth + 1, limit, stamps)?;
             continue;
         }
         // A link counts as what it leads to, one that leads nowhere as nothing.
         let Ok(metadata) = fs::metadata(root.join(&path)) else { continue };
+        if stamps.len() == limit {
+            return Err(io::Error::other(format!("more than {limit} files")));
+        }
         stamps.push(Stamp {
             path,
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec() as u32),
             changed: (metadata.ctime(), metadata.ctime_nsec() as u32),
             inode: metadata.ino(),
+            regular: metadata.is_file(),
         });
     }
     Ok(())
@@ -74,24 +131,38 @@ fn walk(root: &Path, directory: &Path, depth: usize, stamps: &mut Vec<Stamp>) ->
 /// Returns the digest of each file's content.
 ///
 /// # Errors
-/// Fails when a file cannot be read.
+/// Fails when a file cannot be read, or is longer than it was.
 pub(super) fn digests(root: &Path, stamps: &[Stamp]) -> io::Result<Vec<Digest>> {
-    stamps.par_iter().map(|stamp| file_digest(&root.join(&stamp.path))).collect()
+    stamps.par_iter().map(|stamp| file_digest(&root.join(&stamp.path), stamp)).collect()
 }
 
-fn file_digest(path: &Path) -> io::Result<Digest> {
+fn file_digest(path: &Path, stamp: &Stamp) -> io::Result<Digest> {
+    // A pipe or a device may have nothing to read, or no end; loading tells of it, unless it is ignored.
+    if !stamp.regular {
+        return Ok(Digest::of(b"no regular file"));
+    }
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let mut file = File::open(path).map_err(named)?;
+    // What took its place meanwhile may be anything.
+    let file = open_regular(path).map_err(named)?;
+    let mut file = file.take(stamp.size.saturating_add(1));
     let mut hasher = twox_hash::XxHash3_128::new();
     let mut buffer = vec![0; CHUNK];
     loop {
         match file.read(&mut buffer) {
+            Ok(0) if file.limit() == 0 => return Err(named(io::Error::other("file changed while it was being read"))),
             Ok(0) => return Ok(Digest(hasher.finish_128())),
             Ok(length) => hasher.write(&buffer[..length]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(named(error)),
         }
     }
+}
+
+/// Opens a file without waiting for a writer, should it be a pipe.
+fn open_regular(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("file changed while it was being read")) }
 }
 
 /// Returns one digest of all files and their contents.

@@ -1,29 +1,25 @@
 //! Where a cache is kept, and whether the one that is there can be used.
 
-use std::fs::{self, File, Permissions};
+use std::fs::File;
 use std::io::{self, Cursor};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::build::{self, Input, WriteError};
 use super::data::Source;
 use super::format::{self, Digest, Kind};
+use super::kept::{self, Found, Unfinished};
 use super::sources::{self, Stamp};
 use super::{Cache, Unusable};
 use crate::load::{Directory, LeftOut, LoadError, Sound};
 
-/// Our directory inside a cache directory; its number is that of the format.
-const OURS: &str = "opm.v1";
-/// The cache itself.
-const FILE: &str = "catalog.cache";
-/// How caches start that are not finished yet.
-const UNFINISHED: &str = ".building-";
-/// Any user of an image may have to read the cache, and its group to renew it.
-const DIRECTORY_MODE: u32 = 0o775;
-const FILE_MODE: u32 = 0o664;
-/// How often a catalog is read again that changes while it is read.
-const ATTEMPTS: usize = 3;
+pub use super::kept::file_in;
+pub use super::sources::Glance;
+
+/// How often a catalog is read again that changes while it is read, after a pause that grows.
+const ATTEMPTS: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// How much a cache that is there must fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +47,8 @@ pub struct Prepared {
     pub left_out: Vec<LeftOut>,
     /// Whether it was made just now.
     pub built: bool,
+    /// How its files were read.
+    pub(crate) reading: Reading,
 }
 
 /// Why there is no catalog that can be asked.
@@ -70,12 +68,94 @@ pub enum PrepareError {
     Io(#[from] io::Error),
 }
 
-/// What is in a cache directory.
-enum Found {
-    Nothing,
-    Ours,
-    /// A cache of other tools, by the name of its format.
-    Other(&'static str),
+impl PrepareError {
+    /// Tells whether the same files may do another time: nothing is known to be wrong with the catalog itself.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            PrepareError::Unexpected(_) | PrepareError::Integrity(_) | PrepareError::Io(_) => true,
+            PrepareError::Catalog(LoadError::Unreadable { .. }) => true,
+            PrepareError::Catalog(LoadError::Invalid { problems, .. }) => {
+                problems.iter().any(|problem| problem.rule == "file-readable")
+            }
+            PrepareError::Catalog(LoadError::Package { .. }) => false,
+        }
+    }
+}
+
+/// A catalog while it is read: what its files looked like before anything of them was read, and what was found in them.
+pub(crate) struct Reading {
+    glance: Glance,
+    digests: Option<Vec<Digest>>,
+    pub(crate) sound: Option<Sound>,
+}
+
+impl Reading {
+    /// Looks at the files.
+    pub(crate) fn start(directory: &Directory) -> Result<Reading, PrepareError> {
+        Ok(Reading { glance: glance(directory)?, digests: None, sound: None })
+    }
+
+    /// Returns the digests of the files, which are of what is loaded later if [`Reading::holds`].
+    fn digests(&mut self, directory: &Directory) -> io::Result<&[Digest]> {
+        let digests = match self.digests.take() {
+            Some(digests) => digests,
+            None => sources::digests(&directory.root, &self.glance.stamps)?,
+        };
+        Ok(self.digests.insert(digests))
+    }
+
+    fn total(&mut self, directory: &Directory) -> io::Result<Digest> {
+        self.digests(directory)?;
+        Ok(sources::total(&self.glance.stamps, self.digests.as_deref().unwrap_or_default()))
+    }
+
+    /// Loads the catalog, unless that is done.
+    pub(crate) fn load(&mut self, directory: &Directory) -> Result<&Sound, PrepareError> {
+        if self.glance.is_fresh() {
+            self.digests(directory)?;
+        }
+        let sound = match self.sound.take() {
+            Some(sound) => sound,
+            None => directory.load()?,
+        };
+        Ok(self.sound.insert(sound))
+    }
+
+    /// Tells whether the files are what they were when reading began.
+    pub(crate) fn holds(&self, directory: &Directory) -> bool {
+        let same = || glance(directory).is_ok_and(|now| now == self.glance);
+        // Files that changed a moment ago look the same when they change again.
+        let digests = || sources::digests(&directory.root, &self.glance.stamps).ok();
+        same() && (!self.glance.is_fresh() || self.digests.is_none() || digests() == self.digests && same())
+    }
+
+    /// Takes a later look at files that did not change since.
+    pub(crate) fn settle(&mut self, later: Glance) {
+        if self.glance.is_fresh() && !later.is_fresh() && self.glance == later {
+            self.glance = later;
+        }
+    }
+
+    /// Returns the same reading without what was loaded.
+    pub(crate) fn outline(&self) -> Reading {
+        Reading { glance: self.glance.clone(), digests: self.digests.clone(), sound: None }
+    }
+
+    /// Returns what the files looked like.
+    pub(crate) fn glance(&self) -> &Glance {
+        &self.glance
+    }
+
+    /// Tells whether the catalog that was loaded is the one that a cache was made from.
+    pub(crate) fn is_of(&self, cache: &Cache) -> bool {
+        self.sound.as_ref().is_some_and(|sound| cache.has_all_of(sound) && cache.has_no_more_than(sound))
+    }
+}
+
+/// Looks at the files of a catalog.
+pub(crate) fn glance(directory: &Directory) -> Result<Glance, PrepareError> {
+    let unreadable = |error| LoadError::Unreadable { path: directory.root.clone(), error };
+    Ok(Glance::within(&directory.root, directory.limits.files).map_err(unreadable)?)
 }
 
 /// Returns a cache of the catalog in `directory`, from `cache_dir` if the one there can be used.
@@ -88,22 +168,22 @@ pub fn prepare(
     integrity: Integrity,
 ) -> Result<Prepared, PrepareError> {
     let Some(cache_dir) = cache_dir else {
-        return build_new(directory, None, None);
+        return build(directory, Reading::start(directory)?, None, None, Stamps::Kept);
     };
-    let found = look_into(cache_dir)?;
-    let path = cache_dir.join(OURS).join(FILE);
+    let found = kept::look_into(cache_dir)?;
+    let path = file_in(cache_dir);
     if let (Found::Other(name), Integrity::Implied) = (&found, integrity) {
         tracing::warn!(format = name, "cache was built by another tool, building one in memory");
-        return build_new(directory, None, None);
+        return build(directory, Reading::start(directory)?, None, None, Stamps::Kept);
     }
-    let stamps = stamps(directory)?;
+    let reading = Reading::start(directory)?;
     match open(&path, integrity) {
-        Ok(cache) => use_or_rebuild(directory, cache_dir, integrity, cache, &stamps),
+        Ok(cache) => use_or_rebuild(directory, cache_dir, integrity, cache, reading),
         Err(reason) if integrity.writes() => {
             if !matches!(reason, Unusable::Missing) {
                 tracing::warn!(cache = %path.display(), %reason, "cache cannot be used");
             }
-            build_new(directory, Some(cache_dir), None)
+            build(directory, reading, Some(cache_dir), None, Stamps::Kept)
         }
         Err(reason) => {
             let reason = match (&found, reason) {
@@ -130,7 +210,7 @@ pub fn prepare(
 /// # Errors
 /// Fails when the catalog is wrong, or the cache cannot be written.
 pub fn build_portable(directory: &Directory, cache_dir: &Path) -> Result<Prepared, PrepareError> {
-    build(directory, &directory.load()?, Some(cache_dir), None, Stamps::LeftOut)
+    build(directory, Reading::start(directory)?, Some(cache_dir), None, Stamps::LeftOut)
 }
 
 /// Whether a cache knows how the files it was made from look from outside.
@@ -153,27 +233,25 @@ fn use_or_rebuild(
     cache_dir: &Path,
     integrity: Integrity,
     cache: Cache,
-    stamps: &[Stamp],
+    mut reading: Reading,
 ) -> Result<Prepared, PrepareError> {
     let usable = cache.about().left_out == 0;
-    if usable && integrity != Integrity::Enforced && cache.has_stamps(stamps) {
-        return Ok(as_it_is(cache));
+    if usable && integrity != Integrity::Enforced && cache.has_stamps(&reading.glance.stamps) {
+        return Ok(as_it_is(cache, reading));
     }
-    let digests = sources::digests(&directory.root, stamps)?;
-    let total = sources::total(stamps, &digests);
+    let total = reading.total(directory)?;
     if usable && cache.about().sources == total {
-        return Ok(as_it_is(cache));
+        return Ok(as_it_is(cache, reading));
     }
     // Files differ, but their meaning may not: white space, ignored files, other names.
-    let content = directory.load()?;
-    if usable && cache.has_all_of(&content) && cache.about().homeless == content.homeless {
-        let same = cache.table::<format::Package>(Kind::Packages).len() == content.packages.len();
-        if same {
-            return Ok(as_it_is(cache));
+    let content = reading.load(directory)?;
+    if usable && cache.has_all_of(content) && cache.about().homeless == content.homeless {
+        if cache.has_no_more_than(content) {
+            return Ok(as_it_is(cache, reading));
         }
         if integrity == Integrity::Implied {
             tracing::warn!("catalog has fewer packages than its cache, leaving those out");
-            return build(directory, &content, None, Some(&cache), Stamps::Kept);
+            return build(directory, reading, None, Some(&cache), Stamps::Kept);
         }
     }
     if !integrity.writes() {
@@ -187,177 +265,105 @@ fn use_or_rebuild(
         )));
     }
     tracing::info!("cache is not of this catalog, renewing it");
-    build_new(directory, Some(cache_dir), Some((content, &cache)))
+    build(directory, reading, Some(cache_dir), Some(&cache), Stamps::Kept)
 }
 
-fn as_it_is(cache: Cache) -> Prepared {
-    Prepared { cache: Arc::new(cache), left_out: Vec::new(), built: false }
+fn as_it_is(cache: Cache, reading: Reading) -> Prepared {
+    Prepared { cache: Arc::new(cache), left_out: Vec::new(), built: false, reading }
 }
 
-fn stamps(directory: &Directory) -> Result<Vec<Stamp>, PrepareError> {
-    let unreadable = |error| LoadError::Unreadable { path: directory.root.clone(), error };
-    Ok(sources::stamps(&directory.root).map_err(unreadable)?)
-}
-
-/// Looks at what is in a cache directory.
-fn look_into(cache_dir: &Path) -> Result<Found, PrepareError> {
-    let entries = match fs::read_dir(cache_dir) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
-        Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", cache_dir.display())).into()),
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort();
-    let has = |name: &str| names.iter().any(|found| found == name);
-    // Volumes of their own have a directory for lost files.
-    let unexpected: Vec<String> = names
-        .iter()
-        .filter(|name| !matches!(name.as_str(), OURS | "pogreb.v1" | "cache" | "digest" | "lost+found"))
-        .cloned()
-        .collect();
-    if !unexpected.is_empty() || (!has(OURS) && has("cache") != has("digest")) {
-        return Err(PrepareError::Unexpected(if unexpected.is_empty() { names } else { unexpected }));
-    }
-    Ok(match () {
-        () if has(OURS) => Found::Ours,
-        () if has("pogreb.v1") => Found::Other("pogreb.v1"),
-        () if has("cache") => Found::Other("json"),
-        () => Found::Nothing,
-    })
-}
-
-/// Reads the catalog, unless that is done, and builds a cache of it.
-fn build_new(
-    directory: &Directory,
-    cache_dir: Option<&Path>,
-    known: Option<(Sound, &Cache)>,
-) -> Result<Prepared, PrepareError> {
-    tracing::info!(configs = %directory.root.display(), "building cache");
-    match known {
-        Some((content, old)) => build(directory, &content, cache_dir, Some(old), Stamps::Kept),
-        None => {
-            stamps(directory)?;
-            build(directory, &directory.load()?, cache_dir, None, Stamps::Kept)
-        }
-    }
-}
-
+/// Reads the catalog, unless that is done, and builds a cache of it: as often as it takes to see all files as they are
+/// at one time.
 fn build(
     directory: &Directory,
-    content: &Sound,
+    mut reading: Reading,
     cache_dir: Option<&Path>,
     old: Option<&Cache>,
     keep: Stamps,
 ) -> Result<Prepared, PrepareError> {
-    let mut reread = None;
-    for _ in 0..ATTEMPTS {
-        let content = reread.as_ref().unwrap_or(content);
-        let before = stamps(directory)?;
-        let digests = sources::digests(&directory.root, &before)?;
-        // The digests must be of what was loaded, or a later start would take it for current.
-        if !content.fbc.is_current() || stamps(directory)? != before {
-            reread = Some(directory.load()?);
-            continue;
+    tracing::info!(configs = %directory.root.display(), "building cache");
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            std::thread::sleep(PAUSE * (1 << attempt));
+            reading = Reading::start(directory)?;
         }
-        let stamps = match keep {
-            Stamps::Kept => before,
-            Stamps::LeftOut => before.into_iter().map(Stamp::portable).collect(),
+        let written = match write(directory, &mut reading, cache_dir, old, keep) {
+            Ok(written) => written,
+            Err(error) if reading.holds(directory) => return Err(error),
+            Err(_) => continue,
         };
-        let sources = sources::total(&stamps, &digests);
-        let input = Input { content, limits: &directory.limits, stamps: &stamps, digests: &digests, sources, old };
-        let cache = write(&input, cache_dir)?;
-        return Ok(Prepared { cache: Arc::new(cache), left_out: content.left_out.clone(), built: true });
+        // The cache must be of what was loaded, or a later start would take it for current.
+        if reading.holds(directory) {
+            let cache = Arc::new(written.finish()?);
+            let left_out = reading.sound.as_ref().map(|sound| sound.left_out.clone()).unwrap_or_default();
+            return Ok(Prepared { cache, left_out, built: true, reading });
+        }
     }
     Err(io::Error::other(format!("{}: catalog keeps changing while it is read", directory.root.display())).into())
 }
 
+/// A cache that is written but not in use.
+enum Written {
+    Named(Unfinished),
+    Nameless(File),
+    Memory(Vec<u8>),
+}
+
+impl Written {
+    fn finish(self) -> Result<Cache, PrepareError> {
+        let cache = match self {
+            Written::Named(unfinished) => Cache::from_file(&unfinished.finish()?),
+            Written::Nameless(file) => Cache::from_file(&file),
+            Written::Memory(bytes) => Cache::from_source(Source::Memory(bytes)),
+        };
+        cache.map_err(|reason| PrepareError::Io(io::Error::other(format!("cache just built: {reason}"))))
+    }
+}
+
 /// Writes a cache: into its directory, else into a nameless file, else into memory.
-fn write(input: &Input<'_>, cache_dir: Option<&Path>) -> Result<Cache, PrepareError> {
+fn write(
+    directory: &Directory,
+    reading: &mut Reading,
+    cache_dir: Option<&Path>,
+    old: Option<&Cache>,
+    keep: Stamps,
+) -> Result<Written, PrepareError> {
+    let sources = reading.total(directory)?;
+    let digests = reading.digests(directory)?.to_vec();
+    let stamps: Vec<Stamp> = match keep {
+        Stamps::Kept => reading.glance.to_keep(),
+        Stamps::LeftOut => reading.glance.stamps.iter().cloned().map(Stamp::portable).collect(),
+    };
+    let content = reading.load(directory)?;
+    let input = Input { content, limits: &directory.limits, stamps: &stamps, digests: &digests, sources, old };
     let failed = |error: WriteError| match error {
         WriteError::Load(error) => PrepareError::Catalog(error),
         WriteError::Io(error) => PrepareError::Io(error),
     };
-    let unusable = |reason: Unusable| PrepareError::Io(io::Error::other(format!("cache just built: {reason}")));
     if let Some(cache_dir) = cache_dir {
-        return write_named(input, cache_dir).map_err(failed);
+        let mut unfinished = Unfinished::start(cache_dir)?;
+        told(build::write(&input, unfinished.file()).map_err(failed)?, &input);
+        return Ok(Written::Named(unfinished));
     }
     if let Ok(mut file) = tempfile::tempfile() {
-        match build::write(input, &mut file) {
+        match build::write(&input, &mut file) {
             Ok(reused) => {
-                told(reused, input);
-                return Cache::from_file(&file).map_err(unusable);
+                told(reused, &input);
+                return Ok(Written::Nameless(file));
             }
             Err(WriteError::Load(error)) => return Err(error.into()),
             Err(WriteError::Io(error)) => tracing::warn!(%error, "no room for a temporary file, building in memory"),
         }
     }
     let mut memory = Cursor::new(Vec::new());
-    let reused = build::write(input, &mut memory).map_err(failed)?;
-    told(reused, input);
-    Cache::from_source(Source::Memory(memory.into_inner())).map_err(unusable)
-}
-
-fn write_named(input: &Input<'_>, cache_dir: &Path) -> Result<Cache, WriteError> {
-    let directory = cache_dir.join(OURS);
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
-    fs::create_dir_all(&directory).map_err(named)?;
-    for made in [cache_dir, &directory] {
-        // Not ours to change if somebody else made it; then it is as they want it.
-        let _ = fs::set_permissions(made, Permissions::from_mode(DIRECTORY_MODE));
-    }
-    remove_abandoned(&directory);
-    let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&directory).map_err(named)?;
-    // Held until the end, so that others can tell this file from one that was abandoned.
-    let _ = file.as_file().try_lock();
-    let reused = build::write(input, file.as_file_mut())?;
-    told(reused, input);
-    file.as_file().set_permissions(Permissions::from_mode(FILE_MODE)).map_err(named)?;
-    file.as_file().sync_all().map_err(named)?;
-    let file = file.persist(directory.join(FILE)).map_err(|error| named(error.error))?;
-    if let Ok(opened) = File::open(&directory) {
-        let _ = opened.sync_all();
-    }
-    Cache::from_file(&file).map_err(|reason| io::Error::other(format!("cache just built: {reason}")).into())
+    told(build::write(&input, &mut memory).map_err(failed)?, &input);
+    Ok(Written::Memory(memory.into_inner()))
 }
 
 fn told(reused: usize, input: &Input<'_>) {
     if input.old.is_some() {
         tracing::info!(unchanged = reused, packages = input.content.packages.len(), "took over packages");
     }
-}
-
-/// Removes caches that nobody is building any more.
-fn remove_abandoned(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED)
-            && File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok())
-        {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// A quick look at a directory: what changes when anything in it does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glance(Vec<Stamp>);
-
-impl Glance {
-    /// Looks at the directory `root`.
-    ///
-    /// # Errors
-    /// Fails when it cannot be read.
-    pub fn at(root: &Path) -> io::Result<Glance> {
-        sources::stamps(root).map(Glance)
-    }
-}
-
-/// Returns the path of the cache file below a cache directory.
-pub fn file_in(cache_dir: &Path) -> PathBuf {
-    cache_dir.join(OURS).join(FILE)
 }
 
 impl Cache {
@@ -380,5 +386,11 @@ impl Cache {
         content.packages.iter().all(|(name, digest): (&String, &Digest)| {
             self.find_package(name).is_some_and(|(_, package)| package.content == *digest)
         })
+    }
+
+    /// Tells whether there are no packages here besides those of a catalog, nor other blobs without one.
+    fn has_no_more_than(&self, content: &Sound) -> bool {
+        self.about().homeless == content.homeless
+            && self.table::<format::Package>(Kind::Packages).len() == content.packages.len()
     }
 }

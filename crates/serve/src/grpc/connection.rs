@@ -25,6 +25,7 @@ use super::{call, foreign};
 use crate::listen::{FIRST_BYTES, Peer, Socket};
 use crate::live::Live;
 use crate::server::{ServerLimits, Services};
+use crate::slots::Slot;
 
 /// How long a peer may take to say that it is still there.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -118,6 +119,7 @@ pub(crate) async fn run(
     tls: Option<TlsAcceptor>,
     common: Rc<Common>,
     mut stopping: watch::Receiver<bool>,
+    slot: &mut Slot,
 ) {
     // In memory of its own, which is free once the connection is open: most connections are silent most of the time.
     let opened = tokio::time::timeout(FIRST_BYTES, Box::pin(open(socket, tls, &common.limits)));
@@ -128,7 +130,10 @@ pub(crate) async fn run(
             Err(_) => return,
         },
         _ = stopping.wait_for(|stopping| *stopping) => return,
+        // Somebody else needs the place.
+        _ = slot.left() => return,
     };
+    slot.usage().work();
     let mut connection = Connection::new(http2, wire, peer, common);
     let mut timer = std::pin::pin!(tokio::time::sleep_until(connection.next_look().into()));
     let mut drained = false;

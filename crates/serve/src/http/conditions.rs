@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use axum::http::HeaderMap;
-use axum::http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
+use hyper::HeaderMap;
+use hyper::header::{HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 
 /// What the conditions of a request come to.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Verdict {
 
 /// Looks at the conditions of a request for content with this tag and time.
 pub(super) fn check(headers: &HeaderMap, tag: &str, since: SystemTime) -> Verdict {
-    let header = |name| headers.get(name).and_then(|value: &axum::http::HeaderValue| value.to_str().ok());
+    let header = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let time = |name| header(name).and_then(parse_time);
     let since = whole_seconds(since);
     if let Some(wanted) = header(IF_MATCH) {
@@ -127,7 +127,7 @@ mod tests {
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         let verdict = |name, value: &'static str| {
             let mut headers = HeaderMap::new();
-            headers.insert(name, axum::http::HeaderValue::from_static(value));
+            headers.insert(name, HeaderValue::from_static(value));
             check(&headers, "t", since)
         };
         assert_eq!(verdict(IF_NONE_MATCH, "\"x\", W/\"t\""), Verdict::NotModified);

@@ -1,54 +1,81 @@
 //! The catalog over HTTP: all of it, parts of it, and a page for people.
 
+mod body;
 mod conditions;
+mod connection;
 mod page;
+mod range;
 mod reply;
+mod wire;
 
-use std::io;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
+use hyper::header::{self, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use tokio::sync::Semaphore;
 
-use crate::content::{Content, Filter, stretches};
-use crate::listen::{HttpListener, Listener};
-use crate::live::Live;
+use crate::content::{Content, Filter, Pick};
+use crate::live::{Blobs, Live};
+use body::Body;
+pub(crate) use connection::{RESERVE, serve};
+
+type Reply = Response<Body>;
 
 /// What the HTTP side serves.
-#[derive(Clone)]
 pub(crate) struct Site {
-    pub(crate) live: Arc<Live>,
+    live: Arc<Live>,
     /// The name of the catalog in paths; nothing where only the state of the server is told.
-    pub(crate) catalog: Option<String>,
+    catalog: Option<String>,
     /// What started the server, for those who debug it.
-    pub(crate) command_line: Option<String>,
+    command_line: Option<String>,
+    /// How many bodies are worked on at a time.
+    workers: Arc<Semaphore>,
 }
 
-/// Answers on `listener` until `stop` is ready.
-pub(crate) async fn serve(
-    listener: Listener,
-    limit: usize,
-    site: Site,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
-    let listener = HttpListener::new(listener, limit, Arc::clone(&site.live));
-    let router = Router::new().fallback(answer).with_state(site);
-    axum::serve(listener, router).with_graceful_shutdown(stop).await
+impl Site {
+    /// Offers the catalog under this name.
+    pub(crate) fn catalog(live: &Arc<Live>, name: &str) -> Site {
+        Site::new(live, Some(name.to_owned()), None)
+    }
+
+    /// Tells the state of the server alone.
+    pub(crate) fn debug(live: &Arc<Live>, command_line: &str) -> Site {
+        Site::new(live, None, Some(command_line.to_owned()))
+    }
+
+    fn new(live: &Arc<Live>, catalog: Option<String>, command_line: Option<String>) -> Site {
+        let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 2;
+        Site { live: Arc::clone(live), catalog, command_line, workers: Arc::new(Semaphore::new(workers)) }
+    }
+
+    /// Tells whether the catalog is here.
+    pub(crate) fn has_catalog(&self) -> bool {
+        self.catalog.is_some()
+    }
+
+    /// Answers a request; the catalog itself only while there is room for those who take their time.
+    fn answer<B>(&self, request: &Request<B>, room: bool) -> Reply {
+        let asked = Asked { method: request.method(), uri: request.uri(), headers: request.headers() };
+        let response = route(self, &asked, room);
+        self.live.metrics.http(response.status().as_u16());
+        tracing::debug!(method = %request.method(), path = request.uri().path(), status = response.status().as_u16(), "request");
+        response
+    }
 }
 
-async fn answer(State(site): State<Site>, request: Request) -> Response {
-    let response = route(&site, &request);
-    site.live.metrics.http(response.status().as_u16());
-    tracing::debug!(method = %request.method(), path = request.uri().path(), status = response.status().as_u16(), "request");
-    response
+/// What a client asks for.
+struct Asked<'a> {
+    method: &'a Method,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
 }
 
-fn route(site: &Site, request: &Request) -> Response {
-    let path = request.uri().path();
-    if let Some(clean) = cleaned(path) {
+fn route(site: &Site, request: &Asked<'_>, room: bool) -> Reply {
+    let path = request.uri.path();
+    if let Some(mut clean) = cleaned(path) {
+        if let Some(query) = request.uri.query() {
+            clean = format!("{clean}?{query}");
+        }
         let mut response = text(StatusCode::TEMPORARY_REDIRECT, "");
         if let Ok(clean) = HeaderValue::try_from(clean) {
             response.headers_mut().insert(header::LOCATION, clean);
@@ -80,13 +107,17 @@ fn route(site: &Site, request: &Request) -> Response {
         ([""], Some(name)) => only_get(request, || page::list(site, name)),
         (["openapi.json"], Some(name)) => only_get(request, || page::openapi(name)),
         (["catalogs", name, "api", "v1", rest @ ..], Some(ours)) if !rest.is_empty() => {
-            catalog(site, ours, name, rest, request)
+            if room {
+                catalog(site, ours, name, rest, request)
+            } else {
+                later("503 too many connections\n")
+            }
         }
         _ => not_found(),
     }
 }
 
-fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Request) -> Response {
+fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Asked<'_>) -> Reply {
     if !is_subdomain(name) {
         return text(
             StatusCode::BAD_REQUEST,
@@ -97,11 +128,11 @@ fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Request
     if !matches!(rest, ["all" | "metas"] | ["packages", _]) {
         return not_found();
     }
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    if !matches!(*request.method, Method::GET | Method::HEAD) {
         return wrong_method();
     }
     let filter = match rest {
-        ["metas"] => match filter(request.uri().query().unwrap_or_default()) {
+        ["metas"] => match filter(request.uri.query().unwrap_or_default()) {
             Some(filter) => Some(filter),
             None => return text(StatusCode::BAD_REQUEST, "400 Bad Request\n"),
         },
@@ -110,28 +141,37 @@ fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Request
     if name != ours {
         return text(StatusCode::NOT_FOUND, "404 Not Found\n");
     }
-    let Some(content) = site.live.content() else {
-        let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "503 the catalog is still being loaded\n");
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        return response;
+    let content = match site.live.blobs() {
+        Blobs::Ready(content) => content,
+        Blobs::Loading => return later("503 the catalog is still being loaded\n"),
+        Blobs::Unavailable(reason) => {
+            return later(&format!("503 the catalog cannot be served over HTTP: {reason}\n"));
+        }
     };
     match (rest, filter) {
         (["packages", package], _) => {
             let Some(package) = percent_decoded(package) else { return not_found() };
-            let lines = content.of_package(&package);
-            if lines.is_empty() {
+            let pick = content.of_package(&package);
+            if matches!(pick, Pick::Nothing) || content.length_of(pick) == 0 {
                 return text(StatusCode::NOT_FOUND, "404 Not Found\n");
             }
             let tag = tag_of(&content, &format!("package={package}"));
-            reply::some(content, stretches(&lines), &tag, request)
+            reply::some(site, &content, pick, &tag, request)
         }
         (_, Some(filter)) if filter != Filter::default() => {
-            let lines = content.find(&filter);
+            let pick = content.find(&filter);
             let tag = tag_of(&content, &format!("{}\0{}\0{}", filter.schema, filter.package, filter.name));
-            reply::some(content, stretches(&lines), &tag, request)
+            reply::some(site, &content, pick, &tag, request)
         }
-        _ => reply::all(content, request),
+        _ => reply::all(site, &content, request),
     }
+}
+
+/// Asks the client to come again.
+fn later(reason: &str) -> Reply {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, reason);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
 }
 
 /// Makes the entity tag of a part of the content.
@@ -204,26 +244,26 @@ pub fn is_subdomain(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
-fn only_get(request: &Request, answer: impl FnOnce() -> Response) -> Response {
-    match *request.method() {
+fn only_get(request: &Asked<'_>, answer: impl FnOnce() -> Reply) -> Reply {
+    match *request.method {
         Method::GET => answer(),
         Method::HEAD => answer().map(|_| Body::empty()),
         _ => wrong_method(),
     }
 }
 
-fn wrong_method() -> Response {
+fn wrong_method() -> Reply {
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
     response
 }
 
-fn not_found() -> Response {
+fn not_found() -> Reply {
     text(StatusCode::NOT_FOUND, "404 page not found\n")
 }
 
-fn text(status: StatusCode, body: &str) -> Response {
-    let mut response = Response::new(Body::from(body.to_owned()));
+fn text(status: StatusCode, body: &str) -> Reply {
+    let mut response = Response::new(Body::from(bytes::Bytes::from(body.to_owned())));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

@@ -2,14 +2,15 @@
 
 use std::fmt::Write;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
 
-use super::Site;
+use super::body::Body;
+use super::{Reply, Site};
+use crate::live::Blobs;
 
 /// Lists the packages that are served.
-pub(super) fn list(site: &Site, name: &str) -> Response {
+pub(super) fn list(site: &Site, name: &str) -> Reply {
     let state = site.live.state();
     let name = escaped(name);
     let mut html = format!(
@@ -19,9 +20,12 @@ pub(super) fn list(site: &Site, name: &str) -> Response {
     if !state.detail.is_empty() {
         let _ = writeln!(html, "<p><strong>{}</strong></p>", escaped(&state.detail));
     }
-    match site.live.content() {
-        None => html.push_str("<p>The catalog is still being loaded.</p>\n"),
-        Some(content) => {
+    match site.live.blobs() {
+        Blobs::Loading => html.push_str("<p>The catalog is still being loaded.</p>\n"),
+        Blobs::Unavailable(reason) => {
+            let _ = writeln!(html, "<p>The catalog cannot be served over HTTP: {}</p>", escaped(&reason));
+        }
+        Blobs::Ready(content) => {
             let packages = content.packages();
             let _ = writeln!(html, "<p>{} packages; <a href=\"/openapi.json\">API</a></p>\n<ul>", packages.len());
             for package in packages {
@@ -37,7 +41,7 @@ pub(super) fn list(site: &Site, name: &str) -> Response {
     }
     html.push_str("</body>\n</html>\n");
     let mut response = super::text(StatusCode::OK, "");
-    *response.body_mut() = Body::from(html);
+    *response.body_mut() = Body::from(bytes::Bytes::from(html));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'"));
@@ -45,7 +49,7 @@ pub(super) fn list(site: &Site, name: &str) -> Response {
 }
 
 /// Describes the API for programs.
-pub(super) fn openapi(name: &str) -> Response {
+pub(super) fn openapi(name: &str) -> Reply {
     let mut response = super::text(StatusCode::OK, &include_str!("openapi.json").replace("{catalog}", name));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

@@ -1,57 +1,59 @@
 //! Sending the catalog: whole or in parts, compressed or not, at the speed of the reader.
 
-use std::io::{self, Read};
-use std::pin::Pin;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
-use tokio::sync::mpsc;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode};
 
+use super::body::{Body, Coding};
 use super::conditions::{self, Verdict};
-use crate::content::{Content, Reader};
+use super::range::{self, Range};
+use super::{Asked, Reply, Site};
+use crate::content::{Content, Pick, Piece, Reader, Selection};
 
 /// Shorter bodies are not worth compressing.
 const COMPRESS_FROM: u64 = 1024;
-/// How many bytes are read at a time.
-const CHUNK: usize = 64 << 10;
-/// How many chunks wait for the reader.
-const AHEAD: usize = 4;
-const ZSTD_LEVEL: i32 = 3;
+const JSON_LINES: &str = "application/jsonl";
 
-/// Sends the whole catalog, or a range of it.
-pub(super) fn all(content: Arc<Content>, request: &Request) -> Response {
-    let (tag, length) = (content.digest.clone(), content.length);
-    let wants_range = request.headers().contains_key(header::RANGE);
-    let coding = if wants_range { Coding::None } else { coding(request.headers(), length) };
-    let tag = format!("{tag}{}", coding.suffix());
-    if let Some(response) = answered(&content, &tag, request) {
+/// Sends the whole catalog, or ranges of it.
+pub(super) fn all(site: &Site, content: &Arc<Content>, asked: &Asked<'_>) -> Reply {
+    let length = content.length;
+    let wants_range = asked.headers.contains_key(header::RANGE);
+    let coding = if wants_range { Coding::None } else { coding(asked.headers, length) };
+    let tag = format!("{}{}", content.digest, suffix(coding));
+    if let Some(response) = answered(content, &tag, asked) {
         return response;
     }
-    let fresh = request.headers().get(header::IF_RANGE).is_none_or(|condition| {
+    let fresh = asked.headers.get(header::IF_RANGE).is_none_or(|condition| {
         condition
             .to_str()
             .is_ok_and(|one| conditions::matches(one, &tag, false) || one == conditions::format_time(content.since))
     });
-    let range = if wants_range && fresh { range(request.headers(), length) } else { Range::Whole };
+    let range = if wants_range && fresh { range::of(asked.headers, length) } else { Range::Whole };
     match range {
         Range::Whole => {
-            let mut response = send(&content, vec![(0, length)], coding, length, request);
+            let mut response = send(site, content, Selection::stretch(0, length), coding, length, asked);
             if coding == Coding::None {
                 response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
             }
-            with_headers(response, &content, &tag)
+            with_content_headers(response, content, &tag, JSON_LINES)
         }
-        Range::Part(start, end) => {
-            let mut response = send(&content, vec![(start, end - start)], Coding::None, end - start, request);
+        Range::Parts(parts) if parts.len() == 1 => {
+            let (start, end) = parts[0];
+            let selection = Selection::stretch(start, end - start);
+            let mut response = send(site, content, selection, Coding::None, end - start, asked);
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-            insert(response.headers_mut(), header::CONTENT_RANGE, &format!("bytes {start}-{}/{length}", end - 1));
-            with_headers(response, &content, &tag)
+            insert(response.headers_mut(), header::CONTENT_RANGE, &content_range((start, end), length));
+            with_content_headers(response, content, &tag, JSON_LINES)
+        }
+        Range::Parts(parts) => {
+            // Lines of JSON hold no carriage return, so that no border is ever found in them.
+            let boundary = format!("opm-{}", content.digest);
+            let (pieces, size) = multipart(&parts, length, &boundary);
+            let mut response = send(site, content, Selection::Pieces(pieces), Coding::None, size, asked);
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            with_content_headers(response, content, &tag, &format!("multipart/byteranges; boundary={boundary}"))
         }
         Range::Outside => {
             let mut response = super::text(StatusCode::RANGE_NOT_SATISFIABLE, "416 Range Not Satisfiable\n");
@@ -61,61 +63,91 @@ pub(super) fn all(content: Arc<Content>, request: &Request) -> Response {
     }
 }
 
-/// Sends parts of the catalog.
-pub(super) fn some(content: Arc<Content>, stretches: Vec<(u64, u64)>, tag: &str, request: &Request) -> Response {
-    let length = stretches.iter().map(|(_, length)| length).sum();
-    let coding = coding(request.headers(), length);
-    let tag = format!("{tag}{}", coding.suffix());
-    if let Some(response) = answered(&content, &tag, request) {
+fn content_range((start, end): (u64, u64), length: u64) -> String {
+    format!("bytes {start}-{}/{length}", end - 1)
+}
+
+/// Puts several ranges into one body; returns also how long that is.
+fn multipart(parts: &[(u64, u64)], length: u64, boundary: &str) -> (VecDeque<Piece>, u64) {
+    let mut pieces = VecDeque::new();
+    let mut size = 0;
+    for (i, part) in parts.iter().enumerate() {
+        let line = if i == 0 { "" } else { "\r\n" };
+        let range = content_range(*part, length);
+        let head = format!("{line}--{boundary}\r\nContent-Type: {JSON_LINES}\r\nContent-Range: {range}\r\n\r\n");
+        let (start, end) = *part;
+        size += head.len() as u64 + (end - start);
+        pieces.extend([Piece::Text(head.into()), Piece::Stretch(start, end - start)]);
+    }
+    let last = format!("\r\n--{boundary}--\r\n");
+    size += last.len() as u64;
+    pieces.push_back(Piece::Text(last.into()));
+    (pieces, size)
+}
+
+/// Sends some blobs of the catalog.
+pub(super) fn some(site: &Site, content: &Arc<Content>, pick: Pick, tag: &str, asked: &Asked<'_>) -> Reply {
+    let length = content.length_of(pick);
+    let coding = coding(asked.headers, length);
+    let tag = format!("{tag}{}", suffix(coding));
+    if let Some(response) = answered(content, &tag, asked) {
         return response;
     }
-    let response = send(&content, stretches, coding, length, request);
-    with_headers(response, &content, &tag)
+    let response = send(site, content, Selection::Lines(pick, 0), coding, length, asked);
+    with_content_headers(response, content, &tag, JSON_LINES)
 }
 
 /// Answers a request whose conditions make sending needless.
-fn answered(content: &Content, tag: &str, request: &Request) -> Option<Response> {
-    let status = match conditions::check(request.headers(), tag, content.since) {
+fn answered(content: &Content, tag: &str, asked: &Asked<'_>) -> Option<Reply> {
+    let status = match conditions::check(asked.headers, tag, content.since) {
         Verdict::Send => return None,
         Verdict::NotModified => StatusCode::NOT_MODIFIED,
         Verdict::Failed => StatusCode::PRECONDITION_FAILED,
     };
-    let mut response = Response::new(Body::empty());
+    let mut response = Reply::new(Body::empty());
     *response.status_mut() = status;
     Some(with_headers(response, content, tag))
 }
 
-fn with_headers(mut response: Response, content: &Content, tag: &str) -> Response {
+/// Adds what is true of the content, whether it is sent or not.
+fn with_headers(mut response: Reply, content: &Content, tag: &str) -> Reply {
     let headers = response.headers_mut();
     insert(headers, header::ETAG, &format!("\"{tag}\""));
     insert(headers, header::LAST_MODIFIED, &conditions::format_time(content.since));
     headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/jsonl"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-fn insert(headers: &mut HeaderMap, name: header::HeaderName, value: &str) {
+/// Adds what is true of the content that is sent.
+fn with_content_headers(response: Reply, content: &Content, tag: &str, kind: &str) -> Reply {
+    let mut response = with_headers(response, content, tag);
+    insert(response.headers_mut(), header::CONTENT_TYPE, kind);
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
 }
 
 fn send(
+    site: &Site,
     content: &Arc<Content>,
-    stretches: Vec<(u64, u64)>,
+    selection: Selection,
     coding: Coding,
     length: u64,
-    request: &Request,
-) -> Response {
-    let body = if *request.method() == Method::HEAD {
+    asked: &Asked<'_>,
+) -> Reply {
+    let body = if *asked.method == Method::HEAD {
         Body::empty()
     } else {
-        let reader = Reader::new(Arc::clone(content), stretches);
+        let reader = Reader::new(Arc::clone(content), selection);
         let exact = (coding == Coding::None).then_some(length);
-        Body::new(Streamed::start(reader, coding, exact))
+        Body::streamed(reader, coding, exact, &site.workers)
     };
-    let mut response = Response::new(body);
+    let mut response = Reply::new(body);
     match coding {
         Coding::None => insert(response.headers_mut(), header::CONTENT_LENGTH, &length.to_string()),
         Coding::Gzip => insert(response.headers_mut(), header::CONTENT_ENCODING, "gzip"),
@@ -124,21 +156,12 @@ fn send(
     response
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coding {
-    None,
-    Gzip,
-    Zstd,
-}
-
-impl Coding {
-    /// Makes the tags of different bytes different.
-    fn suffix(self) -> &'static str {
-        match self {
-            Coding::None => "",
-            Coding::Gzip => "-gzip",
-            Coding::Zstd => "-zstd",
-        }
+/// Makes the tags of different bytes different.
+fn suffix(coding: Coding) -> &'static str {
+    match coding {
+        Coding::None => "",
+        Coding::Gzip => "-gzip",
+        Coding::Zstd => "-zstd",
     }
 }
 
@@ -165,105 +188,9 @@ fn coding(headers: &HeaderMap, length: u64) -> Coding {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Range {
-    /// Everything: there is no range, or one that is not understood, or several.
-    Whole,
-    /// From, to but not including.
-    Part(u64, u64),
-    Outside,
-}
-
-fn range(headers: &HeaderMap, length: u64) -> Range {
-    let value = headers.get(header::RANGE).and_then(|value| value.to_str().ok()).and_then(|v| v.strip_prefix("bytes="));
-    let Some((first, last)) = value.filter(|value| !value.contains(',')).and_then(|value| value.trim().split_once('-'))
-    else {
-        return Range::Whole;
-    };
-    let number = |text: &str| text.parse::<u64>().ok();
-    match (number(first), number(last)) {
-        (Some(first), _) if first >= length => Range::Outside,
-        (Some(first), None) if last.is_empty() => Range::Part(first, length),
-        (Some(first), Some(last)) if first <= last => Range::Part(first, last.saturating_add(1).min(length)),
-        (None, Some(0)) if first.is_empty() => Range::Outside,
-        (None, Some(suffix)) if first.is_empty() && length > 0 => Range::Part(length.saturating_sub(suffix), length),
-        _ => Range::Whole,
-    }
-}
-
-/// A body that is read and compressed on another thread, a little ahead of whoever takes it.
-struct Streamed {
-    chunks: mpsc::Receiver<io::Result<Bytes>>,
-    left: Option<u64>,
-}
-
-impl Streamed {
-    fn start(reader: Reader, coding: Coding, exact: Option<u64>) -> Streamed {
-        let (sender, chunks) = mpsc::channel(AHEAD);
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = pump(reader, coding, &sender) {
-                let _ = sender.blocking_send(Err(error));
-            }
-        });
-        Streamed { chunks, left: exact }
-    }
-}
-
-fn pump(reader: Reader, coding: Coding, sender: &mpsc::Sender<io::Result<Bytes>>) -> io::Result<()> {
-    let mut reader: Box<dyn Read> = match coding {
-        Coding::None => Box::new(reader),
-        Coding::Gzip => Box::new(flate2::read::GzEncoder::new(reader, flate2::Compression::fast())),
-        Coding::Zstd => Box::new(zstd::stream::read::Encoder::new(reader, ZSTD_LEVEL)?),
-    };
-    loop {
-        let mut chunk = vec![0; CHUNK];
-        let length = reader.read(&mut chunk)?;
-        chunk.truncate(length);
-        if length == 0 || sender.blocking_send(Ok(chunk.into())).is_err() {
-            return Ok(());
-        }
-    }
-}
-
-impl http_body::Body for Streamed {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let polled = self.chunks.poll_recv(context);
-        if let (Poll::Ready(Some(Ok(chunk))), Some(left)) = (&polled, &mut self.left) {
-            *left = left.saturating_sub(chunk.len() as u64);
-        }
-        polled.map(|chunk| chunk.map(|chunk| chunk.map(Frame::data)))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.left.map(SizeHint::with_exact).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges_are_parts_of_what_is_there() {
-        let of = |text: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::RANGE, HeaderValue::from_static(text));
-            range(&headers, 10)
-        };
-        assert_eq!(of("bytes=0-0"), Range::Part(0, 1));
-        assert_eq!(of("bytes=5-"), Range::Part(5, 10));
-        assert_eq!(of("bytes=-3"), Range::Part(7, 10));
-        assert_eq!(of("bytes=-30"), Range::Part(0, 10));
-        assert_eq!(of("bytes=3-99999999999999999999"), Range::Whole);
-        assert_eq!(of("bytes=3-18446744073709551615"), Range::Part(3, 10));
-        assert_eq!(of("bytes=10-"), Range::Outside);
-        for whole in ["bytes=5-3", "bytes=-", "bytes=1-2,4-5", "lines=1-2", "bytes=a-b"] {
-            assert_eq!(of(whole), Range::Whole, "{whole}");
-        }
-    }
 
     #[test]
     fn codings_are_those_that_are_accepted() {

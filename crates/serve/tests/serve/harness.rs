@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serve::cache::store::Integrity;
@@ -11,7 +12,7 @@ use serve::listen::Address;
 use serve::probe::{Probe, ProbeError, ProbeTls};
 use serve::run::{Plan, RunError, run};
 use serve::server::ServerLimits;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -41,7 +42,9 @@ pub(crate) fn strings(parts: [&str; 3]) -> Strings {
 pub(crate) struct Server {
     pub(crate) scratch: tempfile::TempDir,
     pub(crate) port: u16,
-    http: u16,
+    pub(crate) http: u16,
+    debug: u16,
+    pub(crate) reload: Arc<Notify>,
     stop: oneshot::Sender<()>,
     running: JoinHandle<Result<(), RunError>>,
 }
@@ -56,7 +59,7 @@ impl Server {
         let root = scratch.path().join("catalog");
         fs::create_dir(&root).unwrap();
         write_catalog(&root, "one");
-        let (port, http) = (free_port(), free_port());
+        let (port, http, debug) = (free_port(), free_port(), free_port());
         let mut plan = Plan {
             directory: directory(&root),
             origin: None,
@@ -67,18 +70,25 @@ impl Server {
             limits: ServerLimits::default(),
             watch: None,
             http: Some((Address::Tcp("127.0.0.1".into(), http), "test".into())),
-            debug: None,
+            http_connections: 1024,
+            debug: Some((Address::Tcp("127.0.0.1".into(), debug), "test".into())),
             drain: Duration::from_secs(5),
+            reload: Arc::default(),
         };
         change(&mut plan);
+        let (secure, reload) = (plan.tls.is_some(), Arc::clone(&plan.reload));
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(run(plan, async move {
             let _ = stopped.await;
         }));
-        let server = Server { scratch, port, http, stop, running };
+        let server = Server { scratch, port, http, debug, reload, stop, running };
         for _ in 0..500 {
-            // The last thing that becomes ready.
-            if server.get("/catalogs/test/api/v1/metas?schema=none", "").await.starts_with("HTTP/1.1 200") {
+            // The last thing that becomes ready, where it can be asked without a certificate.
+            let ready = match secure {
+                false => server.get("/catalogs/test/api/v1/metas?schema=none", "").await,
+                true => get(server.debug, "/readyz", "").await,
+            };
+            if ready.starts_with("HTTP/1.1 200") {
                 return server;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -97,22 +107,26 @@ impl Server {
 
     /// Makes a plain HTTP request and returns everything that comes back.
     pub(crate) async fn get(&self, path: &str, headers: &str) -> String {
-        let (port, request) =
-            (self.http, format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"));
-        tokio::task::spawn_blocking(move || {
-            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
-            let mut answer = Vec::new();
-            let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer));
-            String::from_utf8_lossy(&answer).into_owned()
-        })
-        .await
-        .unwrap()
+        get(self.http, path, headers).await
     }
 
     pub(crate) async fn end(self) -> (tempfile::TempDir, Result<(), RunError>) {
         let _ = self.stop.send(());
         (self.scratch, self.running.await.unwrap())
     }
+}
+
+/// Makes a plain HTTP request and returns everything that comes back.
+pub(crate) async fn get(port: u16, path: &str, headers: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+    tokio::task::spawn_blocking(move || {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
+        let mut answer = Vec::new();
+        let _ = stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_end(&mut answer));
+        String::from_utf8_lossy(&answer).into_owned()
+    })
+    .await
+    .unwrap()
 }
 
 /// Asks whatever is at `address` for its health.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -9,6 +10,7 @@ use serve::listen::Address;
 use serve::probe::ProbeTls;
 use serve::tls::TlsFiles;
 
+use crate::catalogs::write_package;
 use crate::harness::{Server, probe};
 
 /// An authority, and where its certificate is.
@@ -64,7 +66,77 @@ async fn certificates_are_checked_on_both_sides() {
     assert!(server.probe(Some(ProbeTls { client: client("stranger"), ..trusting(&ours) })).await.is_err());
     assert!(server.probe(Some(ProbeTls { client: client("client"), ..trusting(&theirs) })).await.is_err());
     assert!(server.probe(None).await.is_err(), "plain text is not answered");
+    let page = "/catalogs/test/api/v1/metas?schema=olm.package";
+    let answer = secure_get(server.http, page, &ours, client("client")).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"name\":\"beta\""), "{answer}");
+    assert!(secure_get(server.http, page, &ours, None).await.is_err(), "HTTP asks for a certificate too");
+    assert!(secure_get(server.http, page, &theirs, client("client")).await.is_err());
+    assert!(!server.get(page, "").await.starts_with("HTTP/1.1 200"), "plain text is not answered");
     assert!(server.end().await.1.is_ok());
+}
+
+/// Asks over TLS, and returns everything that comes back.
+async fn secure_get(
+    port: u16,
+    path: &str,
+    trusted: &Authority,
+    client: Option<(PathBuf, PathBuf)>,
+) -> std::io::Result<String> {
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&trusted.file).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(roots);
+    let mut config = match client {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = vec![CertificateDer::from_pem_file(certificate).unwrap()];
+            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap()
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
+    let mut stream = connector.connect(ServerName::try_from("localhost").unwrap(), socket).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_and_catalog_are_read_again_when_asked_for() {
+    let files = tempfile::tempdir().unwrap();
+    let path = |name: &str| files.path().join(name);
+    let (old, new) = (Authority::new(files.path(), "old"), Authority::new(files.path(), "new"));
+    old.issue(&path("server.pem"), &path("server.key"));
+    let server = Server::start(|plan| {
+        plan.tls = Some(TlsFiles {
+            certificate: path("server.pem"),
+            key: path("server.key"),
+            client_ca: None,
+            look_every: Duration::from_secs(3600),
+        });
+    })
+    .await;
+    server.probe(Some(trusting(&old))).await.unwrap();
+    new.issue(&path("server.pem"), &path("server.key"));
+    write_package(&server.root(), "delta", 2, "new");
+    server.reload.notify_one();
+    let delta = "/catalogs/test/api/v1/packages/delta";
+    for _ in 0..300 {
+        let answer = secure_get(server.http, delta, &new, None).await.unwrap_or_default();
+        if answer.starts_with("HTTP/1.1 200") {
+            server.probe(Some(trusting(&new))).await.unwrap();
+            assert!(server.end().await.1.is_ok());
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("certificates and catalog stay as they were");
 }
 
 #[tokio::test(flavor = "multi_thread")]

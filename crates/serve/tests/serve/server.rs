@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serve::cache::store::Integrity;
@@ -165,7 +166,9 @@ async fn a_catalog_that_cannot_be_served_ends_the_server() {
         limits: ServerLimits::default(),
         watch: None,
         http: None,
+        http_connections: 16,
         debug: None,
+        reload: Arc::default(),
         drain: Duration::from_secs(1),
     };
     let missing = scratch.path().join("nothere");

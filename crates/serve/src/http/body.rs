@@ -1,0 +1,233 @@
+//! Bodies of replies: made a chunk at a time, when the client has taken the one before.
+//!
+//! A client that takes nothing costs one chunk and no thread. Chunks are compressed each on its own, so that nothing
+//! is kept between them: one zstd frame after the other, or one gzip member whose deflate blocks know nothing of each
+//! other.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use flate2::{Compress, Compression, Crc, FlushCompress};
+use http_body::{Frame, SizeHint};
+use tokio::sync::Semaphore;
+
+use crate::content::Reader;
+use crate::slots::Usage;
+
+/// How many bytes are sent at a time.
+const CHUNK: usize = 64 << 10;
+/// How many bytes are compressed at a time.
+const COMPRESSED_CHUNK: usize = 256 << 10;
+const ZSTD_LEVEL: i32 = 3;
+/// A member without name and time, from an unknown system.
+const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+/// The last block of a deflate stream, with nothing in it.
+const DEFLATE_END: [u8; 2] = [3, 0];
+
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// The body of a reply.
+pub(crate) struct Body {
+    kind: Kind,
+    /// Told when there is nothing more to send.
+    usage: Option<Usage>,
+}
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Streamed { state: State, left: Option<u64>, workers: Arc<Semaphore> },
+}
+
+type Made = (Chunks, io::Result<Option<Bytes>>);
+
+enum State {
+    Idle(Box<Chunks>),
+    Making(Pin<Box<dyn Future<Output = io::Result<Made>> + Send>>),
+    Done,
+}
+
+impl Body {
+    pub(super) fn empty() -> Body {
+        Body::from(Bytes::new())
+    }
+
+    /// Streams what `reader` reads; `exact` says how much that is, if it is known.
+    ///
+    /// `workers` bounds how many bodies are worked on at a time.
+    pub(super) fn streamed(reader: Reader, coding: Coding, exact: Option<u64>, workers: &Arc<Semaphore>) -> Body {
+        let chunks = Chunks { reader, coding, crc: Crc::new(), started: false, headed: false, ended: false };
+        let state = State::Idle(Box::new(chunks));
+        Body { kind: Kind::Streamed { state, left: exact, workers: Arc::clone(workers) }, usage: None }
+    }
+
+    /// Tells `usage` when this is sent.
+    pub(super) fn used_by(mut self, usage: Usage) -> Body {
+        self.usage = Some(usage);
+        self
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Body {
+        Body { kind: Kind::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())), usage: None }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if let Some(usage) = &self.usage {
+            usage.wait();
+        }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let (state, left, workers) = match &mut self.kind {
+            Kind::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Streamed { state, left, workers } => (state, left, workers),
+        };
+        loop {
+            match state {
+                State::Done => return Poll::Ready(None),
+                State::Making(making) => {
+                    let Poll::Ready(made) = making.as_mut().poll(context) else { return Poll::Pending };
+                    *state = State::Done;
+                    let (chunks, made) = made?;
+                    let Some(bytes) = made? else { return Poll::Ready(None) };
+                    *state = State::Idle(Box::new(chunks));
+                    if let Some(left) = left {
+                        *left = left.saturating_sub(bytes.len() as u64);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                State::Idle(_) => {
+                    let State::Idle(chunks) = std::mem::replace(state, State::Done) else { continue };
+                    *state = State::Making(Box::pin(make(*chunks, Arc::clone(workers))));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.kind {
+            Kind::Whole(bytes) => bytes.is_none(),
+            Kind::Streamed { state, left, .. } => matches!(state, State::Done) || *left == Some(0),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.kind {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Streamed { left, .. } => left.map(SizeHint::with_exact).unwrap_or_default(),
+        }
+    }
+}
+
+/// Makes the next chunk on a thread that may wait for the disk.
+///
+/// The first one does not queue: most bodies have no other, and are not to wait for those that have hundreds.
+async fn make(mut chunks: Chunks, workers: Arc<Semaphore>) -> io::Result<Made> {
+    let _permit = match std::mem::replace(&mut chunks.started, true) {
+        false => None,
+        true => Some(workers.acquire_owned().await.map_err(io::Error::other)?),
+    };
+    let making = tokio::task::spawn_blocking(move || {
+        let made = chunks.next();
+        (chunks, made)
+    });
+    making.await.map_err(io::Error::other)
+}
+
+/// What a body is made of.
+struct Chunks {
+    reader: Reader,
+    coding: Coding,
+    crc: Crc,
+    started: bool,
+    /// Whether the head of a gzip member is sent.
+    headed: bool,
+    ended: bool,
+}
+
+impl Chunks {
+    fn next(&mut self) -> io::Result<Option<Bytes>> {
+        match self.coding {
+            Coding::None => Ok(Some(self.reader.read(CHUNK)?).filter(|chunk| !chunk.is_empty()).map(Bytes::from)),
+            Coding::Zstd => match self.reader.read(COMPRESSED_CHUNK)? {
+                chunk if chunk.is_empty() => Ok(None),
+                chunk => Ok(Some(zstd::bulk::compress(&chunk, ZSTD_LEVEL)?.into())),
+            },
+            Coding::Gzip if self.ended => Ok(None),
+            Coding::Gzip => {
+                let mut out = Vec::new();
+                if !std::mem::replace(&mut self.headed, true) {
+                    out.extend_from_slice(&GZIP_HEADER);
+                }
+                let chunk = self.reader.read(COMPRESSED_CHUNK)?;
+                self.crc.update(&chunk);
+                if chunk.is_empty() {
+                    self.ended = true;
+                    out.extend_from_slice(&DEFLATE_END);
+                    out.extend_from_slice(&self.crc.sum().to_le_bytes());
+                    out.extend_from_slice(&self.crc.amount().to_le_bytes());
+                } else {
+                    deflate(&chunk, &mut out)?;
+                }
+                Ok(Some(out.into()))
+            }
+        }
+    }
+}
+
+/// Appends the blocks of `chunk`, none of them the last, up to the border of a byte.
+fn deflate(chunk: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    let mut compress = Compress::new(Compression::fast(), false);
+    loop {
+        out.reserve(CHUNK);
+        let done = usize::try_from(compress.total_in()).unwrap_or(usize::MAX).min(chunk.len());
+        compress.compress_vec(&chunk[done..], out, FlushCompress::Sync).map_err(io::Error::other)?;
+        // Room that is left says that nothing more is to come.
+        if compress.total_in() == chunk.len() as u64 && out.len() < out.capacity() {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn blocks_that_know_nothing_of_each_other_are_one_member() {
+        let mut crc = Crc::new();
+        let mut out = GZIP_HEADER.to_vec();
+        let text: Vec<u8> = (0..900_000u32).flat_map(|number| (number % 997).to_string().into_bytes()).collect();
+        for chunk in text.chunks(COMPRESSED_CHUNK) {
+            crc.update(chunk);
+            deflate(chunk, &mut out).unwrap();
+        }
+        out.extend_from_slice(&DEFLATE_END);
+        out.extend_from_slice(&crc.sum().to_le_bytes());
+        out.extend_from_slice(&crc.amount().to_le_bytes());
+        let mut back = Vec::new();
+        // A decoder of one member, which checks length and sum.
+        flate2::read::GzDecoder::new(&out[..]).read_to_end(&mut back).unwrap();
+        assert!(back == text);
+        assert!(out.len() < text.len() / 2);
+    }
+}

@@ -1,0 +1,139 @@
+//! HTTP connections: accepted, answered, drained.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use hyper::header::{CONNECTION, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Site;
+use super::wire::Wire;
+use crate::listen::{self, Listener, Peer, Socket};
+use crate::slots::{Slot, Slots};
+use crate::tls::{Protocol, Tls};
+
+/// How long a connection may be open between two requests.
+const IDLE: Duration = Duration::from_secs(60);
+/// How many bytes of a request's head are read, and of a reply are held besides the chunk that is sent.
+const BUFFER: usize = 16 << 10;
+/// Connections that are taken in when there is no room for more: they are told how the server is, and nothing else.
+pub(crate) const RESERVE: usize = 16;
+
+/// Answers on `listener` until `stop` is ready, then finishes the replies that are being sent.
+///
+/// # Errors
+/// Fails when the socket accepts no more.
+pub(crate) async fn serve(
+    listener: Listener,
+    tls: Option<Tls>,
+    limit: usize,
+    site: Site,
+    stop: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let site = Arc::new(site);
+    let (slots, reserve) = (Slots::new(limit), Slots::new(RESERVE));
+    let (ended, ending) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let mut stop = pin!(stop);
+    loop {
+        let (socket, peer) = tokio::select! {
+            accepted = listener.accept() => accepted?,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            () = &mut stop => break,
+        };
+        let metrics = &site.live.metrics;
+        metrics.accepted.fetch_add(1, Relaxed);
+        let (slot, room) = match listen::take(&slots, &site.live).await {
+            Some(slot) => (Some(slot), true),
+            None => (listen::take(&reserve, &site.live).await, false),
+        };
+        let Some(slot) = slot else {
+            metrics.turned_away.fetch_add(1, Relaxed);
+            continue;
+        };
+        metrics.open.fetch_add(1, Relaxed);
+        let connection = Connection { slot, room, tls: tls.clone(), site: Arc::clone(&site), ending: ending.clone() };
+        connections.spawn(connection.run(socket, peer));
+    }
+    drop(listener);
+    let _ = ended.send(true);
+    while connections.join_next().await.is_some() {}
+    Ok(())
+}
+
+/// A connection and what it needs.
+struct Connection {
+    slot: Slot,
+    /// Whether there is room for one that takes its time.
+    room: bool,
+    tls: Option<Tls>,
+    site: Arc<Site>,
+    ending: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn run(mut self, socket: Socket, peer: Peer) {
+        let socket = match &self.tls {
+            None => Some(socket),
+            Some(tls) => tokio::select! {
+                secured = listen::secure(socket, &peer, tls.acceptor(Protocol::Http1)) => secured,
+                _ = self.slot.left() => None,
+                _ = self.ending.wait_for(|ending| *ending) => None,
+            },
+        };
+        if let Some(socket) = socket {
+            answer(&self.site, self.room, socket, &mut self.slot, &mut self.ending).await;
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.site.live.metrics.open.fetch_sub(1, Relaxed);
+    }
+}
+
+async fn answer(site: &Site, room: bool, socket: Socket, slot: &mut Slot, ending: &mut watch::Receiver<bool>) {
+    let usage = slot.usage().clone();
+    let wire = TokioIo::new(Wire::new(socket, usage.clone()));
+    let service = service_fn(|request| {
+        usage.work();
+        let mut response = site.answer(&request, room);
+        if !room {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let response = response.map(|body| body.used_by(usage.clone()));
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(IDLE)
+            .max_buf_size(BUFFER)
+            .serve_connection(wire, service)
+    );
+    let mut told = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "HTTP connection ended");
+                }
+                return;
+            }
+            _ = slot.left() => return,
+            _ = ending.wait_for(|ending| *ending), if !told => {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}

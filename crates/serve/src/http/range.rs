@@ -1,0 +1,116 @@
+//! Parts of the catalog that a client asks for by their bytes.
+
+use hyper::HeaderMap;
+use hyper::header;
+
+/// A request for more stretches than this, once those that touch are joined, gets everything.
+const MAX_PARTS: usize = 16;
+/// A list of more ranges than this is not even read.
+const MAX_RANGES: usize = 256;
+
+/// What of a content is asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Range {
+    /// Everything: there is no range, or one that is not understood, or too many.
+    Whole,
+    /// From, to but not including; in order, with something between them.
+    Parts(Vec<(u64, u64)>),
+    /// Nothing that there is.
+    Outside,
+}
+
+/// Reads the ranges of a request for content of `length` bytes.
+pub(super) fn of(headers: &HeaderMap, length: u64) -> Range {
+    let value = headers.get(header::RANGE).and_then(|value| value.to_str().ok()).and_then(|v| v.strip_prefix("bytes="));
+    let Some(value) = value else { return Range::Whole };
+    let mut parts = Vec::new();
+    let mut any = false;
+    for (i, one) in value.split(',').map(str::trim).filter(|one| !one.is_empty()).enumerate() {
+        if i == MAX_RANGES {
+            return Range::Whole;
+        }
+        any = true;
+        match part(one, length) {
+            None => return Range::Whole,
+            Some(None) => {}
+            Some(Some(part)) => parts.push(part),
+        }
+    }
+    if parts.is_empty() {
+        return if any { Range::Outside } else { Range::Whole };
+    }
+    parts.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in parts {
+        match joined.last_mut() {
+            Some((_, before)) if start <= *before => *before = end.max(*before),
+            _ => joined.push((start, end)),
+        }
+    }
+    if joined.len() > MAX_PARTS { Range::Whole } else { Range::Parts(joined) }
+}
+
+/// Reads one range: nothing if it is none, and nothing inside if it is of nothing that there is.
+fn part(text: &str, length: u64) -> Option<Option<(u64, u64)>> {
+    let (first, last) = text.split_once('-')?;
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u64>().ok()).flatten();
+    match (number(first), number(last)) {
+        (Some(first), Some(last)) if first > last => None,
+        (Some(first), last) if first >= length && (last.is_some() || text.ends_with('-')) => Some(None),
+        (Some(first), Some(last)) => Some(Some((first, last.saturating_add(1).min(length)))),
+        (Some(first), None) if text.ends_with('-') => Some(Some((first, length))),
+        (None, Some(0)) if first.is_empty() => Some(None),
+        (None, Some(_)) if first.is_empty() && length == 0 => Some(None),
+        (None, Some(suffix)) if first.is_empty() => Some(Some((length.saturating_sub(suffix), length))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn ranges_are_parts_of_what_is_there() {
+        let of = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RANGE, HeaderValue::from_str(text).unwrap());
+            of(&headers, 10)
+        };
+        let parts = |parts: &[(u64, u64)]| Range::Parts(parts.to_vec());
+        assert_eq!(of("bytes=0-0"), parts(&[(0, 1)]));
+        assert_eq!(of("bytes=5-"), parts(&[(5, 10)]));
+        assert_eq!(of("bytes=-3"), parts(&[(7, 10)]));
+        assert_eq!(of("bytes=-30"), parts(&[(0, 10)]));
+        assert_eq!(of("bytes=3-18446744073709551615"), parts(&[(3, 10)]));
+        assert_eq!(of("bytes=6-7, 1-2"), parts(&[(1, 3), (6, 8)]));
+        assert_eq!(of("bytes=1-4,3-5,6-6,9-"), parts(&[(1, 7), (9, 10)]), "what touches is joined");
+        assert_eq!(of("bytes=1-2,50-60"), parts(&[(1, 3)]), "what is outside is left out");
+        assert_eq!(of("bytes=10-"), Range::Outside);
+        assert_eq!(of("bytes=10-12,-0"), Range::Outside);
+        for whole in [
+            "bytes=5-3",
+            "bytes=-",
+            "bytes=",
+            "lines=1-2",
+            "bytes=a-b",
+            "bytes=1-2,x",
+            "bytes=+1-2",
+            "bytes=3-99999999999999999999",
+        ] {
+            assert_eq!(of(whole), Range::Whole, "{whole}");
+        }
+        let many = |count: u64, step: u64| {
+            let list: Vec<String> = (0..count).map(|i| format!("{}-{}", i * step, i * step)).collect();
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RANGE, HeaderValue::from_str(&format!("bytes={}", list.join(","))).unwrap());
+            super::of(&headers, 10_000)
+        };
+        assert!(matches!(many(16, 2), Range::Parts(parts) if parts.len() == 16));
+        assert_eq!(many(17, 2), Range::Whole, "nobody needs that many parts");
+        assert_eq!(many(200, 1), parts(&[(0, 200)]));
+        assert_eq!(many(257, 1), Range::Whole);
+    }
+}
