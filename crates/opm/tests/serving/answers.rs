@@ -1,0 +1,87 @@
+//! What HTTP answers.
+
+use crate::harness::{Place, get, get_bytes};
+
+#[test]
+fn redirects_keep_the_query_and_what_is_known_has_no_type() {
+    let place = Place::new();
+    place.package("foo", "first", 2, 5000);
+    let server = place.serve(&[]).ready();
+    let answer = server.get("/catalogs//test/api/v1/metas?schema=olm.package&name=foo");
+    assert!(answer.starts_with("HTTP/1.1 307"), "{answer}");
+    assert!(answer.contains("location: /catalogs/test/api/v1/metas?schema=olm.package&name=foo\r\n"), "{answer}");
+    let all = server.get("/catalogs/test/api/v1/all");
+    let tag = all.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap().trim();
+    let known = get(server.http, "/catalogs/test/api/v1/all", &format!("If-None-Match: {tag}\r\n"));
+    assert!(known.starts_with("HTTP/1.1 304") && known.contains(&format!("etag: {tag}")), "{known}");
+    assert!(!known.contains("content-type"), "{known}");
+}
+
+#[test]
+fn several_ranges_come_in_one_reply() {
+    let place = Place::new();
+    place.package("foo", "first", 3, 5000);
+    let server = place.serve(&[]).ready();
+    let all = server.get("/catalogs/test/api/v1/all");
+    let (_, body) = all.split_once("\r\n\r\n").unwrap();
+    let ranges = |list: &str| get(server.http, "/catalogs/test/api/v1/all", &format!("Range: bytes={list}\r\n"));
+    let two = ranges("100-199,5000-5009");
+    let (head, parts) = two.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 206"), "{head}");
+    let kind = head.lines().find_map(|line| line.strip_prefix("content-type: ")).unwrap();
+    let boundary = kind.strip_prefix("multipart/byteranges; boundary=").unwrap();
+    let length = body.len();
+    let wanted = format!(
+        "--{boundary}\r\nContent-Type: application/jsonl\r\nContent-Range: bytes 100-199/{length}\r\n\r\n{}\r\n\
+         --{boundary}\r\nContent-Type: application/jsonl\r\nContent-Range: bytes 5000-5009/{length}\r\n\r\n{}\r\n\
+         --{boundary}--\r\n",
+        &body[100..200],
+        &body[5000..5010]
+    );
+    assert_eq!(parts, wanted);
+    assert!(head.contains(&format!("content-length: {}", wanted.len())), "{head}");
+    let joined = ranges("0-9,5-19,20-29");
+    assert!(joined.contains(&format!("content-range: bytes 0-29/{length}")) && joined.ends_with(&body[..30]));
+    assert!(ranges("0-1,99999999-").ends_with(&format!("\r\n\r\n{}", &body[..2])), "what is not there is left out");
+    assert!(ranges("99999998-,99999999-").starts_with("HTTP/1.1 416"));
+    let many: Vec<String> = (0..100).map(|i| format!("{}-{}", i * 10, i * 10)).collect();
+    assert!(ranges(&many.join(",")).starts_with("HTTP/1.1 200"), "nobody needs so many");
+}
+
+#[test]
+fn compressed_content_is_what_it_is_without() {
+    let place = Place::new();
+    place.package("foo", "first", 40, 20_000);
+    let server = place.serve(&[]).ready();
+    let plain = get_bytes(server.http, "/catalogs/test/api/v1/all", "");
+    let body = |answer: &[u8]| {
+        let at = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        answer[at + 4..].to_vec()
+    };
+    for (coding, tool) in [("gzip", "gzip"), ("zstd", "zstd")] {
+        let answer = get_bytes(server.http, "/catalogs/test/api/v1/all", &format!("Accept-Encoding: {coding}\r\n"));
+        let packed = unchunked(&body(&answer));
+        assert!(packed.len() < plain.len() * 9 / 10, "{coding}: {}", packed.len());
+        let file = place.path(&format!("all.{coding}"));
+        std::fs::write(&file, packed).unwrap();
+        let unpacked = std::process::Command::new(tool).arg("-dc").stdin(std::fs::File::open(&file).unwrap()).output();
+        // Not every machine has every tool.
+        if let Ok(unpacked) = unpacked {
+            assert!(unpacked.status.success() && unpacked.stdout == body(&plain), "{coding}");
+        }
+    }
+}
+
+/// Joins the chunks of a body.
+fn unchunked(mut body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    loop {
+        let line = body.windows(2).position(|two| two == b"\r\n").unwrap();
+        let length = usize::from_str_radix(std::str::from_utf8(&body[..line]).unwrap(), 16).unwrap();
+        if length == 0 {
+            return out;
+        }
+        out.extend_from_slice(&body[line + 2..line + 2 + length]);
+        body = &body[line + 4 + length..];
+    }
+}

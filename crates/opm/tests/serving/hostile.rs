@@ -1,0 +1,186 @@
+//! Clients that want no answers, beside those that do.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::harness::{Place, Server, bundle, get};
+
+const HONEST: usize = 32;
+const ALL: &[u8] = b"GET /catalogs/test/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n";
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+
+/// Connects once, says `text`, and then nothing.
+fn silent(port: u16, text: &[u8]) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.write_all(text).ok()?;
+    Some(stream)
+}
+
+/// Lets new clients ask over HTTP and gRPC, all at once; returns how long half of them took at most, in the best of a
+/// few tries. Nobody may see an error.
+fn honest(server: &Server) -> Duration {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let attempt = || {
+        let web: Vec<_> = (0..HONEST / 2)
+            .map(|_| {
+                let port = server.http;
+                std::thread::spawn(move || {
+                    let start = Instant::now();
+                    let answer = get(port, "/catalogs/test/api/v1/packages/small", "");
+                    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("}\n"), "{answer:?}");
+                    start.elapsed()
+                })
+            })
+            .collect();
+        let mut times = runtime.block_on(async {
+            let clients = (0..HONEST / 2).map(|_| async {
+                let start = Instant::now();
+                bundle(&server.channel().await, "small", "small.v0.0.0").await.unwrap();
+                start.elapsed()
+            });
+            let mut times = Vec::new();
+            for client in clients {
+                times.push(client.await);
+            }
+            times
+        });
+        times.extend(web.into_iter().map(|client| client.join().unwrap()));
+        times.sort();
+        times[times.len() / 2]
+    };
+    (0..7).map(|_| attempt()).min().unwrap()
+}
+
+struct Attack {
+    name: &'static str,
+    connections: usize,
+    text: &'static [u8],
+}
+
+#[test]
+fn hostile_clients_take_nothing_from_honest_ones() {
+    let place = Place::new();
+    place.package("small", "first", 1, 1000);
+    place.package("large", "first", 300, 60_000);
+    let server = place.serve(&["--poll-interval", "50ms"]).ready();
+    let usual = honest(&server);
+    let before = server.memory();
+    let attacks = [
+        Attack { name: "one byte and silence", connections: 600, text: b"G" },
+        Attack { name: "half a head", connections: 600, text: b"GET /catalogs/test/api/v1/all HTTP/1.1\r\nHost:" },
+        Attack { name: "idle connections", connections: 600, text: HEALTH },
+        Attack { name: "stalled downloads", connections: 600, text: ALL },
+        Attack { name: "a full budget of silence", connections: 1400, text: b"" },
+        Attack { name: "a full budget of idle connections", connections: 1400, text: HEALTH },
+    ];
+    for Attack { name, connections, text } in attacks {
+        let held: Vec<_> = (0..connections).filter_map(|_| silent(server.http, text)).collect();
+        server.quiet();
+        let took = honest(&server);
+        let more = server.memory().saturating_sub(before);
+        let _ = writeln!(std::io::stderr(), "{name}: {took:?} instead of {usual:?}, {} MB more", more >> 20);
+        // On a busy machine, a few milliseconds are nothing.
+        assert!(took <= usual * 2 + Duration::from_millis(20), "{name}: {took:?} instead of {usual:?}");
+        assert!(get(server.http, "/readyz", "").starts_with("HTTP/1.1 200"), "{name}");
+        assert!(get(server.debug, "/metrics", "").contains("opm_connections"), "{name}");
+        assert!(more < 160 << 20, "{name}: {} MB more", more >> 20);
+        drop(held);
+    }
+    // The directory is followed all the while, also beside stalled downloads.
+    let held: Vec<_> = (0..700).filter_map(|_| silent(server.http, ALL)).collect();
+    place.package("later", "second", 1, 100);
+    server.wait_for(server.http, "/catalogs/test/api/v1/packages/later", |answer| answer.starts_with("HTTP/1.1 200"));
+    drop(held);
+}
+
+#[test]
+fn a_full_budget_of_downloads_leaves_the_state_to_be_asked() {
+    let place = Place::new();
+    place.package("large", "first", 300, 60_000);
+    let server = place.serve(&["--max-http-connections", "32"]).ready();
+    // These take what they are sent, so that none of them has to give way.
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let readers: Vec<_> = (0..32)
+        .map(|_| {
+            let (port, stop) = (server.http, std::sync::Arc::clone(&stop));
+            std::thread::spawn(move || {
+                let mut stream = silent(port, ALL).unwrap();
+                let mut buffer = vec![0; 4 << 10];
+                let mut taken = 0;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) && stream.read(&mut buffer).is_ok_and(|n| n > 0)
+                {
+                    taken += 1;
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                taken
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(get(server.http, "/readyz", "").starts_with("HTTP/1.1 200"));
+    assert!(get(server.http, "/metrics", "").contains("opm_connections"));
+    let answer = get(server.http, "/catalogs/test/api/v1/all", "");
+    assert!(
+        answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after"),
+        "{}",
+        &answer[..answer.len().min(300)]
+    );
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.join().unwrap() > 20, "nobody who takes what it is sent has to give way");
+    }
+}
+
+#[test]
+fn who_says_nothing_is_not_waited_for() {
+    let place = Place::new();
+    place.package("foo", "first", 1, 100);
+    let server = place.serve(&[]).ready();
+    let start = Instant::now();
+    let mut streams: Vec<_> =
+        [b"".as_slice(), b"G", HEALTH].iter().map(|text| silent(server.http, text).unwrap()).collect();
+    streams[2].write_all(b"GET /half").unwrap();
+    for mut stream in streams {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(start.elapsed() < Duration::from_secs(15), "after {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn idle_http_connections_leave_files_for_grpc() {
+    let place = Place::new();
+    place.package("foo", "first", 1, 100);
+    let command = place.command(&["serve", "catalog", "-t", ""]);
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -n 256; exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
+    limited.current_dir(place.path("")).env("TMPDIR", place.path("tmp"));
+    let server = Server::start(limited, &[]).ready();
+    let held: Vec<_> = (0..400).filter_map(|_| silent(server.http, HEALTH)).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(new_calls(&server));
+    assert!(!server.log().contains("Too many open files"), "{}", server.log());
+    drop(held);
+}
+
+#[test]
+fn silent_grpc_connections_give_way_to_those_that_ask() {
+    let place = Place::new();
+    place.package("foo", "first", 1, 100);
+    let server = place.serve(&["--max-connections", "64"]).ready();
+    let held: Vec<_> = (0..200).filter_map(|_| silent(server.grpc, b"PRI")).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(new_calls(&server));
+    drop(held);
+}
+
+/// Asks over gRPC on new connections, one after the other.
+async fn new_calls(server: &Server) {
+    for _ in 0..20 {
+        let asked = async { bundle(&server.channel().await, "foo", "foo.v0.0.0").await.unwrap() };
+        tokio::time::timeout(Duration::from_secs(20), asked).await.expect("an answer");
+    }
+}
