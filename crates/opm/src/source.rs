@@ -353,7 +353,7 @@ pub(crate) fn checked(
     };
     let inspect = catalog::inspect(catalog::Warnings::Off);
     let options = Options {
-        keep_text: keep_text,
+        keep_text,
         inspect: Some(&inspect),
         ..Options::catalogs(crate::limits::from_env()?, images)
     };
