@@ -352,11 +352,8 @@ pub(crate) fn checked(
         Err(message) => return Err(Failure::message(message)),
     };
     let inspect = catalog::inspect(catalog::Warnings::Off);
-    let options = Options {
-        keep_text,
-        inspect: Some(&inspect),
-        ..Options::catalogs(crate::limits::from_env()?, images)
-    };
+    let options =
+        Options { keep_text, inspect: Some(&inspect), ..Options::catalogs(crate::limits::from_env()?, images) };
     let mut fbc = Fbc::default();
     let loaded = if is_database {
         database::load(&mut fbc, &path, &options, printer).map(|()| Loaded::default()).map_err(Failure::message)?

@@ -66,7 +66,7 @@ fn what_cannot_be_copied_is_named() {
     exit 1
     --- stdout
     --- stderr
-    error: "reg.test/a": Docker reference reg.test/a is not for an unknown digest case; tag or digest is needed
+    error: "reg.test/a": Docker reference reg.test/a is not for an unknown digest case; tag or digest is needed, such as reg.test/a:latest
     "#);
     insta::assert_snapshot!(env.opm(&["copy", "--offline", "reg.test/a:v1", "oci:again:v1"]), @r#"
     exit 1
