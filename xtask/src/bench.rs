@@ -85,8 +85,14 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let binary = match &options.binary {
         Some(binary) => binary.canonicalize().with_context(|| format!("no program {}", binary.display()))?,
         None => {
-            workspace::run(cargo().current_dir(&workspace.root).args(["build", "--release", "--package", "opm"]))?;
-            target.join("release/opm")
+            workspace::run(cargo().current_dir(&workspace.root).args([
+                "build",
+                "--profile",
+                "dist",
+                "--package",
+                "opm",
+            ]))?;
+            target.join("dist/opm")
         }
     };
     let data = Data::find(workspace, &target.join("bench"), options.quick)?;

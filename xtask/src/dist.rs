@@ -11,7 +11,7 @@ use crate::workspace::{self, Workspace, cargo, output};
 /// Only what is linked into it is compiled for static linking: the flags are those of a target that is
 /// named, so that neither build scripts nor the usual builds see them.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
-    let mut profile = "release".to_owned();
+    let mut profile = "dist".to_owned();
     let mut target = host()?;
     let mut options = options.iter();
     while let Some(option) = options.next() {

@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use crate::workspace::{Workspace, output};
 
 /// What tests talk to, and look at their results with.
-pub(crate) const TESTS: &[&str] = &["docker-registry", "skopeo", "umoci", "openssl", "tar", "gpg", "gpg-agent", "gpgconf"];
+pub(crate) const TESTS: &[&str] =
+    &["docker-registry", "skopeo", "umoci", "openssl", "tar", "gpg", "gpg-agent", "gpgconf"];
 
 /// Installs the programs that are named, or those that tests use.
 pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
