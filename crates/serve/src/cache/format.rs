@@ -86,8 +86,10 @@ pub(super) enum BadHeader {
 }
 
 /// Returns the checksum of `bytes`.
+///
+/// Fuzzing is for the code behind checksums, so that all are the same there.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
-    twox_hash::XxHash3_64::oneshot(bytes)
+    if cfg!(fuzzing) { 0 } else { twox_hash::XxHash3_64::oneshot(bytes) }
 }
 
 /// A fingerprint of content.
@@ -121,7 +123,7 @@ impl Checksum {
     }
 
     pub(super) fn finish(&self) -> u64 {
-        self.0.finish()
+        if cfg!(fuzzing) { 0 } else { self.0.finish() }
     }
 }
 

@@ -7,7 +7,7 @@ use hyper::header::{HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_
 
 /// What the conditions of a request come to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// The content is sent.
     Send,
     /// The client has it.
@@ -17,7 +17,7 @@ pub(super) enum Verdict {
 }
 
 /// Looks at the conditions of a request for content with this tag and time.
-pub(super) fn check(headers: &HeaderMap, tag: &str, since: SystemTime) -> Verdict {
+pub fn check(headers: &HeaderMap, tag: &str, since: SystemTime) -> Verdict {
     let header = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let time = |name| header(name).and_then(parse_time);
     let since = whole_seconds(since);
@@ -52,7 +52,7 @@ const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Writes a time as HTTP has it: `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub(super) fn format_time(time: SystemTime) -> String {
+pub fn format_time(time: SystemTime) -> String {
     let seconds = whole_seconds(time);
     let (mut day, mut year) = (seconds / 86_400, 1970);
     let weekday = DAYS[(day % 7) as usize];

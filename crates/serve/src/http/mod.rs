@@ -1,10 +1,10 @@
 //! The catalog over HTTP: all of it, parts of it, and a page for people.
 
 mod body;
-mod conditions;
+pub mod conditions;
 mod connection;
 mod page;
-mod range;
+pub mod range;
 mod reply;
 mod wire;
 

@@ -10,7 +10,7 @@ const MAX_RANGES: usize = 256;
 
 /// What of a content is asked for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Range {
+pub enum Range {
     /// Everything: there is no range, or one that is not understood, or too many.
     Whole,
     /// From, to but not including; in order, with something between them.
@@ -20,7 +20,7 @@ pub(super) enum Range {
 }
 
 /// Reads the ranges of a request for content of `length` bytes.
-pub(super) fn of(headers: &HeaderMap, length: u64) -> Range {
+pub fn of(headers: &HeaderMap, length: u64) -> Range {
     let value = headers.get(header::RANGE).and_then(|value| value.to_str().ok()).and_then(|v| v.strip_prefix("bytes="));
     let Some(value) = value else { return Range::Whole };
     let mut parts = Vec::new();

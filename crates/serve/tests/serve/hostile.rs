@@ -54,7 +54,7 @@ fn headers(path: &str) -> Vec<u8> {
 }
 
 /// Writes a call of GetBundle.
-fn call(stream: u32, bundle: [&str; 3]) -> Vec<u8> {
+pub(crate) fn call(stream: u32, bundle: [&str; 3]) -> Vec<u8> {
     let message = strings(bundle).encode_to_vec();
     let mut payload = vec![0];
     payload.extend_from_slice(&(message.len() as u32).to_be_bytes());
@@ -65,7 +65,7 @@ fn call(stream: u32, bundle: [&str; 3]) -> Vec<u8> {
 }
 
 /// Opens a connection whose streams have `window` bytes of room.
-fn open(port: u16, window: u32) -> std::io::Result<TcpStream> {
+pub(crate) fn open(port: u16, window: u32) -> std::io::Result<TcpStream> {
     let mut socket = TcpStream::connect(("127.0.0.1", port))?;
     let mut settings = vec![0, 4];
     settings.extend_from_slice(&window.to_be_bytes());

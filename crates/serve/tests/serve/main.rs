@@ -6,6 +6,7 @@ mod damage;
 mod harness;
 mod hostile;
 mod reflection;
+mod retired;
 mod secure;
 mod server;
 mod soak;

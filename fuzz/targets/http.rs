@@ -1,0 +1,43 @@
+//! Conditions and ranges of HTTP requests.
+#![no_main]
+
+use std::time::{Duration, SystemTime};
+
+use http::header::{
+    HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
+};
+use libfuzzer_sys::fuzz_target;
+use serve::http::conditions::{Verdict, check, format_time};
+use serve::http::range::{Range, of};
+
+const NAMES: [HeaderName; 5] = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, RANGE];
+const TAG: &str = "tag";
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((numbers, lines)) = bytes.split_first_chunk::<8>() else { return };
+    let number = u64::from_le_bytes(*numbers);
+    // A time that HTTP can write, and a length that a file can have.
+    let (time, length) = (SystemTime::UNIX_EPOCH + Duration::from_secs(number % 250_000_000_000), number >> 1);
+    let mut headers = HeaderMap::new();
+    for line in lines.split(|byte| *byte == b'\n').take(8) {
+        let Some((which, value)) = line.split_first() else { continue };
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            headers.append(NAMES[usize::from(*which) % NAMES.len()].clone(), value);
+        }
+    }
+    check(&headers, TAG, time);
+    ranges(of(&headers, length), length);
+    // A client that has what there is gets nothing, however it says so.
+    for (name, value) in [(IF_NONE_MATCH, format!("\"{TAG}\"")), (IF_MODIFIED_SINCE, format_time(time))] {
+        let only = HeaderMap::from_iter([(name, value.parse().expect("a header"))]);
+        assert_eq!(check(&only, TAG, time), Verdict::NotModified, "{only:?}");
+    }
+});
+
+/// Ranges are in order, apart, not empty, within the content, and not many.
+fn ranges(range: Range, length: u64) {
+    let Range::Parts(parts) = range else { return };
+    assert!((1..=16).contains(&parts.len()), "{} parts", parts.len());
+    assert!(parts.iter().all(|(start, end)| start < end && *end <= length), "{parts:?} of {length}");
+    assert!(parts.windows(2).all(|pair| pair[0].1 < pair[1].0), "{parts:?}");
+}
