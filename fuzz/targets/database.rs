@@ -101,7 +101,7 @@ fn change(file: &Path) {
     let image = "registry.test/foo:v1.1.0".to_owned();
     let changes: [&dyn Fn(&Database) -> bool; 5] = [
         &|database| database.add(sample(), &options(Mode::SkipPatch)).is_ok(),
-        &|database| database.deprecate(&[image.clone()], false, Strictness::Strict).is_ok(),
+        &|database| database.deprecate(std::slice::from_ref(&image), false, Strictness::Strict).is_ok(),
         &|database| database.remove_packages(&["foo".into()], Strictness::Strict).is_ok(),
         &|database| database.prune(&["foo".into()]).is_ok(),
         &|database| database.prune_stranded().is_ok(),
@@ -122,8 +122,7 @@ fn dump(file: &Path) -> Vec<String> {
     let Ok(connection) = Connection::open(file) else { return out };
     let names = || -> rusqlite::Result<Vec<String>> {
         let mut statement = connection.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
-        let names = statement.query_map([], |row| row.get(0))?.collect();
-        names
+        statement.query_map([], |row| row.get(0))?.collect()
     };
     for name in names().unwrap_or_default() {
         let Ok(mut statement) = connection.prepare(&format!("SELECT * FROM \"{}\"", name.replace('"', "\"\""))) else {
