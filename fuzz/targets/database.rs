@@ -185,7 +185,9 @@ fn sound() -> &'static [u8] {
             ["1.0.0", "1.1.0", "2.0.0"].iter().map(|version| bundle(scratch.path(), version)).collect();
         Database::write(&file).expect("a database").add(&bundles, &options(Mode::Semver)).expect("bundles");
         let connection = Connection::open(&file).expect("a database");
-        connection.execute_batch("INSERT INTO deprecated VALUES ('foo.v1.0.0'); PRAGMA page_size = 1024; VACUUM").expect("a database");
+        connection
+            .execute_batch("INSERT INTO deprecated VALUES ('foo.v1.0.0'); PRAGMA page_size = 1024; VACUUM")
+            .expect("a database");
         drop(connection);
         fs::read(&file).expect("the file")
     })

@@ -63,7 +63,10 @@ fuzz_target!(|bytes: &[u8]| {
     if let [finding] = judgement.signatures.as_slice() {
         assert_eq!(finding.accepted, judgement.accepted);
         if finding.accepted {
-            assert_eq!((finding.digest.as_deref(), finding.identity.as_deref()), (Some(DIGEST), Some("quay.io/a/b:v1")));
+            assert_eq!(
+                (finding.digest.as_deref(), finding.identity.as_deref()),
+                (Some(DIGEST), Some("quay.io/a/b:v1"))
+            );
             assert!(finding.signer.is_some());
         }
         for text in [&finding.reason, &finding.signer, &finding.identity].into_iter().flatten() {
