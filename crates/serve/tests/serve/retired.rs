@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::catalogs::write_large_package;
 use crate::harness::Server;
-use crate::hostile::{call, open};
+use crate::hostile::{PING, call, frame, open};
 
 const GO_AWAY: u8 = 7;
+const ACK: u8 = 1;
 const ROOMY: u32 = 8 << 20;
 
 /// Reads frames until the server closes the connection: when it said that it would, and when it did.
@@ -23,9 +24,15 @@ fn ended(mut socket: TcpStream, patience: Duration) -> (Option<Duration>, Option
             return (warned, closed.then(|| start.elapsed()));
         }
         let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
-        std::io::copy(&mut (&mut socket).take(u64::from(length)), &mut std::io::sink()).unwrap();
-        if header[3] == GO_AWAY {
-            warned.get_or_insert(start.elapsed());
+        let mut payload = vec![0; length as usize];
+        socket.read_exact(&mut payload).unwrap();
+        match header[3] {
+            GO_AWAY => {
+                warned.get_or_insert(start.elapsed());
+            }
+            // The server waits for the answer, so that no call that is on its way is lost.
+            PING if header[4] & ACK == 0 => socket.write_all(&frame(PING, ACK, 0, &payload)).unwrap(),
+            _ => {}
         }
     }
 }
