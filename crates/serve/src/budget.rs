@@ -16,7 +16,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Connections to where the state of the server is told.
+    /// Connections to the port that shows the state of the server.
     pub(crate) const DEBUG: usize = 16;
 
     /// Divides what the system allows, at most as wanted.

@@ -67,7 +67,7 @@ pub struct Plan {
     pub http: Option<(Address, String)>,
     /// How many HTTP connections may be open at a time.
     pub http_connections: usize,
-    /// Where the state of the server is told, and what started it.
+    /// Where the state of the server is shown, and what started it.
     pub debug: Option<(Address, String)>,
     /// How long calls may go on after the server was told to end.
     pub drain: Duration,

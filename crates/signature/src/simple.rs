@@ -17,7 +17,7 @@ impl<'a> Checker<'a> {
     /// Reads the keys that a requirement names.
     pub(crate) fn new(requirement: &'a SignedBy, read: ReadKeys<'_>) -> Result<Checker<'a>, String> {
         if requirement.key_type != "GPGKeys" {
-            return Err(format!("keyType {:?} is not implemented", requirement.key_type));
+            return Err(format!("keyType {:?} is not supported", requirement.key_type));
         }
         let mut ring = Ring::default();
         for keys in &requirement.keys {

@@ -194,7 +194,7 @@ struct Connection {
     opened: Instant,
     /// How old it gets; spread a little, so that not all clients come back at once.
     age: Option<Duration>,
-    /// When it was told to end because of its age.
+    /// When it got GOAWAY because of its age.
     retired: Option<Instant>,
 }
 

@@ -82,7 +82,7 @@ impl Method {
     /// Reads the request of a call.
     ///
     /// # Errors
-    /// Fails with what the caller is told when it makes no sense.
+    /// Fails with the status for the caller when it makes no sense.
     pub(super) fn read(self, headers: &HeaderMap, message: Bytes) -> Result<Question, Status> {
         Ok(match self {
             Method::ListPackages => {

@@ -68,7 +68,7 @@ impl Incoming {
     /// Returns the message when all of the request is there.
     ///
     /// # Errors
-    /// Fails with what the caller is told when the request is not as it should be.
+    /// Fails with the status for the caller when the request is not as it should be.
     pub(super) fn poll(&mut self, context: &mut Context<'_>, room: &Room) -> Poll<Result<Bytes, Status>> {
         loop {
             match ready!(self.stream.poll_data(context)) {
@@ -146,7 +146,7 @@ impl Incoming {
 /// Refuses requests that are compressed: they are a few names.
 ///
 /// # Errors
-/// Fails with what the caller is told.
+/// Fails with the status for the caller.
 pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Status> {
     let Some(encoding) = headers.get("grpc-encoding").filter(|encoding| *encoding != "identity") else {
         return Ok(());

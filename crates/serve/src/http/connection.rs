@@ -24,7 +24,7 @@ use crate::tls::{Protocol, Tls};
 const IDLE: Duration = Duration::from_secs(60);
 /// How many bytes of a request's head are read, and of a reply are held besides the chunk that is sent.
 const BUFFER: usize = 16 << 10;
-/// Connections that are taken in when there is no room for more: they are told how the server is, and nothing else.
+/// Connections accepted beyond the limit: they get the state of the server, and nothing else.
 pub(crate) const RESERVE: usize = 16;
 
 /// Answers on `listener` until `stop` is ready, then finishes the replies that are being sent.

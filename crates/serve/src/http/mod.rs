@@ -24,7 +24,7 @@ type Reply = Response<Body>;
 /// What the HTTP side serves.
 pub(crate) struct Site {
     live: Arc<Live>,
-    /// The name of the catalog in paths; nothing where only the state of the server is told.
+    /// The name of the catalog in paths; nothing where only the state of the server is shown.
     catalog: Option<String>,
     /// What started the server, for those who debug it.
     command_line: Option<String>,
