@@ -1,10 +1,10 @@
 //! A channel in the order in which clusters of the first generation choose from it.
 
-use std::collections::{HashMap, HashSet};
-
 use fbc::blob::Entry;
 use fbc::range::VersionRange;
 use fbc::version::Version;
+
+use crate::channel::{End, View};
 
 /// Why a channel has no order. The words are those of cluster software, once package and channel are named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,44 +51,39 @@ impl ChainError {
     }
 }
 
-/// Returns the places of the entries that clusters choose from, the head first.
+/// Returns the numbers of the entries that clusters choose from, the head first.
 ///
 /// From the one entry that no entry replaces or skips, `replaces` leads on as long as what is replaced is there. Entries
 /// that any entry skips are walked through and left out. `skipRange` plays no part.
 ///
 /// # Errors
 /// Fails when there is not exactly one such chain.
-pub fn chain(entries: &[&Entry]) -> Result<Vec<usize>, ChainError> {
-    let places: HashMap<&str, usize> = entries.iter().enumerate().map(|(place, entry)| (&*entry.name, place)).collect();
-    let skipped: HashSet<&str> = entries.iter().flat_map(|entry| entry.skips.iter().map(|skip| &**skip)).collect();
-    let replaced: HashSet<&str> = entries.iter().map(|entry| &*entry.replaces).collect();
-    let mut heads: Vec<usize> = (0..entries.len())
-        .filter(|&place| !skipped.contains(&*entries[place].name) && !replaced.contains(&*entries[place].name))
-        .collect();
-    heads.sort_by(|&a, &b| entries[a].name.cmp(&entries[b].name));
-    let mut chains = Vec::new();
-    for head in heads {
-        let mut chain = Vec::new();
-        let mut seen = HashSet::new();
-        let mut next = Some(head);
-        while let Some(place) = next {
-            if !seen.insert(place) {
-                return Err(ChainError::Cycle(entries[head].name.to_string()));
+pub fn chain(view: &View<'_>) -> Result<Vec<usize>, ChainError> {
+    let name = |number: usize| &*view.entries()[number].name;
+    let mut heads = view.heads();
+    heads.sort_by_key(|&head| name(head));
+    match heads.as_slice() {
+        [] if view.entries().is_empty() => Ok(Vec::new()),
+        [] => Err(ChainError::NoHead),
+        [head] => {
+            let chain = view.chain(*head);
+            if chain.cycle.is_some() {
+                return Err(ChainError::Cycle(name(*head).to_owned()));
             }
-            if !skipped.contains(&*entries[place].name) {
-                chain.push(place);
-            }
-            next = places.get(&*entries[place].replaces).copied();
+            Ok(chain.numbers.into_iter().filter(|&number| !view.is_skipped(name(number))).collect())
         }
-        chains.push(chain);
-    }
-    match chains.len() {
-        0 if entries.is_empty() => Ok(Vec::new()),
-        0 => Err(ChainError::NoHead),
-        1 => Ok(chains.remove(0)),
-        _ => {
-            let name = |place: Option<&usize>| place.map(|&place| entries[place].name.to_string()).unwrap_or_default();
-            Err(ChainError::Several(chains.iter().map(|chain| (name(chain.first()), name(chain.last()))).collect()))
+        several => {
+            let ends = view.ends();
+            let mut chains = Vec::new();
+            for &head in several {
+                match ends[head] {
+                    End::Cycle => return Err(ChainError::Cycle(name(head).to_owned())),
+                    End::Last(last) => {
+                        chains.push((name(head).to_owned(), name(last.unwrap_or(head)).to_owned()));
+                    }
+                }
+            }
+            Err(ChainError::Several(chains))
         }
     }
 }
@@ -130,20 +125,11 @@ impl Edge {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::entries;
 
-    /// Reads entries like `b<a,c`: b replaces a and skips c.
     fn told(text: &str) -> String {
-        let entries: Vec<Entry> = text
-            .split(' ')
-            .map(|entry| {
-                let (name, edges) = entry.split_once('<').unwrap_or((entry, ""));
-                let (replaces, skips) = edges.split_once(',').unwrap_or((edges, ""));
-                let skips = skips.split(',').filter(|skip| !skip.is_empty()).map(Into::into).collect();
-                Entry { name: name.into(), replaces: replaces.into(), skips, skip_range: "".into() }
-            })
-            .collect();
-        let entries: Vec<&Entry> = entries.iter().collect();
-        match chain(&entries) {
+        let entries = entries(text);
+        match chain(&View::new(&entries)) {
             Ok(chain) => chain.into_iter().map(|place| &*entries[place].name).collect::<Vec<_>>().join(" "),
             Err(error) => error.message("p", "c"),
         }

@@ -9,6 +9,8 @@ use fbc::release::Release;
 use fbc::version::Version;
 use fbc::{Blob, Content, Fbc, Place, path};
 
+use crate::channel::View;
+
 /// A catalog put together from its blobs; of several with one name the first counts.
 pub struct Draft<'a> {
     /// What it is made of.
@@ -47,6 +49,8 @@ pub struct DraftChannel<'a> {
     pub entries: &'a [Entry],
     /// The places of these by name, once somebody asks; of equals the first.
     places: OnceLock<HashMap<&'a str, usize>>,
+    /// What leads where, once somebody asks.
+    view: OnceLock<View<'a>>,
 }
 
 /// A bundle of a [`DraftPackage`].
@@ -149,7 +153,7 @@ impl<'a> DraftPackage<'a> {
 
 impl<'a> DraftChannel<'a> {
     fn new(name: &'a str, blob: Option<&'a Blob>, entries: &'a [Entry]) -> DraftChannel<'a> {
-        DraftChannel { name, blob, entries, places: OnceLock::new() }
+        DraftChannel { name, blob, entries, places: OnceLock::new(), view: OnceLock::new() }
     }
 
     /// Returns the place of a value of the entry at `index`, or of the channel.
@@ -171,27 +175,20 @@ impl<'a> DraftChannel<'a> {
         self.blob?.place(path!["name"])
     }
 
-    /// Returns the names that some entry skips.
-    pub fn skipped(&self) -> BTreeSet<&'a str> {
-        self.entries.iter().flat_map(|entry| entry.skips.iter().map(|skip| &**skip)).collect()
+    /// Returns the entries by name, with what leads where.
+    pub fn view(&self) -> &View<'a> {
+        self.view.get_or_init(|| View::new(self.entries))
     }
 
-    /// Looks for the entries that no entry replaces or skips.
+    /// Finds the entries that no entry replaces or skips.
     pub fn head(&self) -> Head<'a> {
-        let mut incoming = self.skipped();
-        incoming.extend(self.entries.iter().map(|entry| &*entry.replaces));
-        let heads: BTreeSet<&str> =
-            self.entries.iter().map(|entry| &*entry.name).filter(|name| !incoming.contains(name)).collect();
+        let view = self.view();
+        let heads: BTreeSet<&str> = view.heads().into_iter().map(|number| &*view.entries()[number].name).collect();
         match heads.len() {
             0 => Head::None,
             1 => Head::One(heads.first().copied().unwrap_or_default()),
             _ => Head::Several(heads.into_iter().collect()),
         }
-    }
-
-    /// Returns the entry called `name`.
-    pub fn entry(&self, name: &str) -> Option<&'a Entry> {
-        self.entries.iter().find(|entry| &*entry.name == name)
     }
 }
 

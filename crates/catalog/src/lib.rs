@@ -4,12 +4,14 @@
 //! if every rule of [`rules`] holds, into a [`Catalog`]; [`tree`] tells in words what does not
 //! hold. [`list`] answers what is in a catalog; [`graph`] works out its upgrades for [`draw`] to draw,
 //! and [`mermaid`] draws them as older tools do.
-//! [`needs`] reads what bundles offer and need, [`chain`] puts a channel in the order clusters choose in.
+//! [`needs`] reads what bundles offer and need, [`channel`] is the one view of a channel: heads, chains, next steps;
+//! [`chain`] puts it in the order clusters choose in.
 //! [`query`] is what servers are asked, and [`message`] how they answer.
 //! Nothing here touches disk, network or terminal.
 
 mod build;
 pub mod chain;
+pub mod channel;
 mod draft;
 pub mod draw;
 pub mod graph;
@@ -28,6 +30,6 @@ pub mod tree;
 
 pub use build::{Checked, Warnings, check, inspect};
 pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};
-pub use model::{Bundle, Catalog, Channel, Entry, Package};
+pub use model::{Bundle, Catalog, Channel, Package};
 pub use query::{Api, Query, QueryError};
 pub use selection::{GraphError, GraphOptions};

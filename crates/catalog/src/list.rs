@@ -1,8 +1,9 @@
 //! What is in a catalog: rows for people and programs.
 
+use fbc::blob::Entry;
 use fbc::release::cmp_version_release;
 
-use crate::model::{Bundle, Catalog, Entry, Package};
+use crate::model::{Bundle, Catalog, Package};
 
 /// A package in a list.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub struct BundleRow<'a> {
     /// The bundle it replaces in this channel, or nothing.
     pub replaces: &'a str,
     /// The bundles it skips in this channel.
-    pub skips: &'a [String],
+    pub skips: &'a [Box<str>],
     /// The versions that upgrade to it directly, or nothing.
     pub skip_range: &'a str,
     /// The pull spec of its image.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fbc::blob::Entry;
 use fbc::release::Release;
 use fbc::version::Version;
 
@@ -32,19 +33,6 @@ pub struct Channel {
     head: usize,
     entries: Vec<Entry>,
     deprecation: Option<String>,
-}
-
-/// A bundle's place in a channel.
-#[derive(Debug)]
-pub struct Entry {
-    /// The name of the bundle.
-    pub name: String,
-    /// The bundle it replaces, or nothing.
-    pub replaces: String,
-    /// The bundles it skips.
-    pub skips: Vec<String>,
-    /// The versions that upgrade to it directly, or nothing.
-    pub skip_range: String,
 }
 
 /// A bundle of a package.
@@ -78,7 +66,8 @@ impl Catalog {
 
     /// Returns the package called `name`.
     pub fn package(&self, name: &str) -> Option<&Package> {
-        self.packages.iter().find(|package| package.name == name)
+        let place = self.packages.binary_search_by(|package| package.name.as_str().cmp(name)).ok()?;
+        self.packages.get(place)
     }
 }
 
@@ -87,21 +76,12 @@ impl Package {
         let message = |schema, name| draft.deprecation(schema, name).map(|(message, _)| message.to_owned());
         let mut channels = Vec::new();
         for channel in draft.channels.values() {
-            let mut entries: Vec<Entry> = channel
-                .entries
-                .iter()
-                .map(|entry| Entry {
-                    name: entry.name.to_string(),
-                    replaces: entry.replaces.to_string(),
-                    skips: entry.skips.iter().map(|skip| skip.to_string()).collect(),
-                    skip_range: entry.skip_range.to_string(),
-                })
-                .collect();
+            let mut entries = channel.entries.to_vec();
             entries.sort_by(|a, b| a.name.cmp(&b.name));
             let Head::One(head) = channel.head() else { return None };
             channels.push(Channel {
                 name: channel.name.to_owned(),
-                head: entries.iter().position(|entry| entry.name == head)?,
+                head: entries.iter().position(|entry| &*entry.name == head)?,
                 entries,
                 deprecation: message(fbc::blob::CHANNEL, channel.name),
             });

@@ -1,6 +1,8 @@
 //! Problems in the words and the shape that users of older tools know.
 
-use fbc::{Problem, Stage};
+use std::collections::HashMap;
+
+use fbc::{Problem, Stage, work};
 
 /// Tells errors as one text: a line each, and those of the model as a tree.
 pub fn message<'a>(errors: impl Iterator<Item = &'a Problem>) -> String {
@@ -13,10 +15,10 @@ pub fn message<'a>(errors: impl Iterator<Item = &'a Problem>) -> String {
             let mut node = &mut root;
             for (kind, name) in scope {
                 if let Some(name) = name {
-                    node = node.child(format!("invalid {kind} {name:?}"));
+                    node = node.branch(format!("invalid {kind} {name:?}"));
                 }
             }
-            node.children.push(Node { title: error.message.clone(), children: Vec::new() });
+            node.children.push(Node::leaf(error.message.clone()));
         } else {
             lines.push(error.message.clone());
         }
@@ -33,15 +35,22 @@ pub fn message<'a>(errors: impl Iterator<Item = &'a Problem>) -> String {
 struct Node {
     title: String,
     children: Vec<Node>,
+    /// The children that have children, by title.
+    branches: HashMap<String, usize>,
 }
 
 impl Node {
-    fn child(&mut self, title: String) -> &mut Node {
-        let index = self.children.iter().position(|child| child.title == title).unwrap_or_else(|| {
-            self.children.push(Node { title, children: Vec::new() });
+    fn leaf(title: String) -> Node {
+        Node { title, ..Node::default() }
+    }
+
+    fn branch(&mut self, title: String) -> &mut Node {
+        work::step();
+        let number = *self.branches.entry(title).or_insert_with_key(|title| {
+            self.children.push(Node::leaf(title.clone()));
             self.children.len() - 1
         });
-        &mut self.children[index]
+        &mut self.children[number]
     }
 
     fn print(&self, prefix: &str, out: &mut String) {

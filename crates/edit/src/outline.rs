@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use catalog::channel::View;
 use fbc::blob::{BUNDLE, CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
 use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
@@ -265,28 +266,21 @@ impl Channel {
         self.entries.iter_mut().find(|entry| &*entry.name == name)
     }
 
+    /// Returns the entries by name, with what leads where.
+    pub fn view(&self) -> View<'_> {
+        View::new(&self.entries)
+    }
+
     /// Returns the names of the entries that no entry replaces or skips, as listed.
     pub fn heads(&self) -> Vec<&str> {
-        let targets: std::collections::HashSet<&str> = self
-            .entries
-            .iter()
-            .flat_map(|entry| entry.skips.iter().map(|skip| &**skip).chain([&*entry.replaces]))
-            .collect();
-        self.entries.iter().map(|entry| &*entry.name).filter(|name| !targets.contains(name)).collect()
+        self.view().heads().into_iter().map(|number| &*self.entries[number].name).collect()
     }
 
     /// Returns the names that `replaces` leads through from the entry called `from`, itself first.
-    pub fn chain<'a>(&'a self, from: &'a str) -> Vec<&'a str> {
-        let entries: std::collections::HashMap<&str, &Entry> =
-            self.entries.iter().map(|entry| (&*entry.name, entry)).collect();
-        let mut chain: Vec<&str> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
-        let mut next = entries.get(from);
-        while let Some(entry) = next.filter(|entry| seen.insert(&*entry.name)) {
-            chain.push(&entry.name);
-            next = entries.get(&*entry.replaces);
-        }
-        chain
+    pub fn chain(&self, from: &str) -> Vec<&str> {
+        let view = self.view();
+        let chain = view.number(from).map(|number| view.chain(number).numbers).unwrap_or_default();
+        chain.into_iter().map(|number| &*self.entries[number].name).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use catalog::channel::View;
 use fbc::blob::{CHANNEL, Content, Entry, PACKAGE};
 use fbc::json::{Raw, write_str};
 use fbc::limits::MAX_DEPTH;
@@ -132,10 +133,9 @@ fn find_channel<'a>(catalog: &'a Fbc, package: &str, name: &str) -> Option<(usiz
 
 /// Returns the entry that nothing replaces, one that is not skipped if there are several.
 fn head(entries: &[Entry]) -> Option<&str> {
-    let replaced: BTreeSet<&str> = entries.iter().map(|entry| &*entry.replaces).collect();
-    let skipped: BTreeSet<&str> = entries.iter().flat_map(|entry| &entry.skips).map(|name| &**name).collect();
-    let heads: Vec<&str> = entries.iter().map(|entry| &*entry.name).filter(|name| !replaced.contains(name)).collect();
-    heads.iter().find(|name| !skipped.contains(**name)).or(heads.first()).copied()
+    let view = View::new(entries);
+    let heads: Vec<&str> = entries.iter().map(|entry| &*entry.name).filter(|name| !view.is_replaced(name)).collect();
+    heads.iter().find(|name| !view.is_skipped(name)).or(heads.first()).copied()
 }
 
 /// Makes entries of names, each of which replaces the one before it.

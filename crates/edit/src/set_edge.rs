@@ -1,5 +1,7 @@
 //! Other edges for an entry of a channel.
 
+use std::collections::HashSet;
+
 use fbc::range::VersionRange;
 
 use crate::outline::{Outline, near};
@@ -66,8 +68,9 @@ pub fn set_edge(
 
 /// Adds names to a list of skips, each once.
 pub(crate) fn add(skips: &mut Vec<Box<str>>, names: &[String]) {
-    for name in names {
-        if !name.is_empty() && !skips.iter().any(|skip| **skip == **name) {
+    let mut known: HashSet<Box<str>> = skips.iter().cloned().collect();
+    for name in names.iter().filter(|name| !name.is_empty()) {
+        if known.insert(name.as_str().into()) {
             skips.push(name.as_str().into());
         }
     }

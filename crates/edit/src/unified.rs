@@ -115,10 +115,10 @@ fn blocks(old: &str, splices: &[Splice], old_lines: &[&str]) -> Vec<Block> {
         let text = String::from_utf8_lossy(&text).into_owned();
         let mut new: Vec<String> = split(&text).into_iter().map(str::to_owned).collect();
         let mut lines = line(bytes.start)..line(bytes.end);
-        while !lines.is_empty() && new.first().is_some_and(|new| new == old_lines[lines.start]) {
-            new.remove(0);
-            lines.start += 1;
-        }
+        fbc::work::steps(new.len() + lines.len());
+        let same = new.iter().zip(&old_lines[lines.clone()]).take_while(|(new, old)| new == *old).count();
+        new.drain(..same);
+        lines.start += same;
         while !lines.is_empty() && new.last().is_some_and(|new| new == old_lines[lines.end - 1]) {
             new.pop();
             lines.end -= 1;

@@ -4,11 +4,10 @@
 //! entry on the chain of its channel, from the head down, that replaces or skips the bundle or whose `skipRange` has
 //! its version, and so on from there. Entries that another entry skips are not on the chain.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use catalog::channel;
 use fbc::blob::Entry;
-use fbc::range::VersionRange;
 use fbc::version::Version;
 
 use crate::outline::{Channel, Outline, Package};
@@ -172,10 +171,8 @@ fn check_channel(
         let found = package.bundles.get(bundle).or_else(|| new.outline.packages.get(name)?.bundles.get(bundle));
         found.and_then(|bundle| bundle.version.as_ref()).map(|(version, _)| version)
     };
-    let was = Simulated::new(name, members, old, &version);
     let now_package = new.outline.packages.get(name);
     let now_channel = now_package.and_then(|package| package.channels.get(channel));
-    let now = now_channel.map(|members| Simulated::new(name, members, new, &version));
     // Also what is only mentioned: clusters may run it, and can upgrade.
     let bundles: BTreeSet<&str> = members
         .entries
@@ -183,9 +180,11 @@ fn check_channel(
         .flat_map(|entry| entry.skips.iter().chain([&entry.name, &entry.replaces]).map(|name| &**name))
         .filter(|name| !name.is_empty())
         .collect();
+    let was = Simulated::new(name, members, old, &version, bundles.iter().copied());
+    let now = now_channel.map(|members| Simulated::new(name, members, new, &version, bundles.iter().copied()));
     let outcomes: Vec<Outcome> = bundles
-        .into_iter()
-        .map(|bundle| Outcome {
+        .iter()
+        .map(|&bundle| Outcome {
             bundle: bundle.to_owned(),
             version: version(bundle).cloned(),
             before: was.fate(bundle),
@@ -215,9 +214,10 @@ fn find_fix<'v>(
     channel: &Channel,
     side: Side<'_>,
     worse: &[&Outcome],
-    version: &'v dyn Fn(&str) -> Option<&'v Version>,
+    version: &dyn Fn(&str) -> Option<&'v Version>,
 ) -> Option<Fix> {
-    let simulated = Simulated::new(package, channel, side, version);
+    let bundles = || worse.iter().map(|outcome| outcome.bundle.as_str());
+    let simulated = Simulated::new(package, channel, side, version, bundles());
     let Ok(chain) = &simulated.chain else { return Some(Fix::OneHead) };
     let head = chain.first()?.name.to_string();
     // Where they get stuck: it is enough to help them on from there.
@@ -233,7 +233,7 @@ fn find_fix<'v>(
             Fix::SkipRange { bundle, range } => channel.entry_mut(bundle)?.skip_range = range.as_str().into(),
             _ => return None,
         }
-        let tried = Simulated::new(package, &channel, side, version);
+        let tried = Simulated::new(package, &channel, side, version, bundles());
         let good = worse.iter().all(|outcome| tried.fate(&outcome.bundle).is_good());
         let nobody_else = channel
             .entries
@@ -256,85 +256,93 @@ fn find_fix<'v>(
 }
 
 /// A channel as clusters see it.
-struct Simulated<'a, 'v> {
+struct Simulated<'a, 'b> {
     /// What clusters choose from, newest first; the heads if there is not one.
     chain: Result<Vec<&'a Entry>, Vec<String>>,
     /// The places in the chain by name.
     places: HashMap<&'a str, usize>,
-    /// For each bundle the first place in the chain that replaces or skips it.
-    edges: HashMap<&'a str, usize>,
-    /// The places in the chain that have a range, with it.
-    ranges: Vec<(usize, VersionRange)>,
     names: HashSet<&'a str>,
     /// The places in the chain that cannot be installed, with the reasons.
     unmet: BTreeMap<usize, String>,
-    version: &'v dyn Fn(&str) -> Option<&'v Version>,
+    /// Where each bundle goes that somebody may run.
+    steps: HashMap<&'b str, Step>,
     /// For each place in the chain the place where upgrades from it end, and how many they are.
     ends: Vec<(usize, usize)>,
-    /// For each bundle that somebody stays at, the first place in [`Simulated::unmet`] that it would go to.
-    blocked: RefCell<HashMap<String, Option<usize>>>,
 }
 
-impl<'a, 'v> Simulated<'a, 'v> {
-    fn new(
+/// Where a bundle goes, by places in the chain.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    /// What it is upgraded to.
+    next: Option<usize>,
+    /// The first that it would go to if that could be installed.
+    blocked: Option<usize>,
+}
+
+impl<'a, 'b> Simulated<'a, 'b>
+where
+    'a: 'b,
+{
+    /// Works out where `bundles` and all entries of a channel go.
+    fn new<'v, 'c: 'b>(
         package: &str,
         channel: &'a Channel,
         side: Side<'_>,
-        version: &'v dyn Fn(&str) -> Option<&'v Version>,
-    ) -> Simulated<'a, 'v> {
-        let entries: Vec<&Entry> = channel.entries.iter().collect();
+        version: &dyn Fn(&str) -> Option<&'v Version>,
+        bundles: impl Iterator<Item = &'c str>,
+    ) -> Simulated<'a, 'b> {
+        let view = channel.view();
         let key = |entry: &Entry| (package.to_owned(), entry.name.to_string());
         let usable = |entry: &&Entry| !side.forbidden.contains(&key(entry));
-        let chain: Result<Vec<&Entry>, Vec<String>> = match catalog::chain::chain(&entries) {
-            Ok(chain) => Ok(chain.into_iter().map(|place| entries[place]).filter(usable).collect()),
+        let chain: Result<Vec<&'a Entry>, Vec<String>> = match catalog::chain::chain(&view) {
+            Ok(chain) => Ok(chain.into_iter().map(|number| &channel.entries[number]).filter(usable).collect()),
             Err(error) => Err(error.heads().into_iter().map(str::to_owned).collect()),
         };
-        let mut edges: HashMap<&str, usize> = HashMap::new();
-        let mut ranges = Vec::new();
         let mut unmet = BTreeMap::new();
-        for (place, entry) in chain.iter().flatten().enumerate() {
-            if let Some(why) = side.unmet.get(&key(entry)) {
-                unmet.insert(place, why.clone());
-                continue;
-            }
-            for from in entry.skips.iter().chain([&entry.replaces]) {
-                edges.entry(from).or_insert(place);
-            }
-            if let Some(range) = VersionRange::parse(&entry.skip_range).ok().filter(|_| !entry.skip_range.is_empty()) {
-                ranges.push((place, range));
+        let (mut open, mut closed) = (Vec::new(), Vec::new());
+        for (place, entry) in chain.iter().flatten().copied().enumerate() {
+            match side.unmet.get(&key(entry)) {
+                Some(why) => {
+                    unmet.insert(place, why.clone());
+                    closed.push((place, entry));
+                }
+                None => open.push((place, entry)),
             }
         }
-        let mut simulated = Simulated {
+        let names: HashSet<&str> = channel.entries.iter().map(|entry| &*entry.name).collect();
+        let asked: BTreeSet<&'b str> = bundles.map(|name| -> &'b str { name }).chain(names.iter().copied()).collect();
+        let asked: Vec<(&str, Option<&Version>)> = asked.into_iter().map(|name| (name, version(name))).collect();
+        // The first of `candidates` that each bundle upgrades to, by its place in the chain.
+        let places = |candidates: Vec<(usize, &Entry)>| {
+            let entries: Vec<&Entry> = candidates.iter().map(|(_, entry)| *entry).collect();
+            let nexts = channel::nexts(&asked, &entries).into_iter();
+            nexts.map(move |next| next.map(|number| candidates[number].0)).collect::<Vec<_>>()
+        };
+        let steps = places(open).into_iter().zip(places(closed)).map(|(next, blocked)| Step { next, blocked });
+        let steps: HashMap<&str, Step> = asked.iter().map(|(name, _)| *name).zip(steps).collect();
+        let nexts: Vec<Option<usize>> = chain
+            .iter()
+            .flatten()
+            .enumerate()
+            .map(|(place, entry)| steps.get(&*entry.name)?.next.filter(|next| *next != place))
+            .collect();
+        Simulated {
             places: chain.iter().flatten().enumerate().map(|(place, entry)| (&*entry.name, place)).collect(),
             chain,
-            edges,
-            ranges,
-            names: entries.into_iter().map(|entry| &*entry.name).collect(),
+            names,
             unmet,
-            version,
-            ends: Vec::new(),
-            blocked: RefCell::default(),
-        };
-        let chain = simulated.chain.iter().flatten().enumerate();
-        let nexts: Vec<Option<usize>> =
-            chain.map(|(place, entry)| simulated.next(&entry.name).filter(|next| *next != place)).collect();
-        simulated.ends = ends(&nexts);
-        simulated
+            steps,
+            ends: channel::ways(&nexts),
+        }
     }
 
-    /// Returns the place in the chain that a bundle is upgraded to.
-    fn next(&self, bundle: &str) -> Option<usize> {
-        let edge = self.edges.get(bundle).copied();
-        let by_range = (self.version)(bundle).and_then(|version| {
-            let before = self.ranges.iter().take_while(|(place, _)| edge.is_none_or(|edge| *place < edge));
-            before.into_iter().find(|(_, range)| range.contains(version)).map(|(place, _)| *place)
-        });
-        by_range.or(edge)
+    fn step(&self, bundle: &str) -> Step {
+        self.steps.get(bundle).copied().unwrap_or_default()
     }
 
     /// Returns the upgrades from a bundle on.
     fn way(&self, chain: &[&Entry], bundle: &str) -> Option<Way> {
-        let next = self.next(bundle).filter(|next| *chain[*next].name != *bundle)?;
+        let next = self.step(bundle).next.filter(|next| *chain[*next].name != *bundle)?;
         let (end, steps) = match self.places.get(bundle) {
             Some(place) => self.ends[*place],
             None => (self.ends[next].0, self.ends[next].1 + 1),
@@ -351,7 +359,7 @@ impl<'a, 'v> Simulated<'a, 'v> {
         let way = self.way(chain, bundle);
         let at = way.as_ref().map_or(bundle, |way| &way.end);
         let newest = chain.first().is_some_and(|newest| *newest.name == *at);
-        if let Some(place) = self.blocked(chain, at).filter(|_| !newest) {
+        if let Some(place) = self.step(at).blocked.filter(|_| !newest) {
             return Fate::HeldBack { way, by: chain[place].name.to_string(), why: self.unmet[&place].clone() };
         }
         match (newest, way) {
@@ -361,63 +369,6 @@ impl<'a, 'v> Simulated<'a, 'v> {
             (false, way) => Fate::Stuck(way),
         }
     }
-
-    /// Returns the first place that a bundle would go to if that could be installed.
-    fn blocked(&self, chain: &[&Entry], bundle: &str) -> Option<usize> {
-        if self.unmet.is_empty() {
-            return None;
-        }
-        if let Some(known) = self.blocked.borrow().get(bundle) {
-            return *known;
-        }
-        let version = (self.version)(bundle);
-        let leads = |place: &&usize| catalog::chain::Edge::between(chain[**place], bundle, version).is_some();
-        let found = self.unmet.keys().find(leads).copied();
-        self.blocked.borrow_mut().insert(bundle.to_owned(), found);
-        found
-    }
-}
-
-/// Follows `nexts` from every place to where it ends, and counts the steps.
-///
-/// A way that comes to a place again ends there.
-fn ends(nexts: &[Option<usize>]) -> Vec<(usize, usize)> {
-    let mut ends: Vec<Option<(usize, usize)>> = vec![None; nexts.len()];
-    // Where each place is on the way that is being followed; of places on earlier ways the ends are known.
-    let mut on_way: Vec<Option<usize>> = vec![None; nexts.len()];
-    for start in 0..nexts.len() {
-        let mut way = Vec::new();
-        let mut at = start;
-        // What is behind the last place of the way: its end, and the steps to it.
-        let (end, mut steps) = loop {
-            if let Some((end, steps)) = ends[at] {
-                break (end, steps);
-            }
-            if let Some(first) = on_way[at] {
-                let round = way.len() - first;
-                for &place in &way[first..] {
-                    ends[place] = Some((place, round));
-                }
-                way.truncate(first);
-                break (at, round);
-            }
-            on_way[at] = Some(way.len());
-            way.push(at);
-            match nexts[at] {
-                Some(next) => at = next,
-                None => {
-                    way.pop();
-                    ends[at] = Some((at, 0));
-                    break (at, 0);
-                }
-            }
-        };
-        for place in way.into_iter().rev() {
-            steps += 1;
-            ends[place] = Some((end, steps));
-        }
-    }
-    ends.into_iter().map(|end| end.unwrap_or((0, 0))).collect()
 }
 
 #[cfg(test)]
@@ -507,23 +458,5 @@ mod tests {
         ! p.v1.0.0 Broken(["p.v1.0.0", "p.v2.0.0"])
         OneHead
         "#);
-    }
-
-    /// Follows the way from a place step by step.
-    fn followed(nexts: &[Option<usize>], start: usize) -> (usize, usize) {
-        let (mut seen, mut at, mut steps) = (HashSet::new(), start, 0);
-        while seen.insert(at) {
-            let Some(next) = nexts[at] else { break };
-            (at, steps) = (next, steps + 1);
-        }
-        (at, steps)
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn ways_end_where_following_them_ends(nexts in proptest::collection::vec(proptest::option::of(0usize..12), 12)) {
-            let expected: Vec<(usize, usize)> = (0..nexts.len()).map(|start| followed(&nexts, start)).collect();
-            proptest::prop_assert_eq!(ends(&nexts), expected);
-        }
     }
 }

@@ -37,6 +37,7 @@ pub mod spans;
 mod store;
 pub mod stream;
 mod walk;
+pub mod work;
 pub mod write;
 
 pub use blob::{Blob, Content, Fbc};

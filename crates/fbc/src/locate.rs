@@ -65,6 +65,7 @@ impl Text {
             (counted, from, column) if counted == line && from <= at => (from, column),
             _ => (line, 0),
         };
+        crate::work::steps(at - from);
         let column = before + chars(&self.bytes[from..at]);
         self.counted = (line, at, column);
         column
@@ -74,6 +75,7 @@ impl Text {
     fn value(&mut self, start: usize, path: &Path) -> Option<Range<usize>> {
         let rest = self.bytes.get(start..)?;
         if self.document.as_ref().is_none_or(|(at, _)| *at != start) {
+            crate::work::steps(rest.len());
             self.document = Some((start, json_document(rest, start).or_else(|| yaml_document(rest, start))));
         }
         let (_, document) = self.document.as_ref()?;

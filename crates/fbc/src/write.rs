@@ -12,6 +12,7 @@ use crate::go_sort;
 use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical, write_canonical_nested, write_str};
 use crate::object;
 use crate::property;
+use crate::work;
 use crate::yaml;
 
 /// How blobs are printed.
@@ -278,19 +279,22 @@ impl Fbc {
 fn sorted(mut properties: Vec<PrintedProperty<'_>>, as_written: bool) -> Vec<PrintedProperty<'_>> {
     properties.sort_by(|a, b| a.kind.cmp(&b.kind));
     let mut result = Vec::with_capacity(properties.len());
-    while !properties.is_empty() {
-        let same = properties.iter().take_while(|property| property.kind == properties[0].kind).count();
-        let rest = properties.split_off(same);
-        if same == 1 {
-            result.append(&mut properties);
-        } else {
-            let mut keyed: Vec<_> =
-                properties.into_iter().map(|property| (property.text(as_written), property)).collect();
-            keyed.sort_by(|a, b| a.0.cmp(&b.0));
-            keyed.dedup_by(|b, a| a.0 == b.0);
-            result.extend(keyed.into_iter().map(|(_, property)| property));
+    let mut rest = properties.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        work::step();
+        let mut same = vec![first];
+        while let Some(next) = rest.next_if(|next| next.kind == same[0].kind) {
+            work::step();
+            same.push(next);
         }
-        properties = rest;
+        if same.len() == 1 {
+            result.append(&mut same);
+            continue;
+        }
+        let mut keyed: Vec<_> = same.into_iter().map(|property| (property.text(as_written), property)).collect();
+        keyed.sort_by(|a, b| a.0.cmp(&b.0));
+        keyed.dedup_by(|b, a| a.0 == b.0);
+        result.extend(keyed.into_iter().map(|(_, property)| property));
     }
     result
 }

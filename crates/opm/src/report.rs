@@ -1,5 +1,7 @@
 //! Problems as people and programs read them.
 
+use std::collections::BTreeMap;
+
 use fbc::locate::{Located, Locator};
 use fbc::{Fbc, Problem, Severity, Spot, Stage};
 
@@ -27,10 +29,32 @@ pub(crate) fn find<'a>(fbc: &Fbc, problems: impl IntoIterator<Item = &'a Problem
         .collect()
 }
 
-/// Tells problems on stderr: first the errors in the words that older tools use, then each with
+/// So many problems of one rule are shown to people. Who has more has one cause for most of them, or a program to read
+/// them: formats for programs have them all.
+const SHOWN_OF_A_RULE: usize = 100;
+
+/// Returns the problems that are shown, and how many more each rule has.
+fn cap<'f, 'a>(found: &'f [Found<'a>]) -> (Vec<&'f Found<'a>>, BTreeMap<&'static str, usize>) {
+    let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+    let mut shown = Vec::new();
+    for found in found {
+        let count = counts.entry(found.problem.rule).or_default();
+        *count += 1;
+        if *count <= SHOWN_OF_A_RULE {
+            shown.push(found);
+        }
+    }
+    let more = counts.into_iter().filter(|(_, count)| *count > SHOWN_OF_A_RULE);
+    (shown, more.map(|(rule, count)| (rule, count - SHOWN_OF_A_RULE)).collect())
+}
+
+/// Reports problems on stderr: first the errors in the words that older tools use, then each with
 /// its place, the line in question, and what would mend it.
 pub(crate) fn tell(printer: &Printer, found: &[Found<'_>]) {
-    let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
+    let all = found.iter().filter(|found| found.problem.severity == Severity::Error).count();
+    let (found, more) = cap(found);
+    let errors: Vec<&Found<'_>> =
+        found.iter().copied().filter(|found| found.problem.severity == Severity::Error).collect();
     if !errors.is_empty() {
         let summary = catalog::tree::message(errors.iter().map(|found| found.problem));
         printer.tell(&format!("{} {summary}", printer.paint(Style::Error, "error:")));
@@ -43,8 +67,12 @@ pub(crate) fn tell(printer: &Printer, found: &[Found<'_>]) {
         }
         tell_place(printer, found);
     }
-    if errors.len() > 1 {
-        printer.tell(&format!("\n{} problems found", errors.len()));
+    for (rule, count) in more {
+        let problems = if count == 1 { "problem" } else { "problems" };
+        printer.tell(&format!("\n... and {count} more {problems} of the rule [{rule}]"));
+    }
+    if all > 1 {
+        printer.tell(&format!("\n{all} problems found"));
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use catalog::chain;
+use catalog::channel::View;
 use catalog::needs::Need;
 use fbc::blob::Entry;
 
@@ -181,8 +182,8 @@ impl<'a> Pool<'a> {
             .chain
             .borrow_mut()
             .get_or_insert_with(|| {
-                let entries: Vec<&Entry> = group.members.iter().map(|&node| self.members[node].entry).collect();
-                Rc::new(match chain::chain(&entries) {
+                let view = View::new(group.members.iter().map(|&node| self.members[node].entry));
+                Rc::new(match chain::chain(&view) {
                     Ok(chain) => Ok(chain.into_iter().map(|place| group.members[place]).collect()),
                     Err(error) => Err(error.message(group.package, group.channel)),
                 })

@@ -5,8 +5,9 @@ use std::collections::hash_map;
 
 use fbc::blob::{BUNDLE, CHANNEL};
 
-use super::upgrade::{self, Reach, Versioned};
+use super::upgrade::{self, Reach};
 use super::{Background, Channel, Edge, EdgeKind, Node, Presence, SkipRange, order};
+use crate::channel::Versioned;
 use crate::selection::SelectedChannel;
 
 /// The bundles that a channel names, numbered as they come: first its entries, then the others.
@@ -72,17 +73,17 @@ pub(super) fn draw<'a>(selected: &SelectedChannel<'a>, known: &Background<'a>, v
         nodes[edge.from].head = false;
         nodes[edge.from].skipped |= edge.kind == EdgeKind::Skips;
     }
-    let versioned = Versioned::new(order.iter().map(|&number| versions[number].map(|(version, _)| version)));
-    let reaches: Vec<Reach> = ranges.iter().map(|(to, text)| versioned.reach(*to, text)).collect();
+    let versioned = Versioned::in_order(order.iter().map(|&number| versions[number].map(|(version, _)| version)));
+    let reaches: Vec<Reach> = ranges.iter().map(|(to, text)| Reach::new(&versioned, *to, text)).collect();
     let mut ranges: Vec<SkipRange<'a>> = ranges
         .iter()
         .zip(&reaches)
         .map(|((to, text), reach)| SkipRange {
             to: *to,
             text,
-            runs: reach.runs.iter().map(|run| versioned.rows(run)).collect(),
+            runs: reach.reach.runs.iter().map(|run| versioned.rows(run)).collect(),
             covered: reach.covered,
-            error: reach.error.clone(),
+            error: reach.reach.error.clone(),
             inert: false,
         })
         .collect();

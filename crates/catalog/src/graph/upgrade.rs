@@ -1,70 +1,24 @@
 //! Where clusters go: ranges, the chain of a channel, and the next step from every bundle.
 
-use std::ops::Range;
-
-use fbc::range::{RangeError, VersionRange};
-use fbc::version::Version;
-
 use super::{Edge, EdgeKind, Node, Presence};
+use crate::channel::{self, Steps, Versioned};
 
-/// The nodes of a channel that have versions, newest first.
-pub(super) struct Versioned<'v> {
-    /// Each with its row, its place among all nodes.
-    nodes: Vec<(usize, &'v Version)>,
-}
-
-/// What a `skipRange` covers.
+/// What the `skipRange` of a node covers.
 pub(super) struct Reach {
-    /// The row of the entry that has it.
+    /// The row of the node that has it.
     to: usize,
-    /// Runs of places in [`Versioned`].
-    pub(super) runs: Vec<Range<usize>>,
-    /// How many nodes are covered beside the entry itself.
+    pub(super) reach: channel::Reach,
+    /// How many nodes are covered beside the node itself.
     pub(super) covered: usize,
-    /// Why it is no range, if it is none.
-    pub(super) error: Option<RangeError>,
 }
 
-impl<'v> Versioned<'v> {
-    pub(super) fn new(versions: impl Iterator<Item = Option<&'v Version>>) -> Versioned<'v> {
-        Versioned { nodes: versions.enumerate().filter_map(|(row, version)| Some((row, version?))).collect() }
-    }
-
+impl Reach {
     /// Finds what the range `text` of the node at row `to` covers.
-    ///
-    /// Versions are sorted, so a few searches do and nothing needs to be tried one by one.
-    pub(super) fn reach(&self, to: usize, text: &str) -> Reach {
-        let range = match VersionRange::parse(text) {
-            Ok(range) => range,
-            Err(error) => return Reach { to, runs: Vec::new(), covered: 0, error: Some(error) },
-        };
-        let mut cuts = vec![0, self.nodes.len()];
-        for boundary in range.boundaries() {
-            cuts.push(self.nodes.partition_point(|(_, version)| version.cmp_precedence(boundary).is_gt()));
-            cuts.push(self.nodes.partition_point(|(_, version)| version.cmp_precedence(boundary).is_ge()));
-        }
-        cuts.sort_unstable();
-        cuts.dedup();
-        let mut runs: Vec<Range<usize>> = Vec::new();
-        for (&start, &end) in cuts.iter().zip(cuts.iter().skip(1)) {
-            if !range.contains(self.nodes[start].1) {
-                continue;
-            }
-            match runs.last_mut() {
-                Some(last) if last.end == start => last.end = end,
-                _ => runs.push(start..end),
-            }
-        }
-        let own = self.nodes.binary_search_by_key(&to, |(row, _)| *row);
-        let itself = own.is_ok_and(|own| runs.iter().any(|run| run.contains(&own)));
-        let covered = runs.iter().map(ExactSizeIterator::len).sum::<usize>() - usize::from(itself);
-        Reach { to, runs, covered, error: None }
-    }
-
-    /// Turns a run of places into a run of rows.
-    pub(super) fn rows(&self, run: &Range<usize>) -> Range<usize> {
-        let row = |place: usize| self.nodes.get(place).map_or(0, |(row, _)| *row);
-        row(run.start)..row(run.end.saturating_sub(1)) + 1
+    pub(super) fn new(versioned: &Versioned<'_>, to: usize, text: &str) -> Reach {
+        let reach = versioned.reach(text);
+        let itself = versioned.place(to).is_some_and(|own| reach.runs.iter().any(|run| run.contains(&own)));
+        let covered = reach.runs.iter().map(ExactSizeIterator::len).sum::<usize>() - usize::from(itself);
+        Reach { to, reach, covered }
     }
 }
 
@@ -102,16 +56,17 @@ pub(super) fn follow(
             steps.settle(edge.from, row);
         }
         for reach in slice_of(reaches, row, |reach| reach.to) {
-            reach.runs.iter().for_each(|run| steps.settle_run(run.clone(), row));
+            reach.reach.runs.iter().for_each(|run| steps.settle_run(run.clone(), row));
         }
         if !v0_semantics {
-            steps.settle(row, row);
+            steps.stay(row);
         }
     }
+    let nexts = steps.into_next();
     let newest = nodes.iter().position(|node| node.presence == Presence::Entry);
     let undecided = candidates.is_empty();
     for (row, node) in nodes.iter_mut().enumerate() {
-        node.next = steps.next[row];
+        node.next = nexts[row].filter(|to| *to != row);
         let only_head = node.head && heads == 1;
         let behind = newest.is_some_and(|newest| row > newest);
         node.stuck = node.presence == Presence::Entry && node.next.is_none() && !only_head && behind && !undecided;
@@ -138,51 +93,4 @@ fn slice_of<T>(sorted: &[T], row: usize, key: impl Fn(&T) -> usize) -> &[T] {
     let start = sorted.partition_point(|item| key(item) < row);
     let length = sorted[start..].partition_point(|item| key(item) == row);
     &sorted[start..start + length]
-}
-
-/// The steps found so far; the first one found for a node counts.
-struct Steps<'v> {
-    versioned: &'v Versioned<'v>,
-    settled: Vec<bool>,
-    next: Vec<Option<usize>>,
-    /// For each place in `versioned` one at or behind it from where on nodes may be unsettled.
-    free: Vec<usize>,
-}
-
-impl<'v> Steps<'v> {
-    fn new(nodes: usize, versioned: &'v Versioned<'v>) -> Steps<'v> {
-        let free = (0..=versioned.nodes.len()).collect();
-        Steps { versioned, settled: vec![false; nodes], next: vec![None; nodes], free }
-    }
-
-    /// Says that `from` goes to `to`; to itself means that it stays.
-    fn settle(&mut self, from: usize, to: usize) {
-        if !self.settled[from] {
-            self.settled[from] = true;
-            self.next[from] = (from != to).then_some(to);
-        }
-    }
-
-    /// Says so for a run of places, each of which is looked at once in all.
-    fn settle_run(&mut self, run: Range<usize>, to: usize) {
-        let mut place = self.first_free(run.start);
-        while place < run.end {
-            self.settle(self.versioned.nodes[place].0, to);
-            self.free[place] = place + 1;
-            place = self.first_free(place);
-        }
-    }
-
-    fn first_free(&mut self, place: usize) -> usize {
-        let mut root = place;
-        while self.free[root] != root {
-            root = self.free[root];
-        }
-        // Shorten the way for those who come after.
-        let mut at = place;
-        while self.free[at] != root {
-            at = std::mem::replace(&mut self.free[at], root);
-        }
-        root
-    }
 }

@@ -1,8 +1,5 @@
 //! The replaces chain of a channel ends, and reaches every entry that is not skipped.
 
-use std::collections::{HashMap, HashSet};
-
-use fbc::blob::Entry;
 use fbc::{Problem, Stage};
 
 use super::{Check, Report, Rule};
@@ -16,35 +13,21 @@ pub(super) const RULE: Rule = Rule {
 
 fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut Vec<Problem>) {
     let Head::One(head) = channel.head() else { return };
-    let entries: HashMap<&str, &Entry> = channel.entries.iter().map(|entry| (&*entry.name, entry)).collect();
-    let skipped = channel.skipped();
-    let mut chain = vec![head];
-    let mut on_chain = HashSet::from([head]);
-    let mut current = entries.get(head);
+    let view = channel.view();
+    let Some(number) = view.number(head) else { return };
+    let name = |number: usize| &*view.entries()[number].name;
     let new = |message: String| Problem::new(RULE.name, Stage::Model, message).about(package.name, channel.name, "");
-    while let Some(entry) = current {
-        let next = &*entry.replaces;
-        if skipped.contains(next) {
-            break;
-        }
-        if !on_chain.insert(next) {
-            let start = chain.iter().position(|name| *name == next).unwrap_or_default();
-            let cycle = format!("{} -> {next}", chain[start..].join(" -> "));
-            let problem = new(format!("detected cycle in replaces chain of upgrade graph: {cycle}"))
-                .label(format!("replaces \"{next}\", which is newer"))
-                .help("an entry replaces an older one; break the cycle at its oldest entry");
-            problems.report(problem, channel.place_of(&entry.name));
-            return;
-        }
-        chain.push(next);
-        current = entries.get(next);
+    let trunk = view.trunk(number);
+    if let Some(back) = trunk.cycle {
+        let start = trunk.numbers.iter().position(|&number| number == back).unwrap_or_default();
+        let cycle: Vec<&str> = trunk.numbers[start..].iter().chain([&back]).map(|&number| name(number)).collect();
+        let problem = new(format!("detected cycle in replaces chain of upgrade graph: {}", cycle.join(" -> ")))
+            .label(format!("replaces \"{}\", which is newer", name(back)))
+            .help("an entry replaces an older one; break the cycle at its oldest entry");
+        problems.report(problem, trunk.numbers.last().and_then(|&last| channel.place_of(name(last))));
+        return;
     }
-    let mut stranded: Vec<&str> = channel
-        .entries
-        .iter()
-        .map(|entry| &*entry.name)
-        .filter(|name| !on_chain.contains(name) && !skipped.contains(name))
-        .collect();
+    let mut stranded: Vec<&str> = view.stranded(number).into_iter().map(name).collect();
     stranded.sort_unstable();
     if let Some(first) = stranded.first() {
         let problem = new(format!("channel contains one or more stranded bundles: {}", stranded.join(", ")))

@@ -36,7 +36,7 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
 }
 
 fn help(channel: &DraftChannel<'_>, newest: &str, other: &str) -> String {
-    match channel.entry(newest) {
+    match channel.view().entry(newest) {
         Some(entry) if entry.replaces.is_empty() => {
             format!("add `replaces: {other}` to {newest}, or move one of them to another channel")
         }

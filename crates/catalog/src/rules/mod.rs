@@ -207,6 +207,7 @@ impl Guesses {
         let mut nearest = None;
         for other in names.filter(|other| !other.is_empty()) {
             self.left = self.left.checked_sub(1)?;
+            fbc::work::step();
             if other.len().abs_diff(name.len()) <= slip {
                 let found = (distance(name, other), other);
                 nearest = nearest.into_iter().chain((found.0 <= slip).then_some(found)).min();

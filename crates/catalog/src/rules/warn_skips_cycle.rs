@@ -1,8 +1,7 @@
 //! Skips do not go in circles.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use fbc::blob::Entry;
 use fbc::{Problem, Stage};
 
 use super::{Check, Report, Rule};
@@ -15,7 +14,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut Vec<Problem>) {
-    let entries: HashMap<&str, &Entry> = channel.entries.iter().map(|entry| (&*entry.name, entry)).collect();
+    let view = channel.view();
     let mut done: HashSet<&str> = HashSet::new();
     for start in channel.entries {
         // Depth first without recursion: a name is open while what it leads to is looked at.
@@ -30,7 +29,7 @@ fn check(package: &DraftPackage<'_>, channel: &DraftChannel<'_>, problems: &mut 
             if done.contains(name) {
                 continue;
             }
-            let Some(entry) = entries.get(name) else { continue };
+            let Some(entry) = view.entry(name) else { continue };
             open.insert(name);
             stack.push((name, true));
             for next in entry.skips.iter().map(|skip| &**skip).chain(std::iter::once(&*entry.replaces)) {

@@ -6,7 +6,8 @@ mod report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use catalog::{Channel, Entry, Package};
+use catalog::{Channel, Package};
+use fbc::blob::Entry;
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE, TextBuffer};
 use fbc::json::{Layout, Raw, write_canonical};
 use fbc::{Blob, Content, Fbc, Limits};
@@ -169,7 +170,7 @@ fn canonical(value: Raw<'_>) -> String {
 
 fn channel_change(name: &str, old: Half<'_>, new: Half<'_>) -> io::Result<Option<ChannelChange>> {
     let (before, after) = (old.channel(name), new.channel(name));
-    let head = |channel: Option<&Channel>| channel.map(|channel| channel.head().name.clone());
+    let head = |channel: Option<&Channel>| channel.map(|channel| channel.head().name.to_string());
     let mut entries: BTreeMap<&str, (Option<&Entry>, Option<&Entry>)> = BTreeMap::new();
     for entry in before.into_iter().flat_map(Channel::entries) {
         entries.entry(&entry.name).or_default().0 = Some(entry);
@@ -189,9 +190,12 @@ fn channel_change(name: &str, old: Half<'_>, new: Half<'_>) -> io::Result<Option
 }
 
 fn entry_change(name: &str, old: Option<&Entry>, new: Option<&Entry>) -> Option<EntryChange> {
-    let text =
-        |entry: Option<&Entry>, field: fn(&Entry) -> &String| entry.map(field).filter(|text| !text.is_empty()).cloned();
-    let skips = |entry: Option<&Entry>| entry.map(|entry| entry.skips.iter().cloned().collect()).unwrap_or_default();
+    let text = |entry: Option<&Entry>, field: fn(&Entry) -> &str| {
+        entry.map(field).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let skips = |entry: Option<&Entry>| {
+        entry.map(|entry| entry.skips.iter().map(|skip| skip.to_string()).collect()).unwrap_or_default()
+    };
     let change = EntryChange {
         bundle: name.to_owned(),
         what: What::of(old.is_some(), new.is_some()),

@@ -52,7 +52,7 @@ pub(super) fn add<'a>(old: &ByName<'_>, new: Side<'_, 'a>, selection: &mut Selec
         let mut packages: HashMap<&str, BTreeMap<&str, Option<&VersionRange>>> = HashMap::new();
         for &(p, c, e) in &current {
             let entry = &catalog.packages()[p].channels()[c].entries()[e];
-            let Some(needs) = needs.get(&(p, entry.name.as_str())) else { continue };
+            let Some(needs) = needs.get(&(p, &*entry.name)) else { continue };
             apis.extend(&needs.apis);
             for (package, range) in &needs.packages {
                 let text = range.as_ref().map_or("", VersionRange::as_str);
@@ -99,8 +99,8 @@ fn complete<'a>(catalog: &'a Catalog, found: BTreeSet<Member>, selection: &mut S
         let name = &channel.entries()[e].name;
         let way = path::to_head(channel, e).ok_or_else(|| Error::NotReachable {
             channel: channel.name().to_owned(),
-            head: channel.head().name.clone(),
-            bundle: name.clone(),
+            head: channel.head().name.to_string(),
+            bundle: name.to_string(),
         })?;
         let note = format!(
             "dependency {name} of package {}, channel {}: {} bundles",
@@ -126,7 +126,7 @@ fn providers<'n>(catalog: &'n Catalog, needs: &'n AllNeeds<'_>) -> HashMap<&'n A
     for (p, package) in catalog.packages().iter().enumerate() {
         for (c, channel) in package.channels().iter().enumerate() {
             for (e, entry) in channel.entries().iter().enumerate() {
-                let provided = needs.get(&(p, entry.name.as_str())).map(|needs| needs.provided.as_slice());
+                let provided = needs.get(&(p, &*entry.name)).map(|needs| needs.provided.as_slice());
                 for api in provided.unwrap_or_default().iter().filter(|api| first.get(api) == Some(&p)) {
                     let known = providers.entry(api).or_insert((p, c, e));
                     if is_better(catalog, (p, c, e), *known) {

@@ -226,7 +226,7 @@ fn from(
     versions: &[Version],
     bundles: &[String],
 ) -> (Vec<usize>, Option<String>) {
-    let version_of = |entry: &catalog::Entry| package.bundle(&entry.name).map(|bundle| &bundle.version);
+    let version_of = |entry: &fbc::blob::Entry| package.bundle(&entry.name).map(|bundle| &bundle.version);
     let with = |version: &Version| {
         let entries = channel.entries().iter().enumerate();
         let found = entries.filter(|(_, entry)| version_of(entry) == Some(version)).map(|(number, _)| number);

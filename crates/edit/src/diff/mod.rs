@@ -159,7 +159,7 @@ fn prune(old: Side<'_, '_>, new: Side<'_, '_>, selection: &mut Selection<'_>) ->
     selection.retain(|p, channel, entry| {
         let package = packages.get(new.catalog.packages()[p].name());
         let there = package.is_some_and(|package| path::member(package, channel.name(), &entry.name));
-        !there || !same.get(&(p, entry.name.as_str())).copied().unwrap_or(false)
+        !there || !same.get(&(p, &*entry.name)).copied().unwrap_or(false)
     });
     Ok(())
 }

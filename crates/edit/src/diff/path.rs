@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use catalog::channel::View;
 use catalog::{Channel, Package};
 
 /// Returns the number of the entry called `name`.
 pub(super) fn position(channel: &Channel, name: &str) -> Option<usize> {
-    channel.entries().binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()
+    channel.entries().binary_search_by(|entry| (*entry.name).cmp(name)).ok()
 }
 
 /// Returns the number of the head of a channel.
@@ -25,9 +26,11 @@ pub(super) fn member(package: &Package, channel: &str, bundle: &str) -> bool {
 /// Only what replaces counts. The way starts where the chains of replacements of both meet, so that what branches
 /// off above that comes along.
 pub(super) fn to_head(channel: &Channel, from: usize) -> Option<BTreeSet<usize>> {
-    let own = chain(channel, from);
+    let view = View::new(channel.entries());
+    let own = chain(&view, from);
+    let known: HashSet<&str> = own.iter().copied().collect();
     let head = head(channel);
-    let meeting = chain(channel, head).into_iter().find(|name| own.contains(name))?;
+    let meeting = chain(&view, head).into_iter().find(|name| known.contains(name))?;
     let before: HashSet<&str> = own.iter().copied().take_while(|name| *name != meeting).collect();
 
     let mut newer: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -43,22 +46,15 @@ pub(super) fn to_head(channel: &Channel, from: usize) -> Option<BTreeSet<usize>>
             }
         }
     }
-    above.retain(|&number| !before.contains(channel.entries()[number].name.as_str()));
+    above.retain(|&number| !before.contains(&*channel.entries()[number].name));
     above.extend([from, head]);
     Some(above)
 }
 
 /// Returns a bundle and what it replaces, what that replaces, and so on, as far as the channel knows.
-fn chain(channel: &Channel, from: usize) -> Vec<&str> {
-    let mut names = vec![channel.entries()[from].name.as_str()];
-    let mut seen = HashSet::from([names[0]]);
-    let mut at = Some(from);
-    while let Some(entry) = at.map(|at| &channel.entries()[at]) {
-        if entry.replaces.is_empty() || !seen.insert(&entry.replaces) {
-            break;
-        }
-        names.push(&entry.replaces);
-        at = position(channel, &entry.replaces);
-    }
-    names
+fn chain<'a>(view: &View<'a>, from: usize) -> Vec<&'a str> {
+    let chain = view.chain(from);
+    let last = chain.numbers.last().filter(|_| chain.cycle.is_none()).map(|&last| &*view.entries()[last].replaces);
+    let names = chain.numbers.iter().map(|&number| &*view.entries()[number].name);
+    names.chain(last.filter(|name| !name.is_empty())).collect()
 }

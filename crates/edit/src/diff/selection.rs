@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
-use catalog::{Catalog, Channel, Entry};
+use catalog::{Catalog, Channel};
+use fbc::blob::Entry;
 use fbc::blob::{CHANNEL, PACKAGE, TextBuffer};
 use fbc::{Fbc, Limits};
 
@@ -82,7 +83,7 @@ impl<'a> Selection<'a> {
     /// Returns the names of the bundles that are chosen, with the numbers of their packages, in order.
     pub(super) fn bundles(&self) -> BTreeSet<(usize, &'a str)> {
         let catalog = self.catalog;
-        self.members().map(|(p, c, e)| (p, catalog.packages()[p].channels()[c].entries()[e].name.as_str())).collect()
+        self.members().map(|(p, c, e)| (p, &*catalog.packages()[p].channels()[c].entries()[e].name)).collect()
     }
 
     /// Returns what is chosen by names: package, channel, bundle.
@@ -91,7 +92,7 @@ impl<'a> Selection<'a> {
         let name = |(p, c, e): (usize, usize, usize)| {
             let package = &catalog.packages()[p];
             let channel = &package.channels()[c];
-            (package.name(), channel.name(), channel.entries()[e].name.as_str())
+            (package.name(), channel.name(), &*channel.entries()[e].name)
         };
         self.members().map(name).collect()
     }
@@ -121,7 +122,7 @@ impl<'a> Selection<'a> {
             blobs.push(number(package.name(), None)?);
             for (c, entries) in channels {
                 let channel = &package.channels()[*c];
-                let entries: Vec<_> = entries.iter().map(|&entry| blob_entry(&channel.entries()[entry])).collect();
+                let entries: Vec<_> = entries.iter().map(|&entry| channel.entries()[entry].clone()).collect();
                 let mut buffer = TextBuffer::default();
                 let written = fbc.text(&fbc.blobs()[number(package.name(), Some(channel.name()))?], &mut buffer)?;
                 let properties = written.get("properties");
@@ -134,14 +135,5 @@ impl<'a> Selection<'a> {
             blobs.extend(names.filter_map(|name| package.bundle(name)).map(|bundle| bundle.blob));
         }
         Ok(blobs)
-    }
-}
-
-fn blob_entry(entry: &Entry) -> fbc::blob::Entry {
-    fbc::blob::Entry {
-        name: entry.name.as_str().into(),
-        replaces: entry.replaces.as_str().into(),
-        skips: entry.skips.iter().map(|skip| skip.as_str().into()).collect(),
-        skip_range: entry.skip_range.as_str().into(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use fbc::blob::Entry;
+use catalog::channel::View;
 
 use crate::outline::{Bundle, Channel};
 use crate::set_edge::add;
@@ -21,28 +21,9 @@ pub(super) fn cut(
     let mut notes = Vec::new();
     let head = channel.heads().first().map(|head| (*head).to_owned()).unwrap_or_default();
     let mut kept: HashSet<String> = wanted.iter().cloned().collect();
-    {
-        let entries: HashMap<&str, &Entry> = channel.entries.iter().map(|entry| (&*entry.name, entry)).collect();
-        // What leads from one kept entry down to another is kept too.
-        let mut between: BTreeSet<&str> = BTreeSet::new();
-        for from in wanted {
-            let mut way: Vec<&str> = Vec::new();
-            let mut at = entries.get(from.as_str()).map(|entry| &*entry.replaces).unwrap_or_default();
-            while let Some(entry) = entries.get(at).filter(|entry| !wanted.contains(&*entry.name)) {
-                if way.len() > entries.len() || between.contains(&*entry.name) {
-                    break;
-                }
-                way.push(&entry.name);
-                at = &entry.replaces;
-            }
-            if wanted.contains(at) || between.contains(at) {
-                between.extend(way);
-            }
-        }
-        for more in between {
-            notes.push(format!("{package}: {more:?} is kept in channel {name:?}: it is on the way between others"));
-            kept.insert(more.to_owned());
-        }
+    for more in between(&channel.view(), wanted) {
+        notes.push(format!("{package}: {more:?} is kept in channel {name:?}: it is on the way between others"));
+        kept.insert(more);
     }
     // The order of the chain tells which of several heads is the newest; what is not on it goes by version.
     let order: HashMap<String, usize> =
@@ -53,46 +34,54 @@ pub(super) fn cut(
         (Some(a), Some(b)) => a.cmp_precedence(b),
         (a, b) => a.is_some().cmp(&b.is_some()),
     };
-    let heads = channel.heads();
-    let top = heads
-        .iter()
-        .copied()
+    let top = channel
+        .heads()
+        .into_iter()
         .max_by(|a, b| newer(a, b).then_with(|| order.get(*b).cmp(&order.get(*a))))
         .map(str::to_owned);
     let Some(top) = top else { return notes };
-    let others: Vec<String> = heads.into_iter().filter(|other| **other != top).map(str::to_owned).collect();
-    let lost: Vec<String> = others.into_iter().chain(stranded(channel, &top)).collect();
-    for other in lost {
-        // One may have come back with another.
-        if channel.heads().contains(&other.as_str()) || stranded(channel, &top).contains(&other) {
-            notes.push(format!(
-                "{package}: {top:?} skips {other:?} in channel {name:?} now: what led from one to the other is gone"
-            ));
-            if let Some(entry) = channel.entry_mut(&top) {
-                add(&mut entry.skips, std::slice::from_ref(&other));
-            }
-        }
+    let view = channel.view();
+    let names = |numbers: Vec<usize>| numbers.into_iter().map(|number| view.entries()[number].name.to_string());
+    let stranded = view.number(&top).map(|top| view.stranded(top)).unwrap_or_default();
+    // A skip of what the trunk does not lead to leaves the trunk as it is: one pass finds all that is lost.
+    let mut lost: Vec<String> = names(view.heads()).filter(|other| *other != top).collect();
+    let heads: HashSet<String> = lost.iter().cloned().collect();
+    lost.extend(names(stranded).filter(|other| !heads.contains(other)));
+    for other in &lost {
+        notes.push(format!(
+            "{package}: {top:?} skips {other:?} in channel {name:?} now: what led from one to the other is gone"
+        ));
     }
-    // A skip that cuts the chain leaves others behind it.
-    loop {
-        let behind = stranded(channel, &top);
-        let Some(first) = behind.first() else { return notes };
-        notes.push(format!("{package}: {top:?} skips {first:?} in channel {name:?} now: the chain ends before it"));
-        let Some(entry) = channel.entry_mut(&top) else { return notes };
-        add(&mut entry.skips, std::slice::from_ref(first));
+    if let Some(entry) = channel.entry_mut(&top) {
+        add(&mut entry.skips, &lost);
     }
+    notes
 }
 
-/// Returns the entries that neither the chain from `head` leads to nor any entry skips.
-fn stranded(channel: &Channel, head: &str) -> Vec<String> {
-    let skipped: HashSet<&str> =
-        channel.entries.iter().flat_map(|entry| entry.skips.iter().map(|skip| &**skip)).collect();
-    let entries: HashMap<&str, &Entry> = channel.entries.iter().map(|entry| (&*entry.name, entry)).collect();
-    let mut chain: HashSet<&str> = HashSet::new();
-    let mut at = entries.get(head);
-    while let Some(entry) = at.filter(|entry| chain.insert(&entry.name)) {
-        at = entries.get(&*entry.replaces).filter(|next| !skipped.contains(&*next.name));
+/// Returns what leads from one of the entries called `wanted` down to another, by name.
+fn between(view: &View<'_>, wanted: &BTreeSet<String>) -> BTreeSet<String> {
+    let name = |number: usize| &*view.entries()[number].name;
+    // Whether an entry that is not wanted leads down to one that is.
+    let mut leads: HashMap<usize, bool> = HashMap::new();
+    for from in wanted {
+        let mut way = Vec::new();
+        let mut at = view.number(from).and_then(|from| view.below(from));
+        let found = loop {
+            let Some(number) = at else { break false };
+            if wanted.contains(name(number)) {
+                break true;
+            }
+            if let Some(&known) = leads.get(&number) {
+                break known;
+            }
+            // Until it is known to lead on it does not: that ends cycles too.
+            leads.insert(number, false);
+            way.push(number);
+            at = view.below(number);
+        };
+        if found {
+            leads.extend(way.into_iter().map(|number| (number, true)));
+        }
     }
-    let lost = |name: &&str| !chain.contains(name) && !skipped.contains(name);
-    channel.entries.iter().map(|entry| &*entry.name).filter(lost).map(str::to_owned).collect()
+    leads.into_iter().filter(|(_, leads)| *leads).map(|(number, _)| name(number).to_owned()).collect()
 }

@@ -146,10 +146,10 @@ impl<'a> Lookup<'a> {
 fn matches(package: &Package, fits: impl Fn(&str) -> bool) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     for (name, channel) in &package.channels {
-        let heads = channel.heads();
-        let Some(head) = heads.first() else { continue };
-        let skipped = |name: &str| channel.entries.iter().any(|entry| entry.skips.iter().any(|skip| **skip == *name));
-        if let Some(entry) = channel.chain(head).into_iter().find(|entry| fits(entry) && !skipped(entry)) {
+        let view = channel.view();
+        let Some(head) = view.heads().first().copied() else { continue };
+        let names = view.chain(head).numbers.into_iter().map(|number| &*channel.entries[number].name);
+        if let Some(entry) = names.into_iter().find(|entry| fits(entry) && !view.is_skipped(entry)) {
             found.push((name.as_str(), entry));
         }
     }

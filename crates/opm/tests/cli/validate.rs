@@ -248,3 +248,18 @@ fn dependencies_of_a_whole_catalog_are_checked() {
     For more information, try '--help'.
     ");
 }
+
+#[test]
+fn a_hundred_problems_of_a_rule_are_shown_and_the_rest_is_counted() {
+    let env = TestEnv::new();
+    let entries: String = (0..150).map(|number| format!("- {{name: p.v{number}}}\n")).collect();
+    let head = "schema: olm.package\nname: p\ndefaultChannel: c\n---\nschema: olm.channel\npackage: p\nname: c\n";
+    env.file("catalog/p.yaml", format!("{head}entries:\n{entries}"));
+    let shown = env.opm(&["validate", "catalog"]);
+    assert!(shown.contains("\n... and 50 more problems of the rule [entry-has-bundle]\n"), "{shown}");
+    assert_eq!(shown.matches(" [entry-has-bundle]\n").count(), 100 + 1, "{shown}");
+    assert!(shown.contains("\n151 problems found"), "{shown}");
+    // Programs get all of them.
+    let all = env.opm(&["validate", "catalog", "-o", "sarif"]);
+    assert_eq!(all.matches("\"ruleId\": \"entry-has-bundle\"").count(), 150, "{all}");
+}

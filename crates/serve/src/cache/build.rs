@@ -226,7 +226,7 @@ impl Tables {
             let first = self.entries.len() as u32;
             let mut head = first;
             for entry in channel.entries() {
-                let Some((bundle, apis)) = numbers.get(entry.name.as_str()) else { continue };
+                let Some((bundle, apis)) = numbers.get(&*entry.name) else { continue };
                 let entry_number = self.entries.len() as u32;
                 if entry.name == channel.head().name {
                     head = entry_number;
@@ -237,9 +237,9 @@ impl Tables {
                         list.push(entry_number);
                     }
                 }
-                self.replaced.entry(entry.replaces.clone()).or_default().push(entry_number);
+                self.replaced.entry(entry.replaces.to_string()).or_default().push(entry_number);
                 for skip in entry.skips.iter().filter(|skip| **skip != entry.replaces) {
-                    self.replaced.entry(skip.clone()).or_default().push(entry_number);
+                    self.replaced.entry(skip.to_string()).or_default().push(entry_number);
                 }
                 let skips = Span { first: self.skips.len() as u32, count: entry.skips.len() as u32 };
                 for skip in &entry.skips {

@@ -1,6 +1,6 @@
 //! The files of the cache, as the existing tool writes them.
 
-use catalog::Entry;
+use fbc::blob::Entry;
 use fbc::json::{Kind, Raw, write_str};
 use prost::Message;
 

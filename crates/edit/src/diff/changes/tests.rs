@@ -279,10 +279,10 @@ impl Model {
             for channel in package.channels() {
                 let entries = made.channels.entry(channel.name().to_owned()).or_default();
                 for entry in channel.entries() {
-                    let replaces = Some(entry.replaces.clone()).filter(|it| !it.is_empty());
+                    let replaces = Some(entry.replaces.to_string()).filter(|it| !it.is_empty());
                     entries.insert(
-                        entry.name.clone(),
-                        ModelEntry { replaces, skips: entry.skips.iter().cloned().collect() },
+                        entry.name.to_string(),
+                        ModelEntry { replaces, skips: entry.skips.iter().map(|skip| skip.to_string()).collect() },
                     );
                 }
             }

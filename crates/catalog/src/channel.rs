@@ -1,0 +1,463 @@
+//! One channel, indexed: its heads, its chain, what is stranded, and where each bundle upgrades to.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use fbc::blob::Entry;
+use fbc::range::{RangeError, VersionRange};
+use fbc::version::Version;
+use fbc::work;
+
+/// The entries of a channel by number, and what they say of each other.
+///
+/// Making one takes one pass; nothing in it takes longer than the channel is long. A channel that was not checked may
+/// list a name twice: then the last entry of that name counts.
+#[derive(Debug)]
+pub struct View<'a> {
+    entries: Vec<&'a Entry>,
+    numbers: HashMap<&'a str, usize>,
+    replaced: HashSet<&'a str>,
+    skipped: HashSet<&'a str>,
+}
+
+/// Where `replaces` leads from an entry.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The entries in order, the first one included.
+    pub numbers: Vec<usize>,
+    /// The entry that the chain comes back to, if it does.
+    pub cycle: Option<usize>,
+}
+
+impl<'a> View<'a> {
+    /// Indexes the entries of a channel.
+    pub fn new(entries: impl IntoIterator<Item = &'a Entry>) -> View<'a> {
+        let entries: Vec<&Entry> = entries.into_iter().collect();
+        work::steps(entries.iter().map(|entry| 1 + entry.skips.len()).sum());
+        View {
+            numbers: entries.iter().enumerate().map(|(number, entry)| (&*entry.name, number)).collect(),
+            replaced: entries.iter().map(|entry| &*entry.replaces).collect(),
+            skipped: entries.iter().flat_map(|entry| entry.skips.iter().map(|skip| &**skip)).collect(),
+            entries,
+        }
+    }
+
+    /// Returns all entries as listed; numbers are places among them.
+    pub fn entries(&self) -> &[&'a Entry] {
+        &self.entries
+    }
+
+    /// Returns the number of the entry called `name`.
+    pub fn number(&self, name: &str) -> Option<usize> {
+        self.numbers.get(name).copied()
+    }
+
+    /// Returns the entry called `name`.
+    pub fn entry(&self, name: &str) -> Option<&'a Entry> {
+        self.number(name).map(|number| self.entries[number])
+    }
+
+    /// Tells whether some entry skips the bundle called `name`.
+    pub fn is_skipped(&self, name: &str) -> bool {
+        self.skipped.contains(name)
+    }
+
+    /// Tells whether some entry replaces the bundle called `name`.
+    pub fn is_replaced(&self, name: &str) -> bool {
+        self.replaced.contains(name)
+    }
+
+    /// Returns the entries that no entry replaces or skips, as listed.
+    pub fn heads(&self) -> Vec<usize> {
+        work::steps(self.entries.len());
+        let is_head = |entry: &Entry| !self.is_replaced(&entry.name) && !self.is_skipped(&entry.name);
+        (0..self.entries.len()).filter(|&number| is_head(self.entries[number])).collect()
+    }
+
+    /// Returns the entry that an entry replaces, if the channel lists it.
+    pub fn below(&self, number: usize) -> Option<usize> {
+        work::step();
+        self.number(&self.entries[number].replaces)
+    }
+
+    /// Follows `replaces` from an entry as far as the channel lists what is replaced.
+    pub fn chain(&self, from: usize) -> Chain {
+        self.follow(from, |_| true)
+    }
+
+    /// The same, but ends before an entry that some entry skips: nobody is led there.
+    pub fn trunk(&self, from: usize) -> Chain {
+        self.follow(from, |number| !self.is_skipped(&self.entries[number].name))
+    }
+
+    fn follow(&self, from: usize, goes_on: impl Fn(usize) -> bool) -> Chain {
+        let mut numbers = vec![from];
+        let mut seen = HashSet::from([from]);
+        let mut at = from;
+        while let Some(next) = self.below(at).filter(|&next| goes_on(next)) {
+            if !seen.insert(next) {
+                return Chain { numbers, cycle: Some(next) };
+            }
+            numbers.push(next);
+            at = next;
+        }
+        Chain { numbers, cycle: None }
+    }
+
+    /// Returns the entries that neither the trunk from `head` leads to nor any entry skips, as listed.
+    pub fn stranded(&self, head: usize) -> Vec<usize> {
+        let reached: HashSet<&str> =
+            self.trunk(head).numbers.into_iter().map(|number| &*self.entries[number].name).collect();
+        let lost = |entry: &Entry| !reached.contains(&*entry.name) && !self.is_skipped(&entry.name);
+        (0..self.entries.len()).filter(|&number| lost(self.entries[number])).collect()
+    }
+
+    /// Returns for each entry where the chain from it ends.
+    pub(crate) fn ends(&self) -> Vec<End> {
+        let mut ends: Vec<Option<End>> = vec![None; self.entries.len()];
+        let mut on_way = vec![false; self.entries.len()];
+        for start in 0..self.entries.len() {
+            let mut way = Vec::new();
+            let mut at = Some(start);
+            let mut end = loop {
+                let Some(number) = at else { break End::Last(None) };
+                if let Some(known) = ends[number] {
+                    break known;
+                }
+                if on_way[number] {
+                    break End::Cycle;
+                }
+                on_way[number] = true;
+                way.push(number);
+                at = self.below(number);
+            };
+            for number in way.into_iter().rev() {
+                if end == End::Last(None) && !self.is_skipped(&self.entries[number].name) {
+                    end = End::Last(Some(number));
+                }
+                ends[number] = Some(end);
+            }
+        }
+        ends.into_iter().map(|end| end.unwrap_or(End::Cycle)).collect()
+    }
+}
+
+/// How a chain ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It comes back to itself.
+    Cycle,
+    /// At the last entry that no entry skips, if it has one.
+    Last(Option<usize>),
+}
+
+/// Bundles that have versions, newest first, to find those in a range by a few searches.
+#[derive(Debug)]
+pub(crate) struct Versioned<'v> {
+    /// Each with its row, its number among all bundles.
+    rows: Vec<(usize, &'v Version)>,
+}
+
+/// What a `skipRange` covers.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    /// Runs of places in [`Versioned`].
+    pub(crate) runs: Vec<Range<usize>>,
+    /// Why the text is no range, if it is none.
+    pub(crate) error: Option<RangeError>,
+}
+
+impl<'v> Versioned<'v> {
+    /// Takes the versions of bundles that are in order already, newest first.
+    pub(crate) fn in_order(versions: impl Iterator<Item = Option<&'v Version>>) -> Versioned<'v> {
+        Versioned { rows: versions.enumerate().filter_map(|(row, version)| Some((row, version?))).collect() }
+    }
+
+    /// Puts bundles in order.
+    fn sorted(versions: impl Iterator<Item = Option<&'v Version>>) -> Versioned<'v> {
+        let mut versioned = Versioned::in_order(versions);
+        versioned.rows.sort_by(|(_, a), (_, b)| {
+            work::step();
+            b.cmp_precedence(a)
+        });
+        versioned
+    }
+
+    /// Finds what the range `text` covers.
+    pub(crate) fn reach(&self, text: &str) -> Reach {
+        let range = match VersionRange::parse(text) {
+            Ok(range) => range,
+            Err(error) => return Reach { runs: Vec::new(), error: Some(error) },
+        };
+        let mut cuts = vec![0, self.rows.len()];
+        for boundary in range.boundaries() {
+            work::steps(self.rows.len().checked_ilog2().unwrap_or_default() as usize);
+            cuts.push(self.rows.partition_point(|(_, version)| version.cmp_precedence(boundary).is_gt()));
+            cuts.push(self.rows.partition_point(|(_, version)| version.cmp_precedence(boundary).is_ge()));
+        }
+        cuts.sort_unstable();
+        cuts.dedup();
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for (&start, &end) in cuts.iter().zip(cuts.iter().skip(1)) {
+            if !range.contains(self.rows[start].1) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => runs.push(start..end),
+            }
+        }
+        Reach { runs, error: None }
+    }
+
+    /// Returns the place of a row, when bundles are in order.
+    pub(crate) fn place(&self, row: usize) -> Option<usize> {
+        self.rows.binary_search_by_key(&row, |(row, _)| *row).ok()
+    }
+
+    /// Turns a run of places into a run of rows, when bundles are in order.
+    pub(crate) fn rows(&self, run: &Range<usize>) -> Range<usize> {
+        let row = |place: usize| self.rows.get(place).map_or(0, |(row, _)| *row);
+        row(run.start)..row(run.end.saturating_sub(1)) + 1
+    }
+}
+
+/// Where bundles go; the first step found for a bundle counts.
+#[derive(Debug)]
+pub(crate) struct Steps<'v> {
+    versioned: &'v Versioned<'v>,
+    settled: Vec<bool>,
+    next: Vec<Option<usize>>,
+    /// For each place in `versioned` one at or behind it from where on bundles may be unsettled.
+    free: Vec<usize>,
+}
+
+impl<'v> Steps<'v> {
+    pub(crate) fn new(bundles: usize, versioned: &'v Versioned<'v>) -> Steps<'v> {
+        let free = (0..=versioned.rows.len()).collect();
+        Steps { versioned, settled: vec![false; bundles], next: vec![None; bundles], free }
+    }
+
+    /// Says that `from` goes to `to`.
+    pub(crate) fn settle(&mut self, from: usize, to: usize) {
+        work::step();
+        if !self.settled[from] {
+            self.settled[from] = true;
+            self.next[from] = Some(to);
+        }
+    }
+
+    /// Says that a bundle goes nowhere.
+    pub(crate) fn stay(&mut self, at: usize) {
+        self.settled[at] = true;
+    }
+
+    /// Says for a run of places where they go; each place is visited once in all.
+    pub(crate) fn settle_run(&mut self, run: Range<usize>, to: usize) {
+        let mut place = self.first_free(run.start);
+        while place < run.end {
+            self.settle(self.versioned.rows[place].0, to);
+            self.free[place] = place + 1;
+            place = self.first_free(place);
+        }
+    }
+
+    /// Returns for each bundle where it goes.
+    pub(crate) fn into_next(self) -> Vec<Option<usize>> {
+        self.next
+    }
+
+    fn first_free(&mut self, place: usize) -> usize {
+        let mut root = place;
+        while self.free[root] != root {
+            work::step();
+            root = self.free[root];
+        }
+        // Shorten the way for those who come after.
+        let mut at = place;
+        while self.free[at] != root {
+            at = std::mem::replace(&mut self.free[at], root);
+        }
+        root
+    }
+}
+
+/// Returns for each of `bundles` the first of `candidates` that it upgrades to: one that replaces or skips it, or whose
+/// `skipRange` has its version. A range that is none is ignored.
+pub fn nexts(bundles: &[(&str, Option<&Version>)], candidates: &[&Entry]) -> Vec<Option<usize>> {
+    let numbers: HashMap<&str, usize> = bundles.iter().enumerate().map(|(number, (name, _))| (*name, number)).collect();
+    let versioned = Versioned::sorted(bundles.iter().map(|(_, version)| *version));
+    let mut steps = Steps::new(bundles.len(), &versioned);
+    for (to, entry) in candidates.iter().enumerate() {
+        for from in entry.skips.iter().chain([&entry.replaces]).filter_map(|name| numbers.get(&**name)) {
+            steps.settle(*from, to);
+        }
+        if !entry.skip_range.is_empty() {
+            versioned.reach(&entry.skip_range).runs.into_iter().for_each(|run| steps.settle_run(run, to));
+        }
+    }
+    steps.into_next()
+}
+
+/// Follows next-pointers from every place to where they end, and counts the steps. A way that comes to a place again
+/// ends there.
+pub fn ways(nexts: &[Option<usize>]) -> Vec<(usize, usize)> {
+    let mut ends: Vec<Option<(usize, usize)>> = vec![None; nexts.len()];
+    // Where each place is on the way that is being followed; of places on earlier ways the ends are known.
+    let mut on_way: Vec<Option<usize>> = vec![None; nexts.len()];
+    for start in 0..nexts.len() {
+        let mut way = Vec::new();
+        let mut at = start;
+        // What is behind the last place of the way: its end, and the steps to it.
+        let (end, mut steps) = loop {
+            work::step();
+            if let Some((end, steps)) = ends[at] {
+                break (end, steps);
+            }
+            if let Some(first) = on_way[at] {
+                let round = way.len() - first;
+                for &place in &way[first..] {
+                    ends[place] = Some((place, round));
+                }
+                way.truncate(first);
+                break (at, round);
+            }
+            on_way[at] = Some(way.len());
+            way.push(at);
+            match nexts[at] {
+                Some(next) => at = next,
+                None => {
+                    way.pop();
+                    ends[at] = Some((at, 0));
+                    break (at, 0);
+                }
+            }
+        };
+        for place in way.into_iter().rev() {
+            steps += 1;
+            ends[place] = Some((end, steps));
+        }
+    }
+    ends.into_iter().map(|end| end.unwrap_or((0, 0))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::entries;
+
+    fn names(view: &View<'_>, numbers: &[usize]) -> String {
+        numbers.iter().map(|&number| &*view.entries()[number].name).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Shows heads, the chain and the trunk from the first of them, and what is stranded.
+    fn shown(text: &str) -> String {
+        let entries = entries(text);
+        let view = View::new(&entries);
+        let heads = view.heads();
+        let Some(&head) = heads.first() else { return "no head".to_owned() };
+        let (chain, trunk) = (view.chain(head), view.trunk(head));
+        format!(
+            "heads {}; chain {}{}; trunk {}; stranded {}",
+            names(&view, &heads),
+            names(&view, &chain.numbers),
+            chain.cycle.map(|back| format!(" back to {}", names(&view, &[back]))).unwrap_or_default(),
+            names(&view, &trunk.numbers),
+            names(&view, &view.stranded(head))
+        )
+    }
+
+    #[test]
+    fn entries_lead_from_the_head_down() {
+        assert_eq!(shown("a b<a c<b"), "heads c; chain c b a; trunk c b a; stranded ");
+        assert_eq!(shown("a b<a c<b,b"), "heads c; chain c b a; trunk c; stranded a");
+        assert_eq!(shown("a b<a c<x d"), "heads b c d; chain b a; trunk b a; stranded c d");
+        assert_eq!(shown("h<a a<b b<a"), "heads h; chain h a b back to a; trunk h a b; stranded ");
+        assert_eq!(shown("a<b b<a"), "no head");
+    }
+
+    #[test]
+    fn the_first_candidate_that_leads_on_is_next() {
+        let version = |text| Version::parse_strict(text).unwrap();
+        let (one, two, three) = (version("1.0.0"), version("2.0.0"), version("3.0.0"));
+        let mut candidates = entries("d<c c<b b<a,z");
+        candidates[0].skip_range = ">=2.0.0 <3.0.0".into();
+        candidates[1].skip_range = "no range".into();
+        let candidates: Vec<&Entry> = candidates.iter().collect();
+        let bundles = [("a", Some(&one)), ("b", Some(&two)), ("c", Some(&three)), ("z", None), ("q", Some(&three))];
+        assert_eq!(nexts(&bundles, &candidates), [Some(2), Some(0), Some(0), Some(2), None]);
+    }
+
+    /// Follows the way from a place step by step.
+    fn followed(nexts: &[Option<usize>], start: usize) -> (usize, usize) {
+        let (mut seen, mut at, mut steps) = (HashSet::new(), start, 0);
+        while seen.insert(at) {
+            let Some(next) = nexts[at] else { break };
+            (at, steps) = (next, steps + 1);
+        }
+        (at, steps)
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn ways_end_where_following_them_ends(nexts in proptest::collection::vec(proptest::option::of(0usize..12), 12)) {
+            let expected: Vec<(usize, usize)> = (0..nexts.len()).map(|start| followed(&nexts, start)).collect();
+            proptest::prop_assert_eq!(ways(&nexts), expected);
+        }
+
+        #[test]
+        fn ends_are_where_chains_end(
+            replaces in proptest::collection::vec(0usize..10, 8),
+            skips in proptest::collection::vec(0usize..10, 3),
+        ) {
+            let name = |number: usize| format!("e{number}").into_boxed_str();
+            let mut entries: Vec<Entry> = (0..8)
+                .map(|number| Entry { name: name(number), replaces: name(replaces[number]), ..Entry::default() })
+                .collect();
+            entries[0].skips = skips.into_iter().map(name).collect();
+            let view = View::new(&entries);
+            let ends = view.ends();
+            for (number, end) in ends.into_iter().enumerate() {
+                let chain = view.chain(number);
+                let kept = |number: &usize| !view.is_skipped(&entries[*number].name);
+                let expected = match chain.cycle {
+                    Some(_) => End::Cycle,
+                    None => End::Last(chain.numbers.into_iter().rfind(kept)),
+                };
+                proptest::prop_assert_eq!(end, expected);
+            }
+        }
+
+        #[test]
+        fn nexts_are_what_trying_every_candidate_finds(
+            versions in proptest::collection::vec(0u64..6, 6),
+            edges in proptest::collection::vec((0usize..8, 0usize..8, 0u64..6, 0u64..6), 5),
+        ) {
+            let versions: Vec<Version> =
+                versions.into_iter().map(|major| Version::parse_strict(&format!("{major}.0.0")).unwrap()).collect();
+            let names: Vec<String> = (0..6).map(|number| format!("e{number}")).collect();
+            let bundles: Vec<(&str, Option<&Version>)> = names
+                .iter()
+                .enumerate()
+                .map(|(number, name)| (name.as_str(), versions.get(number).filter(|_| number != 3)))
+                .collect();
+            let candidates: Vec<Entry> = edges
+                .into_iter()
+                .map(|(replaces, skip, from, to)| Entry {
+                    name: "x".into(),
+                    replaces: format!("e{replaces}").into(),
+                    skips: vec![format!("e{skip}").into()],
+                    skip_range: if from < to { format!(">={from}.0.0 <{to}.0.0").into() } else { "".into() },
+                })
+                .collect();
+            let candidates: Vec<&Entry> = candidates.iter().collect();
+            let expected: Vec<Option<usize>> = bundles
+                .iter()
+                .map(|(name, version)| {
+                    candidates.iter().position(|entry| crate::chain::Edge::between(entry, name, *version).is_some())
+                })
+                .collect();
+            proptest::prop_assert_eq!(nexts(&bundles, &candidates), expected);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Work grows with what there is to do, not with its square: each case is done once, twice and four times as large,
+//! and steps are counted, not seconds.
+
+use std::fs;
+
+use catalog::Warnings;
+use catalog::channel::View;
+use edit::Outline;
+use edit::filter::{AllFacts, Selection};
+use edit::outline::{Bundle, Channel, Package};
+use edit::text::Splice;
+use edit::upgrades::{Forbidden, Side, Unmet};
+use fbc::blob::Entry;
+use fbc::locate::Locator;
+use fbc::version::Version;
+use fbc::{Arrangement, Fbc, Format, LoadOptions, work};
+
+const SMALL: usize = 500;
+
+/// Counts the steps that `task` takes at three sizes. Sorting and searching take a little more than twice as many for
+/// twice as much; a loop in a loop takes four times as many.
+fn grows_evenly(task: impl Fn(usize)) {
+    let steps = |size: usize| {
+        let before = work::count();
+        task(size);
+        work::count() - before
+    };
+    let [once, twice, four_times] = [1, 2, 4].map(|times| steps(times * SMALL));
+    assert!(once >= SMALL as u64, "{once} steps for {SMALL}: the loop is not counted");
+    let most = |steps: u64| steps * 5 / 2;
+    assert!(twice <= most(once) && four_times <= most(twice), "{once}, {twice}, {four_times} steps");
+}
+
+/// Loads a catalog from one file and hands it over with what is wrong with it.
+fn load(text: &str, task: impl Fn(&Fbc, &catalog::Checked)) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("catalog.yaml"), text).unwrap();
+    let mut fbc = Fbc::default();
+    let inspect = catalog::inspect(Warnings::On);
+    let options = LoadOptions { keep_text: true, inspect: Some(&inspect), ..LoadOptions::default() };
+    let loaded = fbc.load_dir(dir.path(), &options).unwrap();
+    let checked = catalog::check(&fbc, loaded, Warnings::On);
+    task(&fbc, &checked);
+}
+
+fn bundle(package: &str, name: &str, version: usize) -> String {
+    format!(
+        "---\nschema: olm.bundle\npackage: {package}\nname: {name}\nimage: quay.io/a/b:v{version}\nproperties:\n\
+         - type: olm.package\n  value: {{packageName: {package}, version: {version}.0.0}}\n"
+    )
+}
+
+/// One package with a channel of these entries, and bundles for those below `bundles`.
+fn package(entries: &str, bundles: usize) -> String {
+    let mut text = format!(
+        "schema: olm.package\nname: p\ndefaultChannel: c\n---\nschema: olm.channel\npackage: p\nname: c\nentries:\n{entries}"
+    );
+    text.extend((0..bundles).map(|number| bundle("p", &format!("p.v{number}"), number)));
+    text
+}
+
+#[test]
+fn many_problems_in_one_document_are_located_together() {
+    grows_evenly(|size| {
+        let entries: String =
+            (0..size).map(|number| format!("- {{name: absent-{number}, skipRange: nonsense}}\n")).collect();
+        load(&package(&entries, 1), |fbc, checked| {
+            assert!(checked.problems.len() > size);
+            let mut locator = Locator::new(fbc);
+            let located = checked.problems.iter().filter_map(|problem| locator.locate(problem.place.as_ref()?)).count();
+            assert!(located > size, "{located}");
+        });
+    });
+}
+
+#[test]
+fn problems_are_written_as_a_tree() {
+    grows_evenly(|size| {
+        let text: String =
+            (0..size).map(|number| format!("---\nschema: olm.package\nname: p{number}\ndefaultChannel: c\n")).collect();
+        load(&text, |_, checked| {
+            let message = catalog::tree::message(checked.errors());
+            assert_eq!(message.matches("invalid package").count(), size);
+        });
+    });
+}
+
+#[test]
+fn channels_of_many_heads_have_many_chains() {
+    grows_evenly(|size| {
+        // Every head comes down to the same chain, which is as long as there are heads.
+        let entry =
+            |name: String, replaces: String| Entry { name: name.into(), replaces: replaces.into(), ..Entry::default() };
+        let mut entries: Vec<Entry> =
+            (0..size).map(|number| entry(format!("t{}", number + 1), format!("t{number}"))).collect();
+        entries.extend((0..size).map(|number| entry(format!("h{number}"), format!("t{size}"))));
+        let error = catalog::chain::chain(&View::new(&entries)).unwrap_err();
+        assert_eq!(error.heads().len(), size);
+    });
+}
+
+#[test]
+fn channels_of_the_first_format_are_gathered_package_by_package() {
+    grows_evenly(|size| {
+        let text: String = (0..size)
+            .map(|number| {
+                format!(
+                    "---\nschema: olm.package\nname: p{number}\ndefaultChannel: c\n{}- type: olm.channel\n  value: \
+                     {{name: c}}\n",
+                    bundle(&format!("p{number}"), &format!("p{number}.v1"), 1)
+                )
+            })
+            .collect();
+        load(&text, |fbc, checked| {
+            assert!(checked.catalog.is_some(), "{}", catalog::tree::message(checked.errors()));
+            assert_eq!(fbc.blobs().iter().filter(|blob| &*blob.schema == "olm.channel").count(), size);
+        });
+    });
+}
+
+#[test]
+fn properties_of_many_types_are_sorted() {
+    grows_evenly(|size| {
+        let mut text = package("- {name: p.v0}\n", 1);
+        text.extend((0..size).map(|number| format!("- {{type: kind-{number}, value: 1}}\n")));
+        load(&text, |fbc, _| {
+            let mut out = Vec::new();
+            fbc.write_arranged(&fbc.in_order(), Format::Json, Arrangement::Sorted, &mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap().matches("\"kind-").count(), size);
+        });
+    });
+}
+
+/// A chain of versions; each entry also has a range that covers all before it.
+fn outline(size: usize) -> Outline {
+    let name = |number: usize| format!("p.v{number}");
+    let mut package = Package { default_channel: "c".to_owned(), ..Package::default() };
+    let mut channel = Channel::default();
+    for number in 0..size {
+        let entry = Entry {
+            name: name(number).into(),
+            replaces: if number == 0 { "".into() } else { name(number - 1).into() },
+            skips: Vec::new(),
+            skip_range: format!(">=0.0.0 <{number}.0.0").into(),
+        };
+        channel.entries.push(entry);
+        let version = Version::parse_strict(&format!("{number}.0.0")).unwrap();
+        package.bundles.insert(name(number), Bundle { blob: None, made: None, version: Some((version, None)) });
+    }
+    package.channels.insert("c".to_owned(), channel);
+    let mut outline = Outline::default();
+    outline.packages.insert("p".to_owned(), package);
+    outline
+}
+
+#[test]
+fn upgrades_of_long_channels_are_checked() {
+    let (forbidden, unmet) = (Forbidden::new(), Unmet::new());
+    grows_evenly(|size| {
+        let (old, mut new) = (outline(size), outline(size));
+        let channel = new.packages.get_mut("p").unwrap().channels.get_mut("c").unwrap();
+        for entry in &mut channel.entries {
+            // Nobody below 99 gets on.
+            entry.skip_range = entry.skip_range.replace(">=0.0.0", ">=100.0.0").into();
+        }
+        channel.entries[100].replaces = "".into();
+        channel.entries[100].skips = vec!["p.v99".into()];
+        let side = |outline| Side { outline, forbidden: &forbidden, unmet: &unmet };
+        let reports = edit::upgrades::check(side(&old), side(&new));
+        let worse = reports[0].outcomes.iter().filter(|outcome| outcome.is_regression()).count();
+        assert_eq!((reports[0].outcomes.len(), worse), (size, 99));
+    });
+}
+
+#[test]
+fn every_other_version_is_cut_out() {
+    grows_evenly(|size| {
+        let mut outline = outline(size);
+        let package = outline.packages.get_mut("p").unwrap();
+        // Entries that lead nowhere, each of which the head has to skip then.
+        for entry in &mut package.channels.get_mut("c").unwrap().entries {
+            entry.skip_range = "".into();
+        }
+        let ranges: Vec<String> =
+            (0..size / 50).map(|block| format!(">={}.0.0 <{}.0.0", 50 * block, 50 * block + 25)).collect();
+        let range = fbc::range::VersionRange::parse(&ranges.join(" || ")).unwrap();
+        let selection = Selection { versions: vec![(None, range)], ..Selection::default() };
+        let notes = edit::filter::filter(&mut outline, &selection, &AllFacts::new()).unwrap();
+        assert!(notes.len() >= size / 50, "{notes:?}");
+    });
+}
+
+#[test]
+fn a_difference_in_every_line_is_shown() {
+    grows_evenly(|size| {
+        let old: String = (0..size).map(|number| format!("line {number}\n")).collect();
+        // One splice over all lines, of which only the last differs.
+        let new = old.replace(&format!("line {}\n", size - 1), "the last line\n");
+        let splices = [Splice { range: 0..old.len(), text: new.clone().into() }];
+        let shown = edit::unified::unified("x", Some(&old), Some(&new), &splices);
+        assert!(shown.contains("+the last line") && shown.lines().count() < 10, "{shown}");
+    });
+}
