@@ -140,6 +140,17 @@ const DEPRECATIONS_SHAPE: Shape = Shape::Object(&[(
     ])),
 )]);
 
+/// Returns the shape of the blobs of a known schema, without what every blob says of itself.
+pub(crate) fn shape(schema: &str) -> Option<Shape> {
+    match schema {
+        PACKAGE => Some(PACKAGE_SHAPE),
+        CHANNEL => Some(CHANNEL_SHAPE),
+        BUNDLE => Some(BUNDLE_SHAPE),
+        DEPRECATIONS => Some(DEPRECATIONS_SHAPE),
+        _ => None,
+    }
+}
+
 /// Decodes what is needed of a blob of a known schema.
 pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Content, Fault> {
     let shaped = |kind: &str, shape: Shape| {

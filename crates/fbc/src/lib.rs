@@ -36,6 +36,7 @@ pub mod same;
 pub mod spans;
 mod store;
 pub mod stream;
+pub mod unknown;
 mod walk;
 pub mod work;
 pub mod write;

@@ -23,14 +23,11 @@ pub(crate) fn bundle(raw: Raw<'_>, bundle: &mut Bundle, refs: &RefBase<'_>) -> R
         out.push(b',');
     }
     out.extend_from_slice(b"\"properties\":[");
-    for (kind, value) in property::of(raw).filter(|(kind, _)| kind != property::BUNDLE_OBJECT) {
-        out.extend_from_slice(b"{\"type\":");
-        write_str(&mut out, &kind);
-        if let Some(value) = value {
-            out.extend_from_slice(b",\"value\":");
-            write_canonical(value, Layout::Compact, &mut out);
+    for item in raw.get("properties").into_iter().flat_map(Raw::items) {
+        if property::parts(item).0 != property::BUNDLE_OBJECT {
+            write_canonical(item, Layout::Compact, &mut out);
+            out.push(b',');
         }
-        out.extend_from_slice(b"},");
     }
     out.extend_from_slice(b"{\"type\":");
     write_str(&mut out, property::CSV_METADATA);

@@ -26,10 +26,12 @@ pub const SKIP_RANGE: &str = "olm.skipRange";
 
 /// Walks the properties of a bundle's text: type, and value if there is one.
 pub fn of(bundle: Raw<'_>) -> impl Iterator<Item = (Cow<'_, str>, Option<Raw<'_>>)> {
-    bundle.get("properties").into_iter().flat_map(Raw::items).map(|property| {
-        let kind = property.get("type").and_then(Raw::as_str).unwrap_or_default();
-        (kind, property.get("value"))
-    })
+    bundle.get("properties").into_iter().flat_map(Raw::items).map(parts)
+}
+
+/// Returns the type and the value of a property.
+pub(crate) fn parts(property: Raw<'_>) -> (Cow<'_, str>, Option<Raw<'_>>) {
+    (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))
 }
 
 /// Returns the shape of the values of a known type of property.

@@ -1,5 +1,7 @@
 //! Printing catalogs.
 
+mod fields;
+
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::sync::mpsc;
@@ -8,12 +10,13 @@ use rayon::prelude::*;
 
 use crate::blob::{BUNDLE, Blob, CHANNEL, Content, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
 use crate::decode::text;
-use crate::go_sort;
-use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical, write_canonical_nested, write_str};
+use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical, write_canonical_nested};
 use crate::object;
 use crate::property;
+use crate::unknown;
 use crate::work;
 use crate::yaml;
+use fields::ObjectWriter;
 
 /// How blobs are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,10 @@ pub enum Arrangement {
     ///
     /// That is what older tools print of catalogs that they have taken apart and put together again.
     Sorted,
+    /// Everything: as [`Arrangement::Listed`], with the fields that no schema knows behind those that are known.
+    ///
+    /// That is for files that people own.
+    Whole,
 }
 
 /// So much source text is printed at once by one thread.
@@ -191,7 +198,8 @@ impl Fbc {
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
         let as_written = matches!(blob.text, TextAt::Made { .. });
-        let mut object = ObjectWriter { layout, level: 0, as_written, first: true, out };
+        let whole = arrangement == Arrangement::Whole;
+        let mut object = ObjectWriter { layout, level: 0, whole, as_written, first: true, out };
         match &blob.content {
             Content::Package { .. } => {
                 object.open();
@@ -208,9 +216,10 @@ impl Fbc {
                     }
                     _ => object.string_if_any("description", &text(raw, "description")),
                 }
-                if arrangement == Arrangement::Listed {
+                if arrangement != Arrangement::Sorted {
                     object.properties(raw.get("properties"));
                 }
+                object.rest(raw, unknown::printed(PACKAGE));
                 object.close();
             }
             Content::Channel { .. } => {
@@ -220,6 +229,7 @@ impl Fbc {
                 object.string("package", &blob.package);
                 object.entries(raw.get("entries"));
                 object.properties(raw.get("properties"));
+                object.rest(raw, unknown::printed(CHANNEL));
                 object.close();
             }
             Content::Bundle(bundle) => {
@@ -230,13 +240,14 @@ impl Fbc {
                 object.string("image", &bundle.image);
                 let mut properties = self.bundle_properties(blob, raw)?;
                 match arrangement {
-                    Arrangement::Listed => properties.sort_by_key(|property| {
+                    Arrangement::Listed | Arrangement::Whole => properties.sort_by_key(|property| {
                         matches!(&*property.kind, property::BUNDLE_OBJECT | property::CSV_METADATA)
                     }),
                     Arrangement::Sorted => properties = sorted(properties, as_written),
                 }
                 object.bundle_properties(&properties);
                 object.related_images(raw.get("relatedImages"));
+                object.rest(raw, unknown::printed(BUNDLE));
                 object.close();
             }
             Content::Deprecations { .. } => {
@@ -244,6 +255,7 @@ impl Fbc {
                 object.string("schema", DEPRECATIONS);
                 object.string("package", &blob.package);
                 object.deprecations(raw.get("entries"));
+                object.rest(raw, unknown::printed(DEPRECATIONS));
                 object.close();
             }
             Content::Other | Content::Broken => write_canonical_nested(raw, layout, 0, object.out),
@@ -259,7 +271,8 @@ impl Fbc {
             _ => false,
         };
         let mut properties = Vec::new();
-        for (kind, value) in property::of(raw) {
+        for item in raw.get("properties").into_iter().flat_map(Raw::items) {
+            let (kind, value) = property::parts(item);
             if consumed && matches!(&*kind, property::CHANNEL | property::SKIPS | property::SKIP_RANGE) {
                 continue;
             }
@@ -269,7 +282,7 @@ impl Fbc {
                 }
                 _ => None,
             };
-            properties.push(PrintedProperty { kind, value, inlined });
+            properties.push(PrintedProperty { kind, value, item, inlined });
         }
         Ok(properties)
     }
@@ -318,6 +331,8 @@ fn rank(blob: &Blob) -> u8 {
 pub(crate) struct PrintedProperty<'a> {
     pub(crate) kind: std::borrow::Cow<'a, str>,
     value: Option<Raw<'a>>,
+    /// All of it.
+    item: Raw<'a>,
     /// Base64 to be printed in place of a reference.
     inlined: Option<Vec<u8>>,
 }
@@ -351,202 +366,5 @@ impl TextAt {
             TextAt::File { length, .. } | TextAt::Store { length, .. } | TextAt::Made { length, .. } => length,
             TextAt::Dropped => 0,
         }
-    }
-}
-
-/// Writes objects with fields in a given order.
-struct ObjectWriter<'a> {
-    layout: Layout,
-    level: usize,
-    /// Whether free values keep their spelling.
-    as_written: bool,
-    first: bool,
-    out: &'a mut Vec<u8>,
-}
-
-impl ObjectWriter<'_> {
-    fn open(&mut self) {
-        self.out.push(b'{');
-        self.level += 1;
-        self.first = true;
-    }
-
-    fn close(&mut self) {
-        self.level -= 1;
-        if !self.first {
-            self.line();
-        }
-        self.out.push(b'}');
-        self.first = false;
-    }
-
-    fn line(&mut self) {
-        if let Layout::Indented(width) = self.layout {
-            self.out.push(b'\n');
-            self.out.resize(self.out.len() + self.level * width, b' ');
-        }
-    }
-
-    /// Starts a field or an item.
-    fn next(&mut self) {
-        if !std::mem::take(&mut self.first) {
-            self.out.push(b',');
-        }
-        self.line();
-    }
-
-    fn key(&mut self, key: &str) {
-        self.next();
-        write_str(self.out, key);
-        self.out.push(b':');
-        if let Layout::Indented(_) = self.layout {
-            self.out.push(b' ');
-        }
-    }
-
-    fn string(&mut self, key: &str, value: &str) {
-        self.key(key);
-        write_str(self.out, value);
-    }
-
-    fn string_if_any(&mut self, key: &str, value: &str) {
-        if !value.is_empty() {
-            self.string(key, value);
-        }
-    }
-
-    fn free_value(&mut self, value: Option<Raw<'_>>) {
-        match value {
-            None => self.out.extend_from_slice(b"null"),
-            Some(value) if self.as_written => write_as_written(value, self.layout, self.level, self.out),
-            Some(value) => write_canonical_nested(value, self.layout, self.level, self.out),
-        }
-    }
-
-    /// Writes a list under `key`, each item by `item`.
-    fn list<T>(&mut self, key: &str, items: impl IntoIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
-        self.key(key);
-        self.out.push(b'[');
-        self.level += 1;
-        self.first = true;
-        for value in items {
-            self.next();
-            item(self, value);
-        }
-        self.level -= 1;
-        if !self.first {
-            self.line();
-        }
-        self.out.push(b']');
-        self.first = false;
-    }
-
-    fn icon(&mut self, icon: Raw<'_>) {
-        self.key("icon");
-        self.open();
-        // Line breaks inside base64 are accepted, but not written.
-        let data = icon.get("base64data").and_then(Raw::as_str);
-        match data {
-            Some(data) => self.string("base64data", &data.replace(['\n', '\r'], "")),
-            None => {
-                self.key("base64data");
-                self.out.extend_from_slice(b"null");
-            }
-        }
-        self.string("mediatype", &text(icon, "mediatype"));
-        self.close();
-    }
-
-    fn properties(&mut self, properties: Option<Raw<'_>>) {
-        let items: Vec<_> = properties.into_iter().flat_map(Raw::items).collect();
-        if items.is_empty() {
-            return;
-        }
-        self.list("properties", items, |this, property| {
-            this.open();
-            this.string("type", &text(property, "type"));
-            this.key("value");
-            this.free_value(property.get("value"));
-            this.close();
-        });
-    }
-
-    fn bundle_properties(&mut self, properties: &[PrintedProperty<'_>]) {
-        if properties.is_empty() {
-            return;
-        }
-        self.list("properties", properties, |this, property| {
-            this.open();
-            this.string("type", &property.kind);
-            this.key("value");
-            match &property.inlined {
-                Some(data) => {
-                    this.open();
-                    this.key("data");
-                    this.out.push(b'"');
-                    this.out.extend_from_slice(data);
-                    this.out.push(b'"');
-                    this.close();
-                }
-                None => this.free_value(property.value),
-            }
-            this.close();
-        });
-    }
-
-    fn related_images(&mut self, images: Option<Raw<'_>>) {
-        let mut items: Vec<_> =
-            images.into_iter().flat_map(Raw::items).map(|image| (text(image, "image"), text(image, "name"))).collect();
-        if items.is_empty() {
-            return;
-        }
-        go_sort::sort_by(&mut items, |a, b| a.0 < b.0);
-        self.list("relatedImages", items, |this, (image, name)| {
-            this.open();
-            this.string("name", &name);
-            this.string("image", &image);
-            this.close();
-        });
-    }
-
-    fn entries(&mut self, entries: Option<Raw<'_>>) {
-        let Some(entries) = self.list_or_null("entries", entries) else { return };
-        self.list("entries", entries.items(), |this, entry| {
-            this.open();
-            this.string("name", &text(entry, "name"));
-            this.string_if_any("replaces", &text(entry, "replaces"));
-            let skips: Vec<_> = entry.get("skips").into_iter().flat_map(Raw::items).collect();
-            if !skips.is_empty() {
-                this.list("skips", skips, |this, skip| write_str(this.out, &skip.as_str().unwrap_or_default()));
-            }
-            this.string_if_any("skipRange", &text(entry, "skipRange"));
-            this.close();
-        });
-    }
-
-    fn deprecations(&mut self, entries: Option<Raw<'_>>) {
-        let Some(entries) = self.list_or_null("entries", entries) else { return };
-        self.list("entries", entries.items(), |this, entry| {
-            this.open();
-            this.key("reference");
-            this.open();
-            let reference = entry.get("reference");
-            let field = |name| reference.map(|reference| text(reference, name)).unwrap_or_default();
-            this.string("schema", &field("schema"));
-            this.string_if_any("name", &field("name"));
-            this.close();
-            this.string("message", &text(entry, "message"));
-            this.close();
-        });
-    }
-
-    /// Returns a list, or writes `null` in its place when there is none.
-    fn list_or_null<'a>(&mut self, key: &str, list: Option<Raw<'a>>) -> Option<Raw<'a>> {
-        let list = list.filter(|list| list.kind() == Kind::Array);
-        if list.is_none() {
-            self.key(key);
-            self.out.extend_from_slice(b"null");
-        }
-        list
     }
 }

@@ -19,6 +19,7 @@ mod interrupt;
 mod limits;
 mod live;
 mod log;
+mod lost_fields;
 mod personality;
 mod printer;
 mod progress;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use fbc::{Blob, Fbc, Format};
+use fbc::{Arrangement, Blob, Fbc, Format};
 
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::exit::{Failure, Outcome, in_path};
@@ -18,7 +18,8 @@ use crate::{limits, source, tree};
 #[command(
     long_about = "Write a catalog to a new directory, in today's form.\n\n\
         Each package gets a directory of its own with a file 'catalog.json' or 'catalog.yaml'; blobs without a \
-        package go to a file at the top. The directory appears only when everything is written.",
+        package go to a file at the top. Fields and schemas that are not known are kept. The directory appears only when \
+        everything is written.",
     after_help = "Examples:\n  opm migrate old-catalog new-catalog\n  opm migrate old-catalog new-catalog -o yaml"
 )]
 pub(crate) struct MigrateArgs {
@@ -99,5 +100,6 @@ fn bad_name(package: &str) -> Failure {
 
 fn write_file(fbc: &Fbc, blobs: &[&Blob], path: &Path, format: Format) -> Outcome {
     let file = fs::File::create_new(path).map_err(|error| in_path(path, &error))?;
-    fbc.write(blobs, format, &mut BufWriter::new(file)).map_err(|error| in_path(path, &error))
+    let mut out = BufWriter::new(file);
+    fbc.write_arranged(blobs, format, Arrangement::Whole, &mut out).map_err(|error| in_path(path, &error))
 }

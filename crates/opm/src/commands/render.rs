@@ -1,11 +1,13 @@
 //! `opm render`: whatever there is, as a file-based catalog on stdout.
 
 use bundle::ImageTemplate;
-use fbc::Format;
+use fbc::json::Raw;
+use fbc::{Blob, Format, Problem};
 
 use super::{MigrateLevel, blob_format, migrate_level};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
+use crate::lost_fields::LostFields;
 use crate::printer::Printer;
 use crate::{limits, source};
 
@@ -16,7 +18,8 @@ use crate::{limits, source};
         Each SOURCE is a directory with a file-based catalog, one with a bundle (it holds the directories 'manifests' \
         and 'metadata'), or an image of either: a reference to a registry, oci:DIR, oci-archive:FILE or \
         docker-archive:FILE. No container engine is needed. The result is sorted by package, channel and bundle and is the same on \
-        every run. Nothing is printed unless every source can be read.",
+        every run. Nothing is printed unless every source can be read. Fields that their schema does not know are left \
+        out, with a warning; 'opm migrate' keeps them.",
     after_help = "Examples:\n  \
         opm render my-catalog\n  \
         opm render my-catalog -o yaml > catalog.yaml\n  \
@@ -47,8 +50,11 @@ pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let template = args.alpha_image_ref_template.as_deref().map(ImageTemplate::parse).transpose();
     let template = template.map_err(|error| Failure::message(error.to_string()))?;
     let images = Images::new(tls, &args.pull);
+    let lost = LostFields::default();
+    let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| lost.count(blob, text);
     let options = source::Options {
         catalogs_only: false,
+        inspect: Some(&inspect),
         keep_text: true,
         migrate: args.migrate || args.migrate_level == Some(MigrateLevel::CsvMetadata),
         image_template: template.as_ref(),
@@ -56,6 +62,7 @@ pub(crate) fn run(args: &RenderArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     };
     let fbc = source::load(&args.sources, &options, printer)?;
     source::warn_of_homeless(&fbc, printer)?;
+    lost.warn(printer);
     fbc.write(&fbc.in_order(), args.output, printer.data())?;
     Ok(())
 }

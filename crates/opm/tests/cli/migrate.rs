@@ -47,3 +47,64 @@ fn what_fails_leaves_nothing_behind() {
     env.file("full/file", "");
     assert!(env.opm(&["migrate", "catalog", "full"]).contains("output dir \"full\" must be empty"));
 }
+
+/// A catalog with fields that no schema knows, wherever there can be some.
+const UNKNOWN: &str = r#"
+{"schema": "olm.package", "name": "foo", "defaultChannel": "stable", "owner": {"team": "a", "seats": 1.50},
+ "icon": {"base64data": "aWNvbg==", "mediatype": "image/png", "credit": "me"}}
+{"schema": "olm.channel", "name": "stable", "package": "foo", "entries": [{"name": "foo.v1.0.0", "why": "first"}],
+ "properties": [{"type": "x", "value": 1, "note": "n"}]}
+{"schema": "olm.bundle", "name": "foo.v1.0.0", "package": "foo", "image": "registry.example.com/foo:v1.0.0",
+ "properties": [{"type": "olm.package", "value": {"packageName": "foo", "version": "1.0.0"}, "note": "n"}],
+ "relatedImages": [{"name": "n", "image": "i", "role": "r"}], "built": "today"}
+{"schema": "olm.deprecations", "package": "foo", "owner": "b",
+ "entries": [{"reference": {"schema": "olm.package", "uid": 7}, "message": "m", "since": "2024"}]}
+"#;
+
+#[test]
+fn fields_that_no_schema_knows_are_kept() {
+    let env = TestEnv::new();
+    env.file("catalog/c.json", UNKNOWN);
+    for format in ["json", "yaml"] {
+        env.stdout(&["migrate", "catalog", format, "-o", format]);
+        // A second time, so that what was written is what is read.
+        let again = format!("{format}-again");
+        env.stdout(&["migrate", format, &again]);
+        insta::assert_snapshot!("unknown_fields_kept", env.read(&format!("{again}/foo/catalog.json")));
+    }
+}
+
+#[test]
+fn fields_that_are_not_printed_are_counted() {
+    let env = TestEnv::new();
+    env.file("catalog/c.json", UNKNOWN);
+    insta::assert_snapshot!(env.opm(&["render", "catalog"]));
+    env.file(
+        "many/c.yaml",
+        SMALL
+            .replace("name: foo.v1.0.0\n", "name: foo.v1.0.0\n  note: x\n")
+            .replace("- name: foo.v1.0.0\n  note", "- name: foo.v1.0.0\n  note: y\n- name: foo.v0\n  note")
+            .replace("\n  note: x\npackage", "\npackage"),
+    );
+    let shown = env.opm(&["render", "many"]);
+    assert!(
+        shown.contains("warning: olm.channel does not know the field \"entries[].note\": left out 2 times\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn bundles_brought_up_to_date_keep_what_is_said_of_their_properties() {
+    let env = TestEnv::new();
+    let csv = "eyJraW5kIjoiQ2x1c3RlclNlcnZpY2VWZXJzaW9uIiwibWV0YWRhdGEiOnsibmFtZSI6ImZvby52MS4wLjAifSwic3BlYyI6e319";
+    env.file(
+        "catalog/c.yaml",
+        SMALL.replace(
+            "- type: olm.package\n",
+            &format!("- {{type: olm.bundle.object, value: {{data: {csv}}}}}\n- type: olm.package\n  note: kept\n"),
+        ),
+    );
+    env.stdout(&["migrate", "catalog", "out", "-o", "yaml", "--migrate-level", "bundle-object-to-csv-metadata"]);
+    let text = env.read("out/foo/catalog.yaml");
+    assert!(text.contains("note: kept") && text.contains("olm.csv.metadata"), "{text}");
+}
