@@ -7,7 +7,7 @@ use fbc::blob::{CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
 use fbc::json::{Raw, write_str};
 use fbc::{Fbc, FileId, base64};
 
-use crate::outline::{Made, Outline, Package};
+use crate::outline::{Deprecations, Made, Outline, Package};
 use crate::refusal::Refusal;
 use crate::rewrite::{Change, FileChange};
 
@@ -113,8 +113,7 @@ impl Changes {
                 }
             }
             (None, Some(is)) => {
-                let made = Made::json(deprecations_json(name, &is.entries));
-                self.add(fbc, name, last_other.max(behind_bundles), made)?;
+                self.add(fbc, name, last_other.max(behind_bundles), is.text(name))?;
             }
             _ => {}
         }
@@ -162,9 +161,16 @@ fn all_new(name: &str, package: &Package) -> Vec<Made> {
     all.extend(package.bundles.values().filter_map(|bundle| bundle.made.clone()));
     all.extend(package.more.iter().cloned());
     if let Some(deprecations) = &package.deprecations {
-        all.push(Made::json(deprecations_json(name, &deprecations.entries)));
+        all.push(deprecations.text(name));
     }
     all
+}
+
+impl Deprecations {
+    /// Returns the text of their blob, which is new.
+    fn text(&self, package: &str) -> Made {
+        self.made.clone().unwrap_or_else(|| Made::json(deprecations_json(package, &self.entries)))
+    }
 }
 
 /// Writes objects one member after the other.

@@ -4,7 +4,7 @@
 //! catalogs that are there: an [`outline`] is what a catalog says; a verb ([`add_bundle`], [`set_default`],
 //! [`set_edge`], [`promote`], [`deprecate`], [`remove`], [`filter`], [`merge`]) changes the outline; [`changes`]
 //! compares it with what it was, and [`rewrite`] puts the difference into the text of the files, where all else stays
-//! byte for byte; [`unified`] shows it.
+//! byte for byte; [`unified`] shows it, and [`verify`] compares the result with what it was.
 //! [`run_bundle`] puts bundles into a catalog for a test on a cluster.
 //! [`upgrades`] tells what becomes of clusters when one catalog takes the place of another.
 //! Nothing here touches disk, network or terminal; what has to be fetched is asked for.
@@ -29,6 +29,7 @@ pub mod template;
 pub mod text;
 pub mod unified;
 pub mod upgrades;
+pub mod verify;
 
 pub use outline::{Made, Outline};
 pub use refusal::Refusal;

@@ -1,14 +1,15 @@
 //! Two catalogs into one; what they disagree on is named.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fbc::blob::Entry;
 use fbc::json::{Layout, Raw, write_canonical};
 use fbc::limits::MAX_DEPTH;
 
 use crate::add_bundle::version;
-use crate::outline::{Bundle, Channel, Made, Outline, Package};
+use crate::outline::{Bundle, Channel, Deprecations, Made, Outline, Package};
 use crate::refusal::Refusal;
+use crate::verify::{deprecations, entries, nothing_beside};
 
 /// Gives the text of a blob, by its place in its catalog.
 pub type Text<'a> = dyn Fn(usize) -> Result<Made, Refusal> + 'a;
@@ -73,7 +74,7 @@ impl Merge<'_> {
             ..Package::default()
         };
         if let Some(deprecations) = &mut new.deprecations {
-            deprecations.blob = None;
+            deprecations.made = made(deprecations.blob.take())?;
         }
         for (name, channel) in &package.channels {
             new.channels.insert(name.clone(), self.channel(channel)?);
@@ -85,9 +86,8 @@ impl Merge<'_> {
     }
 
     fn channel(&self, channel: &Channel) -> Result<Channel, Refusal> {
-        let made = channel.blob.map(|blob| (self.second.text)(blob)).transpose();
-        // A channel that was made from properties of bundles has no text of its own.
-        Ok(Channel { blob: None, made: made.unwrap_or_default(), entries: channel.entries.clone() })
+        let made = channel.blob.map(|blob| (self.second.text)(blob)).transpose()?;
+        Ok(Channel { blob: None, made, entries: channel.entries.clone() })
     }
 
     fn bundle(&self, bundle: &Bundle) -> Result<Bundle, Refusal> {
@@ -113,10 +113,11 @@ impl Merge<'_> {
                     into.channels.insert(channel.clone(), new);
                 }
                 Some(there) => {
-                    self.compare(there.blob, members.blob, "entries", || {
+                    let (first, second) = self.compare(there.blob, members.blob, "entries", || {
                         format!("package {name:?}: channel {channel:?} is described differently")
                     })?;
-                    self.entries(name, channel, there, members);
+                    let beside = Beside { first: beside(first, entries), second: beside(second, entries) };
+                    self.entries(name, channel, there, members, &beside);
                 }
             }
         }
@@ -132,11 +133,29 @@ impl Merge<'_> {
             }
         }
         if let Some(from) = from.deprecations.as_ref().filter(|from| !from.entries.is_empty()) {
+            let there = into.deprecations.as_ref().and_then(|it| it.blob);
+            let (first, second) = self.compare(there, from.blob, "entries", || {
+                format!("package {name:?}: the deprecations are described differently")
+            })?;
+            if into.deprecations.is_none() {
+                let made = from.blob.map(|blob| (self.second.text)(blob)).transpose()?;
+                into.deprecations = Some(Deprecations { blob: None, made, entries: from.entries.clone() });
+            }
+            let beside = Beside { first: beside(first, deprecations), second: beside(second, deprecations) };
             let entries = &mut into.deprecations.get_or_insert_default().entries;
             for entry in &from.entries {
+                let key = format!("{}\0{}", entry.schema, entry.name);
                 match entries.iter().find(|there| there.schema == entry.schema && there.name == entry.name) {
+                    None if beside.second.contains_key(&key) => self.conflicts.push(format!(
+                        "package {name:?}: the deprecation of {} {:?} has fields that are not known and would be lost",
+                        entry.schema, &*entry.name
+                    )),
                     None => entries.push(entry.clone()),
-                    Some(there) if there.message == entry.message => {}
+                    Some(there) if there.message == entry.message && beside.agree(&key) => {}
+                    Some(there) if there.message == entry.message => self.conflicts.push(format!(
+                        "package {name:?}: the deprecation of {} {:?} has other fields",
+                        entry.schema, &*entry.name
+                    )),
                     Some(_) => self.conflicts.push(format!(
                         "package {name:?}: the deprecation of {} {:?} has two messages",
                         entry.schema, &*entry.name
@@ -150,11 +169,18 @@ impl Merge<'_> {
     }
 
     /// Adds the entries that a channel has not, each behind the one it replaces, else behind the one before it.
-    fn entries(&mut self, package: &str, name: &str, into: &mut Channel, from: &Channel) {
+    fn entries(&mut self, package: &str, name: &str, into: &mut Channel, from: &Channel, beside: &Beside) {
         let mut before: Option<&Entry> = None;
         for entry in &from.entries {
             match into.entry(&entry.name) {
-                Some(there) if there == entry => {}
+                Some(there) if there == entry && beside.agree(&entry.name) => {}
+                Some(there) if there == entry => self
+                    .conflicts
+                    .push(format!("package {package:?}: entry {:?} of channel {name:?} has other fields", &*entry.name)),
+                None if beside.second.contains_key(&*entry.name) => self.conflicts.push(format!(
+                    "package {package:?}: entry {:?} of channel {name:?} has fields that are not known and would be lost",
+                    &*entry.name
+                )),
                 Some(_) => self
                     .conflicts
                     .push(format!("package {package:?}: entry {:?} of channel {name:?} has other edges", &*entry.name)),
@@ -169,24 +195,20 @@ impl Merge<'_> {
         }
     }
 
-    /// Compares two blobs but for one of their members.
+    /// Compares two blobs but for one of their members, and returns their texts.
     fn compare(
         &mut self,
         first: Option<usize>,
         second: Option<usize>,
         but: &str,
         conflict: impl FnOnce() -> String,
-    ) -> Result<(), Refusal> {
-        if let (Some(first), Some(second)) = (first, second) {
-            let (first, second) = ((self.first.text)(first), (self.second.text)(second));
-            // Blobs that were made from others have no text; what they say is compared anyway.
-            if let (Ok(first), Ok(second)) = (first, second)
-                && members(&first.json, but) != members(&second.json, but)
-            {
-                self.conflicts.push(conflict());
-            }
+    ) -> Result<(Option<Made>, Option<Made>), Refusal> {
+        let (Some(first), Some(second)) = (first, second) else { return Ok((None, None)) };
+        let (first, second) = ((self.first.text)(first)?, (self.second.text)(second)?);
+        if members(&first.json, but) != members(&second.json, but) {
+            self.conflicts.push(conflict());
         }
-        Ok(())
+        Ok((Some(first), Some(second)))
     }
 
     /// Returns the blobs of the second catalog that are not the same as any of the first.
@@ -209,6 +231,25 @@ impl Merge<'_> {
     }
 }
 
+/// What the items of two lists say beside what edits know, by what identifies them; nothing for those that say no more.
+struct Beside {
+    first: BTreeMap<String, u128>,
+    second: BTreeMap<String, u128>,
+}
+
+impl Beside {
+    /// Tells whether both say the same of an item that both have.
+    fn agree(&self, key: &str) -> bool {
+        self.first.get(key) == self.second.get(key)
+    }
+}
+
+fn beside(blob: Option<Made>, read: fn(Raw<'_>) -> BTreeMap<String, u128>) -> BTreeMap<String, u128> {
+    let mut items = blob.as_ref().and_then(|blob| Raw::parse(&blob.json, MAX_DEPTH).ok()).map(read).unwrap_or_default();
+    items.retain(|_, digest| *digest != nothing_beside());
+    items
+}
+
 /// Returns the members of a blob in one spelling and order, but for one.
 fn members(json: &str, but: &str) -> Vec<(String, Vec<u8>)> {
     let mut members: Vec<(String, Vec<u8>)> = Raw::parse(json, MAX_DEPTH)
@@ -224,3 +265,6 @@ fn members(json: &str, but: &str) -> Vec<(String, Vec<u8>)> {
     members.sort();
     members
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,8 @@ pub struct Bundle {
 pub struct Deprecations {
     /// Where their blob is; nowhere when it is new.
     pub blob: Option<usize>,
+    /// The text of their blob, if it comes from elsewhere.
+    pub made: Option<Made>,
     /// What is deprecated, as listed.
     pub entries: Vec<Deprecation>,
 }
@@ -125,7 +127,7 @@ impl Outline {
                 }
                 (DEPRECATIONS, Content::Deprecations { entries }) => {
                     let entries = entries.clone();
-                    package.deprecations.get_or_insert(Deprecations { blob: Some(index), entries });
+                    package.deprecations.get_or_insert(Deprecations { blob: Some(index), made: None, entries });
                 }
                 (PACKAGE | CHANNEL | BUNDLE | DEPRECATIONS, _) => {}
                 _ => package.others.push(index),

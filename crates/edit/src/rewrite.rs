@@ -50,7 +50,6 @@ pub enum Rewritten {
 /// # Errors
 /// Refuses when the text is written in a way that cannot be changed by position.
 pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
-    let unreadable = || Refusal::new("the file is not what it was when the catalog was read").help("try again");
     let documents = documents::find(text).ok_or_else(unreadable)?;
     let at = |start: &u64| {
         documents.binary_search_by_key(&usize::try_from(*start).unwrap_or(usize::MAX), |document| document.start)
@@ -106,9 +105,16 @@ pub fn new_file(blobs: &[Made], json: bool) -> String {
 }
 
 /// Returns the places of the YAML documents of a file, by where they start.
-pub fn yaml_documents(text: &str) -> BTreeMap<u64, Range<usize>> {
-    let found = documents::find(text).unwrap_or_default().into_iter().filter(|document| !document.json);
-    found.map(|document| (document.start as u64, document.range())).collect()
+///
+/// # Errors
+/// Refuses when the text is no catalog file.
+pub fn yaml_documents(text: &str) -> Result<BTreeMap<u64, Range<usize>>, Refusal> {
+    let found = documents::find(text).ok_or_else(unreadable)?.into_iter().filter(|document| !document.json);
+    Ok(found.map(|document| (document.start as u64, document.range())).collect())
+}
+
+fn unreadable() -> Refusal {
+    Refusal::new("the file is not what it was when the catalog was read").help("try again")
 }
 
 /// Prints a blob in the format of the document it comes behind.

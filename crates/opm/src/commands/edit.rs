@@ -1,6 +1,7 @@
 //! `opm edit`: changes of a catalog that leave it valid, in the files as their authors wrote them.
 
 mod add_bundle;
+mod check;
 mod deprecate;
 mod filter;
 mod merge;
@@ -9,6 +10,7 @@ mod promote;
 mod remove;
 mod set_default;
 mod set_edge;
+mod texts;
 pub(super) mod workbench;
 
 use clap::Subcommand;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use edit::merge::Side;
 
-use super::workbench::{self, Texts, Where};
+use super::texts::Texts;
+use super::workbench::{self, Where};
 use crate::exit::Outcome;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;

@@ -1,22 +1,20 @@
 //! From a catalog on disk to a changed one: read, change, write aside, check, put in place.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use catalog::Warnings;
 use edit::changes::Changes;
 use edit::rewrite::{self, FileChange, Rewritten};
 use edit::text::{self, Splice};
 use edit::unified::unified;
+use edit::verify::Contents;
 use edit::{Made, Outline, Refusal};
-use fbc::blob::TextBuffer;
 use fbc::json::Raw;
-use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Problem, Severity};
+use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Problem};
 use rayon::prelude::*;
 
+use super::check::{Wanted, check};
 use super::place;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::images::Images;
@@ -46,6 +44,8 @@ pub(super) const ASIDE: &str = ".opm-edit-";
 pub(crate) struct Loaded {
     pub(crate) fbc: Fbc,
     pub(crate) outline: Outline,
+    /// What every blob says.
+    pub(super) contents: Contents,
 }
 
 /// A file that changes.
@@ -156,7 +156,8 @@ fn change_loaded(
         printer.tell("nothing to change");
         return Ok(());
     }
-    let files = rewrite_files(&loaded.fbc, root, &changes)?;
+    let new = new_files(&loaded.fbc, root, &changes)?;
+    let files = rewrite_files(&loaded.fbc, root, &changes, &new)?;
     let parent = place::parent(place.to.as_deref().unwrap_or(root));
     let aside = match place.dry_run {
         true => Unfinished::create(&parent, ASIDE).or_else(|_| Unfinished::private("opm-edit-")),
@@ -168,7 +169,10 @@ fn change_loaded(
     })?;
     let tree = aside.path().join("tree");
     place::stage(root, &tree, &files, place.to.is_none())?;
-    check(&tree, root, &outline, printer)?;
+    check(&tree, root, &Wanted { loaded: &loaded, outline: &outline, changes: &changes, new: &new }, printer)?;
+    if !loaded.fbc.is_current() {
+        return Err(Failure::message(format!("{}: the catalog changed meanwhile; try again", root.display())));
+    }
     tell(&notes, printer);
     if place.dry_run {
         return show(root, &files, printer);
@@ -195,51 +199,16 @@ pub(super) fn load_with_text(root: &Path, printer: &Printer) -> Result<Loaded, F
     load_keeping(root, &|_, _| {}, true, printer)
 }
 
-/// The text of the blobs of a catalog that was loaded with its text; keeps the file it looked at last.
-pub(super) struct Texts<'a> {
-    loaded: &'a Loaded,
-    file: RefCell<Option<TextFile>>,
-}
-
-/// A file, and the places of its YAML documents by where they start.
-struct TextFile {
-    id: FileId,
-    text: String,
-    documents: BTreeMap<u64, Range<usize>>,
-}
-
-impl<'a> Texts<'a> {
-    pub(super) fn new(loaded: &'a Loaded) -> Texts<'a> {
-        Texts { loaded, file: RefCell::new(None) }
-    }
-
-    /// Returns the text of a blob, as YAML too if it is written so.
-    pub(super) fn of(&self, blob: usize) -> Result<Made, Refusal> {
-        let fbc = &self.loaded.fbc;
-        let blob = &fbc.blobs()[blob];
-        let mut buffer = TextBuffer::default();
-        let json = fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?.text().to_owned();
-        let Some((id, start)) = blob.origin else { return Ok(Made { json, yaml: None }) };
-        let mut file = self.file.borrow_mut();
-        if file.as_ref().is_none_or(|file| file.id != id) {
-            let text = fbc.full_path_of(id).and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
-            let documents = rewrite::yaml_documents(&text);
-            *file = Some(TextFile { id, text, documents });
-        }
-        let yaml = file.as_ref().and_then(|TextFile { text, documents, .. }| {
-            let own = text.get(documents.get(&start)?.clone())?;
-            Some(own.trim_end_matches(['\n', '\r']).replace("\r\n", "\n") + "\n")
-        });
-        Ok(Made { json, yaml })
-    }
-}
-
 fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer) -> Result<Loaded, Failure> {
     let metadata = fs::metadata(root).map_err(|error| in_path(root, &error))?;
     if !metadata.is_dir() {
         return Err(Failure::message(format!("{:?} is not a directory", root.display().to_string())));
     }
-    let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| look(blob, text);
+    let contents = Contents::default();
+    let inspect = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
+        contents.note(blob, text);
+        look(blob, text);
+    };
     let mut fbc = Fbc::default();
     let options =
         LoadOptions { limits: limits::from_env()?, keep_text, inspect: Some(&inspect), ..LoadOptions::default() };
@@ -249,27 +218,41 @@ fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer
         return Err(Failure::Told);
     }
     let outline = Outline::new(&fbc);
-    Ok(Loaded { fbc, outline })
+    Ok(Loaded { fbc, outline, contents })
+}
+
+/// The blobs of files that are new, by their paths below the catalog.
+pub(super) type NewFiles = BTreeMap<PathBuf, Vec<Made>>;
+
+/// Finds the files for the blobs of new packages.
+fn new_files(fbc: &Fbc, root: &Path, changes: &Changes) -> Result<NewFiles, Failure> {
+    let mut new = NewFiles::new();
+    if changes.new_packages.is_empty() {
+        return Ok(new);
+    }
+    let json = mostly_json(fbc);
+    for (package, blobs) in &changes.new_packages {
+        let path = Changes::path_for(package, json);
+        if fs::symlink_metadata(root.join(&path)).is_ok() {
+            let message = format!("package {package:?} would go to {}, which is there already", path.display());
+            return Err(Failure::message(message));
+        }
+        new.insert(path, blobs.clone());
+    }
+    Ok(new)
 }
 
 /// Puts the changes into the text of the files.
-fn rewrite_files(fbc: &Fbc, root: &Path, changes: &Changes) -> Result<Vec<ChangedFile>, Failure> {
+fn rewrite_files(fbc: &Fbc, root: &Path, changes: &Changes, new: &NewFiles) -> Result<Vec<ChangedFile>, Failure> {
     let mut files = changes
         .files
         .par_iter()
         .map(|(file, change)| rewrite_file(fbc, root, *file, change))
         .collect::<Result<Vec<_>, _>>()?;
-    if !changes.new_packages.is_empty() {
-        let json = mostly_json(fbc);
-        for (package, blobs) in &changes.new_packages {
-            let path = Changes::path_for(package, json);
-            if fs::symlink_metadata(root.join(&path)).is_ok() {
-                let message = format!("package {package:?} would go to {}, which is there already", path.display());
-                return Err(Failure::message(message));
-            }
-            let text = Some(rewrite::new_file(blobs, json).into_bytes());
-            files.push(ChangedFile { path, exists: false, text, splices: Vec::new() });
-        }
+    for (path, blobs) in new {
+        let json = path.extension().is_some_and(|extension| extension == "json");
+        let text = Some(rewrite::new_file(blobs, json).into_bytes());
+        files.push(ChangedFile { path: path.clone(), exists: false, text, splices: Vec::new() });
     }
     Ok(files)
 }
@@ -315,37 +298,6 @@ fn mostly_json(fbc: &Fbc) -> bool {
     }
     let json = formats.values().filter(|json| **json).count();
     json * 2 > formats.len()
-}
-
-/// Checks that the catalog in `tree` is valid and says what it was meant to say.
-fn check(tree: &Path, root: &Path, wanted: &Outline, printer: &Printer) -> Outcome {
-    let inspect = catalog::inspect(Warnings::Off);
-    let options = LoadOptions {
-        limits: limits::from_env()?,
-        keep_text: false,
-        inspect: Some(&inspect),
-        ..LoadOptions::default()
-    };
-    let mut fbc = Fbc::default();
-    let loaded = fbc.load_dir(tree, &options).map_err(|error| in_path(tree, &error))?;
-    let checked = catalog::check(&fbc, loaded, Warnings::Off);
-    if checked.problems.iter().any(|problem| problem.severity == Severity::Error) {
-        let mut found = report::find(&fbc, checked.errors());
-        for found in &mut found {
-            let path = found.path.as_deref().map(Path::new);
-            let below = path.and_then(|path| path.strip_prefix(tree).ok()).map(|path| root.join(path));
-            found.path = below.map(|path| path.display().to_string());
-        }
-        report::tell(printer, &found);
-        return Err(Failure::message("the changed catalog would not be valid, so nothing was changed"));
-    }
-    if !Outline::new(&fbc).agrees_with(wanted) {
-        return Err(Failure::message(
-            "the change cannot be made in the text as it is written, so nothing was changed; \
-             anchors, merge keys and doubled keys are in the way: write those parts plainly first",
-        ));
-    }
-    Ok(())
 }
 
 /// Prints the changes as a unified diff.

@@ -1,0 +1,80 @@
+use fbc::{Fbc, Limits};
+
+use super::*;
+
+/// A catalog of one package, its blobs made from JSON.
+fn catalog(channel: &str, more: &str) -> Fbc {
+    let mut fbc = Fbc::default();
+    for json in [
+        r#"{"schema":"olm.package","name":"p","defaultChannel":"stable"}"#.to_owned(),
+        format!(r#"{{"schema":"olm.channel","package":"p","name":"stable","entries":[{channel}]}}"#),
+        format!(r#"{{"schema":"olm.deprecations","package":"p","entries":[{more}]}}"#),
+    ] {
+        fbc.add_made(&json, &Limits::default()).unwrap();
+    }
+    fbc
+}
+
+fn text(fbc: &Fbc) -> impl Fn(usize) -> Result<Made, Refusal> {
+    move |blob| {
+        let mut buffer = fbc::blob::TextBuffer::default();
+        let text = fbc.text(&fbc.blobs()[blob], &mut buffer).map_err(|error| Refusal::new(error.to_string()))?;
+        Ok(Made::json(text.text()))
+    }
+}
+
+fn merged(first: &Fbc, second: &Fbc) -> Result<Outline, Refusal> {
+    let (outline, other) = (Outline::new(first), Outline::new(second));
+    let (first, second) = (text(first), text(second));
+    let first = Side { outline: &outline, text: &first };
+    merge(first, Side { outline: &other, text: &second }, false).map(|(merged, _)| merged)
+}
+
+#[test]
+fn a_text_that_cannot_be_read_ends_the_merge() {
+    let (one, two) = (catalog(r#"{"name":"a"}"#, ""), catalog(r#"{"name":"a"}"#, ""));
+    let (outline, other) = (Outline::new(&one), Outline::new(&two));
+    let empty = Outline::default();
+    let good = text(&one);
+    let gone = |blob: usize| match blob {
+        // The channel alone cannot be read.
+        1 => Err(Refusal::new("file changed while it was being read")),
+        _ => text(&two)(blob),
+    };
+    for outline in [&outline, &empty] {
+        let first = Side { outline, text: &good };
+        let refusal = merge(first, Side { outline: &other, text: &gone }, false).unwrap_err();
+        assert_eq!(refusal.message, "file changed while it was being read");
+        let refusal = merge(Side { outline: &other, text: &gone }, Side { outline: &other, text: &good }, false);
+        assert!(refusal.is_err());
+    }
+}
+
+#[test]
+fn fields_that_edits_do_not_know_are_not_lost() {
+    let plain = catalog(r#"{"name":"a"}"#, "");
+    let refused = |first: &Fbc, second: &Fbc| {
+        merged(first, second).unwrap_err().message.replace("the catalogs disagree:\n  ", "")
+    };
+    assert_eq!(
+        refused(&plain, &catalog(r#"{"name":"a"},{"name":"b","note":1}"#, "")),
+        r#"package "p": entry "b" of channel "stable" has fields that are not known and would be lost"#
+    );
+    assert_eq!(
+        refused(&plain, &catalog(r#"{"name":"a","note":1}"#, "")),
+        r#"package "p": entry "a" of channel "stable" has other fields"#
+    );
+    let deprecation = |more: &str| {
+        let entry = format!(r#"{{"reference":{{"schema":"olm.bundle","name":"a"}},"message":"m"{more}}}"#);
+        catalog(r#"{"name":"a"}"#, &entry)
+    };
+    assert_eq!(
+        refused(&plain, &deprecation(r#","since":1"#)),
+        r#"package "p": the deprecation of olm.bundle "a" has fields that are not known and would be lost"#
+    );
+    assert_eq!(
+        refused(&deprecation(r#","since":2"#), &deprecation(r#","since":1"#)),
+        r#"package "p": the deprecation of olm.bundle "a" has other fields"#
+    );
+    assert!(merged(&deprecation(""), &deprecation("")).is_ok());
+}

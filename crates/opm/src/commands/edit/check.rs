@@ -1,0 +1,66 @@
+//! Whether a changed catalog is what it was meant to be.
+
+use std::path::Path;
+
+use catalog::Warnings;
+use edit::Outline;
+use edit::changes::Changes;
+use edit::verify::{self, Contents, Told};
+use fbc::json::Raw;
+use fbc::{Blob, Fbc, LoadOptions, Problem, Severity};
+
+use super::workbench::{Loaded, NewFiles};
+use crate::exit::{Failure, Outcome, in_path};
+use crate::printer::Printer;
+use crate::{limits, report};
+
+/// What a changed catalog is compared with.
+pub(super) struct Wanted<'a> {
+    pub(super) loaded: &'a Loaded,
+    pub(super) outline: &'a Outline,
+    pub(super) changes: &'a Changes,
+    pub(super) new: &'a NewFiles,
+}
+
+/// Checks that the catalog in `tree` is valid and says what it was meant to say, and all else what it said before.
+pub(super) fn check(tree: &Path, root: &Path, wanted: &Wanted<'_>, printer: &Printer) -> Outcome {
+    let Wanted { loaded: before, outline, changes, new } = wanted;
+    let contents = Contents::of_changed(&before.contents, changes, new);
+    let rules = catalog::inspect(Warnings::Off);
+    let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
+        contents.note(blob, text);
+        rules(blob, text, problems);
+    };
+    let options = LoadOptions {
+        limits: limits::from_env()?,
+        keep_text: false,
+        inspect: Some(&inspect),
+        ..LoadOptions::default()
+    };
+    let mut fbc = Fbc::default();
+    let loaded = fbc.load_dir(tree, &options).map_err(|error| in_path(tree, &error))?;
+    let checked = catalog::check(&fbc, loaded, Warnings::Off);
+    if checked.problems.iter().any(|problem| problem.severity == Severity::Error) {
+        let mut found = report::find(&fbc, checked.errors());
+        for found in &mut found {
+            let path = found.path.as_deref().map(Path::new);
+            let below = path.and_then(|path| path.strip_prefix(tree).ok()).map(|path| root.join(path));
+            found.path = below.map(|path| path.display().to_string());
+        }
+        report::tell(printer, &found);
+        return Err(Failure::message("the changed catalog would not be valid, so nothing was changed"));
+    }
+    let was = Told { fbc: &before.fbc, root, contents: &before.contents };
+    let is = Told { fbc: &fbc, root: tree, contents: &contents };
+    let differs = verify::unchanged_but(was, changes, new, is).err();
+    if let Some(path) = differs.as_ref().filter(|_| !before.fbc.is_current()) {
+        return Err(Failure::message(format!("{}: the file changed meanwhile; try again", root.join(path).display())));
+    }
+    if differs.is_some() || !Outline::new(&fbc).agrees_with(outline) {
+        return Err(Failure::message(
+            "the change cannot be made in the text as it is written, so nothing was changed; \
+             anchors, merge keys and doubled keys are in the way: write those parts plainly first",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! The text of blobs as their authors wrote it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+
+use edit::rewrite;
+use edit::{Made, Refusal};
+use fbc::blob::TextBuffer;
+use fbc::{Fbc, FileId};
+
+use super::workbench::Loaded;
+
+/// The text of the blobs of a catalog that was loaded with its text; keeps the file it looked at last.
+pub(super) struct Texts<'a> {
+    loaded: &'a Loaded,
+    file: RefCell<Option<TextFile>>,
+}
+
+/// A file, and the places of its YAML documents by where they start.
+struct TextFile {
+    id: FileId,
+    text: String,
+    documents: BTreeMap<u64, Range<usize>>,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn new(loaded: &'a Loaded) -> Texts<'a> {
+        Texts { loaded, file: RefCell::new(None) }
+    }
+
+    /// Returns the text of a blob, as YAML too if it is written so.
+    pub(super) fn of(&self, blob: usize) -> Result<Made, Refusal> {
+        let fbc = &self.loaded.fbc;
+        let blob = &fbc.blobs()[blob];
+        let mut buffer = TextBuffer::default();
+        let json = fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?.text().to_owned();
+        let Some((id, start)) = blob.origin else { return Ok(Made { json, yaml: None }) };
+        let mut file = self.file.borrow_mut();
+        if file.as_ref().is_none_or(|file| file.id != id) {
+            *file = Some(TextFile::read(fbc, id)?);
+        }
+        let yaml = file.as_ref().and_then(|TextFile { text, documents, .. }| {
+            let own = text.get(documents.get(&start)?.clone())?;
+            Some(own.trim_end_matches(['\n', '\r']).replace("\r\n", "\n") + "\n")
+        });
+        Ok(Made { json, yaml })
+    }
+}
+
+impl TextFile {
+    fn read(fbc: &Fbc, id: FileId) -> Result<TextFile, Refusal> {
+        let path = fbc.full_path_of(id).unwrap_or_default();
+        let wrong = |error: &dyn std::fmt::Display| Refusal::new(format!("{}: {error}", path.display()));
+        let text = fs::read_to_string(&path).map_err(|error| wrong(&error))?;
+        let documents = rewrite::yaml_documents(&text).map_err(|refusal| wrong(&refusal))?;
+        Ok(TextFile { id, text, documents })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::edit::workbench::load_with_text;
+    use crate::printer::Printer;
+
+    #[test]
+    fn a_file_that_is_gone_is_no_empty_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c.yaml");
+        fs::write(&path, "schema: a\n---\nschema: b # note\n").unwrap();
+        let loaded = load_with_text(directory.path(), &Printer::new()).unwrap();
+        let yaml = |blob| Texts::new(&loaded).of(blob).map(|made| made.yaml);
+        assert_eq!(yaml(1).unwrap().unwrap(), "schema: b # note\n");
+        fs::write(&path, "schema: a\n--- x\nschema: b # note\n").unwrap();
+        assert!(yaml(1).is_err());
+        fs::remove_file(&path).unwrap();
+        assert!(yaml(1).is_err());
+    }
+}
