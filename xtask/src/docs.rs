@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
-use catalog::rules::{DEPENDENCIES, RULES, Rule, WARNINGS};
+use catalog::rules::{DEPENDENCIES, RULES, Rule, STRICT, WARNINGS};
 
 use crate::workspace::Workspace;
 
@@ -81,6 +81,13 @@ fn rules() -> String {
     );
     table(
         &mut page,
+        "Strict",
+        "What the definition of the format asks for, although the existing tool accepts catalogs without it. With \
+         `--strict` these are errors, with `--warnings` alone warnings.",
+        &named(STRICT),
+    );
+    table(
+        &mut page,
         "Warnings",
         "What had better hold. A catalog works without, but hardly as its author meant.",
         &named(WARNINGS),
@@ -145,7 +152,13 @@ mod tests {
     #[test]
     fn every_rule_is_on_the_page_once() {
         let page = rules();
-        for name in RULES.iter().chain(WARNINGS).map(|rule| rule.name).chain(READING.iter().map(|(name, _)| *name)) {
+        for name in RULES
+            .iter()
+            .chain(STRICT)
+            .chain(WARNINGS)
+            .map(|rule| rule.name)
+            .chain(READING.iter().map(|(name, _)| *name))
+        {
             assert_eq!(page.matches(&format!("\n| `{name}` |")).count(), 1, "{name}");
         }
     }

@@ -5,7 +5,7 @@ use fbc::{Blob, Fbc, Loaded, Problem, Severity};
 
 use crate::draft::{Draft, DraftChannel, DraftPackage};
 use crate::model::Catalog;
-use crate::rules::{Check, RULES, Rule, WARNINGS};
+use crate::rules::{Check, RULES, Rule, STRICT, WARNINGS};
 
 /// The outcome of checking a catalog.
 pub struct Checked {
@@ -29,12 +29,33 @@ pub enum Warnings {
     Off,
     /// They are told.
     On,
+    /// Those that the definition of the format asks for are errors.
+    Strict {
+        /// Whether the others are told.
+        warnings: bool,
+    },
 }
 
 impl Warnings {
     fn rules(self) -> impl Iterator<Item = &'static Rule> {
-        let warnings = if self == Warnings::On { WARNINGS } else { &[] };
-        RULES.iter().chain(warnings)
+        let (strict, warnings): (&[Rule], &[Rule]) = match self {
+            Warnings::Off => (&[], &[]),
+            Warnings::On | Warnings::Strict { warnings: true } => (STRICT, WARNINGS),
+            Warnings::Strict { warnings: false } => (STRICT, &[]),
+        };
+        RULES.iter().chain(strict).chain(warnings)
+    }
+
+    /// Makes errors of what a strict check does not tolerate.
+    fn judge(self, problems: &mut [Problem]) {
+        if !matches!(self, Warnings::Strict { .. }) {
+            return;
+        }
+        for problem in problems.iter_mut().filter(|problem| problem.severity == Severity::Warning) {
+            if STRICT.iter().any(|rule| rule.name == problem.rule) {
+                problem.severity = Severity::Error;
+            }
+        }
     }
 }
 
@@ -76,6 +97,7 @@ pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> Checked {
         }
     }
     problems.sort_by(Problem::order);
+    warnings.judge(&mut problems);
     let sound = problems.iter().all(|problem| problem.severity == Severity::Warning);
     let catalog = if sound { Catalog::from_draft(&draft) } else { None };
     Checked { catalog, problems }

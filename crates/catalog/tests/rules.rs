@@ -215,6 +215,7 @@ fn warnings_tell_what_merely_looks_wrong() {
             "related-image-empty",
             "replaces-newer",
             "required-package",
+            "schema-reserved",
             "skip-range-surprise",
             "skips-acyclic",
             "unknown-fields",

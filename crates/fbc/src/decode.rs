@@ -8,6 +8,7 @@ use crate::object::{self, RefBase};
 use crate::oldform::OldForm;
 use crate::path;
 use crate::property;
+use crate::schema::{BUNDLE_SHAPE, CHANNEL_SHAPE, DEPRECATIONS_SHAPE, PACKAGE_SHAPE};
 use crate::shape::{Mismatch, Shape};
 
 /// What every blob says of itself.
@@ -106,49 +107,6 @@ fn clashing_keys(keys: &mut Vec<Cow<'_, str>>) -> Option<Vec<String>> {
         .chunk_by(|a, b| a.0 == b.0)
         .find(|group| group.len() > 1)
         .map(|group| group.iter().map(|(_, key)| (*key).to_owned()).collect())
-}
-
-const PROPERTY: Shape = Shape::Object(&[("type", Shape::Str), ("value", Shape::Any)]);
-const PACKAGE_SHAPE: Shape = Shape::Object(&[
-    ("defaultChannel", Shape::Str),
-    ("icon", Shape::Object(&[("base64data", Shape::Base64), ("mediatype", Shape::Str)])),
-    ("description", Shape::Str),
-    ("properties", Shape::List(&PROPERTY)),
-]);
-const CHANNEL_SHAPE: Shape = Shape::Object(&[
-    (
-        "entries",
-        Shape::List(&Shape::Object(&[
-            ("name", Shape::Str),
-            ("replaces", Shape::Str),
-            ("skips", Shape::List(&Shape::Str)),
-            ("skipRange", Shape::Str),
-        ])),
-    ),
-    ("properties", Shape::List(&PROPERTY)),
-]);
-const BUNDLE_SHAPE: Shape = Shape::Object(&[
-    ("image", Shape::Str),
-    ("properties", Shape::List(&PROPERTY)),
-    ("relatedImages", Shape::List(&Shape::Object(&[("name", Shape::Str), ("image", Shape::Str)]))),
-]);
-const DEPRECATIONS_SHAPE: Shape = Shape::Object(&[(
-    "entries",
-    Shape::List(&Shape::Object(&[
-        ("reference", Shape::Object(&[("schema", Shape::Str), ("name", Shape::Str)])),
-        ("message", Shape::Str),
-    ])),
-)]);
-
-/// Returns the shape of the blobs of a known schema, without what every blob says of itself.
-pub(crate) fn shape(schema: &str) -> Option<Shape> {
-    match schema {
-        PACKAGE => Some(PACKAGE_SHAPE),
-        CHANNEL => Some(CHANNEL_SHAPE),
-        BUNDLE => Some(BUNDLE_SHAPE),
-        DEPRECATIONS => Some(DEPRECATIONS_SHAPE),
-        _ => None,
-    }
 }
 
 /// Decodes what is needed of a blob of a known schema.

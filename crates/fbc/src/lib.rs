@@ -33,6 +33,7 @@ mod migrate;
 mod object;
 mod oldform;
 pub mod same;
+pub mod schema;
 pub mod spans;
 mod store;
 pub mod stream;

@@ -96,6 +96,49 @@ impl Shape {
         }
     }
 
+    /// Returns the known fields of an object; none of anything else.
+    pub fn fields(self) -> &'static [(&'static str, Shape)] {
+        match self {
+            Shape::Object(fields) => fields,
+            _ => &[],
+        }
+    }
+
+    /// Finds what is `null` in `value`, which stands at `path`, where this shape asks for a type.
+    pub fn nulls(self, value: Raw<'_>, path: &Path) -> Vec<Path> {
+        let mut found = Vec::new();
+        self.find_nulls(value, &mut path.clone(), &mut found);
+        found
+    }
+
+    fn find_nulls(self, value: Raw<'_>, path: &mut Path, found: &mut Vec<Path>) {
+        let mut inside = |shape: Shape, value: Raw<'_>, step: Step, path: &mut Path| {
+            path.0.push(step);
+            shape.find_nulls(value, path, found);
+            path.0.pop();
+        };
+        match self {
+            Shape::Any => {}
+            _ if value.is_null() => found.push(path.clone()),
+            Shape::List(item) => {
+                value.items().enumerate().for_each(|(index, value)| inside(*item, value, Step::Index(index), path));
+            }
+            Shape::Map(shape) => {
+                value
+                    .members()
+                    .for_each(|(key, value)| inside(*shape, value, Step::Key(key.into_owned().into()), path));
+            }
+            Shape::Object(fields) => {
+                for (key, value) in value.members() {
+                    if let Some((name, shape)) = field(fields, &key) {
+                        inside(*shape, value, Step::from(*name), path);
+                    }
+                }
+            }
+            Shape::Str | Shape::Bool | Shape::Int | Shape::Base64 => {}
+        }
+    }
+
     /// Walks `value`; on failure `path` leads to the culprit.
     fn walk(self, value: Raw<'_>, path: &mut Path) -> Result<(), Fault> {
         let found = value.kind();
@@ -182,6 +225,20 @@ mod tests {
             r#"json: cannot unmarshal bool into field "top.labels.a" of type string"#
         );
         assert_eq!(check(r#"{"n":1.5}"#), r#"json: cannot unmarshal number into field "top.n" of type int"#);
+    }
+
+    #[test]
+    fn nulls_are_found_where_a_type_is_asked_for() {
+        let nulls = |text: &str| {
+            let found = CHANNEL.nulls(Raw::parse(text, 50).unwrap(), &path!["top"]);
+            found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(nulls(r#"{"entries":[{"name":"a","skips":["b"],"other":null}],"free":null}"#), "");
+        assert_eq!(
+            nulls(r#"{"entries":[null,{"name":null,"skips":[null]}],"n":null,"labels":{"a":null}}"#),
+            "top.entries[0] top.entries[1].name top.entries[1].skips[0] top.n top.labels.a"
+        );
+        assert_eq!(nulls(r#"{"entries":null,"labels":null}"#), "top.entries top.labels");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Fields that blobs of known schemas have and that those schemas do not know.
 
 use crate::blob::{BUNDLE, CHANNEL, DEPRECATIONS, PACKAGE};
-use crate::decode;
 use crate::json::Raw;
+use crate::schema::BlobSchema;
 use crate::shape::Shape;
 
 /// Returns the fields of a known schema that are printed.
@@ -21,7 +21,7 @@ pub(crate) fn printed(schema: &str) -> &'static [&'static str] {
 /// Those are the fields that printing leaves out unless [`Arrangement::Whole`](crate::Arrangement::Whole) is asked
 /// for. Blobs of other schemas have none.
 pub fn fields(schema: &str, blob: Raw<'_>, found: &mut dyn FnMut(String)) {
-    let Some(Shape::Object(shapes)) = decode::shape(schema) else { return };
+    let Some(shapes) = BlobSchema::named(schema).map(|schema| schema.shape.fields()) else { return };
     let known = printed(schema);
     let mut way = Vec::new();
     for (key, value) in blob.members() {

@@ -8,6 +8,8 @@ pub(crate) struct Printer {
     out: BufWriter<Stdout>,
     /// Whether messages may be coloured.
     pub(crate) colour: bool,
+    /// Whether a person reads the messages as they come.
+    pub(crate) is_read: bool,
     /// Whether data that people read may be coloured.
     pub(crate) colour_data: bool,
 }
@@ -28,6 +30,7 @@ impl Printer {
         Printer {
             out: BufWriter::with_capacity(1 << 16, io::stdout()),
             colour: wanted && io::stderr().is_terminal(),
+            is_read: io::stderr().is_terminal(),
             colour_data: wanted && io::stdout().is_terminal(),
         }
     }

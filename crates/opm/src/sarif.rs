@@ -11,8 +11,8 @@ pub(crate) fn log(found: &[Found<'_>]) -> String {
     names.sort_unstable();
     names.dedup();
     let about = |name: &str| {
-        use catalog::rules::{DEPENDENCIES, RULES, WARNINGS};
-        let mut rules = RULES.iter().chain(WARNINGS).chain(DEPENDENCIES);
+        use catalog::rules::{DEPENDENCIES, RULES, STRICT, WARNINGS};
+        let mut rules = RULES.iter().chain(STRICT).chain(WARNINGS).chain(DEPENDENCIES);
         rules.find(|rule| rule.name == name).map_or_else(|| name.replace('-', " "), |rule| rule.about.to_owned())
     };
     let rules: Vec<Value> =

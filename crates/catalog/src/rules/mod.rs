@@ -1,7 +1,7 @@
 //! What a catalog must satisfy: a table of rules, one file each.
 //!
 //! To add a rule, add a file with a `RULE` and a line in [`RULES`] (or in [`WARNINGS`], if a
-//! catalog works without it). The order of the table is the order in which problems of one
+//! catalog works without it, or in [`STRICT`], if the definition of the format asks for it all the same). The order of the table is the order in which problems of one
 //! package, channel or bundle are told. `docs/rules.md` is made from it.
 
 use fbc::json::Raw;
@@ -41,6 +41,14 @@ mod package_unique;
 mod package_versions_unique;
 mod property_values;
 mod related_image_pull_spec;
+mod strict_bundle_image;
+mod strict_bundle_object;
+mod strict_empty_names;
+mod strict_first_form;
+mod strict_icon;
+mod strict_null;
+mod strict_properties;
+mod strict_schema;
 mod warn_gvk;
 mod warn_head_metadata;
 mod warn_icon;
@@ -121,12 +129,25 @@ pub const RULES: &[Rule] = &[
     deprecation_message::OF_PACKAGE,
 ];
 
-/// The rules that catalogs had better satisfy.
-pub const WARNINGS: &[Rule] = &[
+/// What the definition of the format asks for and older tools tolerate: warnings, and errors where a catalog is checked
+/// strictly.
+pub const STRICT: &[Rule] = &[
     warn_required_package::RULE,
     warn_gvk::RULE,
     warn_property_shape::RULE,
     warn_related_image_empty::RULE,
+    strict_bundle_image::RULE,
+    strict_bundle_object::RULE,
+    strict_empty_names::RULE,
+    strict_first_form::RULE,
+    strict_icon::RULE,
+    strict_null::RULE,
+    strict_properties::RULE,
+    strict_schema::RULE,
+];
+
+/// The rules that catalogs had better satisfy.
+pub const WARNINGS: &[Rule] = &[
     warn_icon::RULE,
     warn_skips_cycle::RULE,
     warn_skip_range_surprise::RULE,

@@ -1,7 +1,7 @@
 //! Properties have a type and a value.
 
 use fbc::json::{Kind, Raw};
-use fbc::{Blob, Problem, Stage, path};
+use fbc::{Blob, Content, Problem, Stage, path};
 
 use super::{Check, Report, Rule};
 
@@ -17,6 +17,8 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
             (None, _) => "has no type",
             (Some(kind), _) if kind.is_empty() => "has an empty type",
             (_, Some(value)) if value.kind() == Kind::Null => "has the value null",
+            // Without a value, the property of a bundle breaks another rule.
+            (_, None) if !matches!(blob.content, Content::Bundle(_)) => "has no value",
             _ => continue,
         };
         let message = format!("{} \"{}\": property[{index}] {fault}", blob.schema, blob.name);

@@ -23,11 +23,15 @@ use crate::{limits, sarif, source};
 #[derive(clap::Args)]
 #[command(
     long_about = "Check a file-based catalog and tell all of its problems.\n\n\
-        Nothing is printed for a valid catalog, and the exit code is 0. Otherwise every problem is told in one \
-        run, with its file, line and column, and the exit code is 1. docs/rules.md lists the rules.",
+        For a valid catalog the exit code is 0, and nothing is printed but one line on a terminal. Otherwise every \
+        problem is reported in one run, with its file, line and column, and the exit code is 1. docs/rules.md lists \
+        the rules, and 'opm explain RULE' explains one.\n\n\
+        With --strict, what the definition of the format asks for must hold as well, where the existing tool looks away: \
+        values that are null or empty, properties without a type or value, APIs and version ranges that are none.",
     after_help = "Examples:\n  \
         opm validate my-catalog\n  \
         opm validate my-catalog --warnings\n  \
+        opm validate my-catalog --strict\n  \
         opm validate my-catalog --deps --with quay.io/example/other:latest\n  \
         opm validate quay.io/example/catalog:latest\n  \
         opm validate my-catalog -o sarif > problems.sarif\n  \
@@ -43,6 +47,9 @@ pub(crate) struct ValidateArgs {
     /// Tell also what merely looks wrong; the exit code does not depend on it
     #[arg(long)]
     warnings: bool,
+    /// Accept only what the definition of the format allows, also where the existing tool accepts more
+    #[arg(long)]
+    strict: bool,
     /// Check also that everything can be installed: that the dependencies of each bundle clusters choose can be met
     #[arg(long)]
     deps: bool,
@@ -76,7 +83,11 @@ fn output(text: &str) -> Result<Output, String> {
 pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
     let directory = directory(&args.source, &images)?;
-    let warnings = if args.warnings { Warnings::On } else { Warnings::Off };
+    let warnings = match (args.strict, args.warnings) {
+        (true, warnings) => Warnings::Strict { warnings },
+        (false, true) => Warnings::On,
+        (false, false) => Warnings::Off,
+    };
     let rules = catalog::inspect(warnings);
     let reader = Reader::default();
     let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
@@ -99,6 +110,10 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let found = report::find(&fbc, &checked.problems);
     let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
     match args.output {
+        Output::Text if errors.is_empty() && printer.is_read => {
+            report::tell(printer, &found);
+            printer.tell("No errors found");
+        }
         Output::Text => report::tell(printer, &found),
         Output::Json | Output::Yaml => {
             let json = result(&errors);

@@ -27,6 +27,7 @@ mod render_template;
 mod resolve;
 mod serve;
 mod sqlite;
+mod strict;
 mod unpack;
 mod usage;
 mod validate;

@@ -1,0 +1,24 @@
+//! A bundle has an image.
+
+use fbc::json::Raw;
+use fbc::{Blob, Content, Problem, Stage, path};
+
+use super::{Check, Report, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    name: "bundle-image-required",
+    about: "a bundle names its image, also where it carries its objects",
+    check: Check::Text(check),
+};
+
+fn check(blob: &Blob, _: Raw<'_>, problems: &mut Vec<Problem>) {
+    let Content::Bundle(bundle) = &blob.content else { return };
+    // Without objects this breaks another rule, which holds in any case.
+    if bundle.image.is_empty() && bundle.objects > 0 {
+        let problem = Problem::new(RULE.name, Stage::Bundles, format!("bundle \"{}\" has no image", blob.name))
+            .warning()
+            .about(&blob.package, "", &blob.name)
+            .help("name the image that the bundle is installed from");
+        problems.report(problem, blob.place(path!["name"]));
+    }
+}

@@ -1,0 +1,36 @@
+//! What is named has a name.
+
+use fbc::json::{Path, Raw};
+use fbc::{Blob, Content, Problem, Stage, path};
+
+use super::{Check, Report, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    name: "empty-names",
+    about: "`replaces` and `skipRange` of entries, and `package` of any blob, are left out or not empty",
+    check: Check::Text(check),
+};
+
+fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
+    let is_empty = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).is_some_and(|it| it.is_empty());
+    let mut report = |what: &str, path: Path| {
+        let message = format!("{} \"{}\": {what} is empty", blob.schema, blob.name);
+        let problem = Problem::new(RULE.name, Stage::Load, message)
+            .warning()
+            .about(&blob.package, "", "")
+            .help("give it a value, or remove the field");
+        problems.report(problem, blob.place(path));
+    };
+    // Known schemas without a package break other rules.
+    if matches!(blob.content, Content::Other) && is_empty(text, "package") {
+        report("package", path!["package"]);
+    }
+    if !matches!(blob.content, Content::Channel { .. }) {
+        return;
+    }
+    for (index, entry) in text.get("entries").into_iter().flat_map(Raw::items).enumerate() {
+        for field in ["replaces", "skipRange"].into_iter().filter(|field| is_empty(entry, field)) {
+            report(&format!("entries[{index}].{field}"), path!["entries", index, field]);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Fields have values.
+
+use fbc::json::Raw;
+use fbc::schema::BlobSchema;
+use fbc::{Blob, Content, Problem, Stage, path, property};
+
+use super::{Check, Report, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    name: "null-value",
+    about: "no known field of a blob, nor of a property, is null",
+    check: Check::Text(check),
+};
+
+fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
+    let Some(schema) = BlobSchema::named(&blob.schema) else { return };
+    let mut nulls = schema.shape.nulls(text, &path![]);
+    if matches!(blob.content, Content::Bundle(_)) {
+        for (index, (kind, value)) in property::of(text).enumerate() {
+            // What consoles show of a CSV comes as it is in the CSV; a value that is null as a whole is another matter.
+            if let Some(value) = value.filter(|value| &*kind != property::CSV_METADATA && !value.is_null()) {
+                nulls.extend(property::shape(&kind).nulls(value, &path!["properties", index, "value"]));
+            }
+        }
+    }
+    for path in nulls {
+        let message = format!("{} \"{}\": {path} is null", blob.schema, blob.name);
+        let problem = Problem::new(RULE.name, Stage::Load, message)
+            .warning()
+            .about(&blob.package, "", "")
+            .help("give it a value, or remove the field");
+        problems.report(problem, blob.place(path));
+    }
+}

@@ -1,0 +1,33 @@
+//! Properties are a list.
+
+use fbc::json::{Kind, Raw};
+use fbc::schema::BlobSchema;
+use fbc::{Blob, Problem, Stage, path};
+
+use super::{Check, Report, Rule};
+
+pub(super) const RULE: Rule = Rule {
+    name: "properties-list",
+    about: "the properties of any blob are a list of objects",
+    check: Check::Text(check),
+};
+
+fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
+    // Known schemas with properties of another type are not even read.
+    let (None, Some(properties)) = (BlobSchema::named(&blob.schema), text.get("properties")) else { return };
+    let mut report = |message: String, path| {
+        let problem = Problem::new(RULE.name, Stage::Load, message)
+            .warning()
+            .about(&blob.package, "", "")
+            .help("write a list of objects with a \"type\" and a \"value\"");
+        problems.report(problem, blob.place(path));
+    };
+    if properties.kind() != Kind::Array {
+        let message = format!("{} \"{}\": properties are {}, not a list", blob.schema, blob.name, properties.kind());
+        return report(message, path!["properties"]);
+    }
+    for (index, item) in properties.items().enumerate().filter(|(_, item)| item.kind() != Kind::Object) {
+        let message = format!("{} \"{}\": property[{index}] is {}, not an object", blob.schema, blob.name, item.kind());
+        report(message, path!["properties", index]);
+    }
+}
