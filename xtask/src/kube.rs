@@ -1,7 +1,7 @@
 //! A real API server for tests: etcd from Debian, and kube-apiserver.
 //!
 //! `OPM_CLUSTER_DIR` names a directory with `programs.tar.zst`, an archive of a current kube-apiserver and of OLM's own
-//! programs under `bin`. Without it kube-apiserver is built from Debian's source package. Either is done once for a
+//! programs under `bin`, and with `crds`, the kinds that those programs work on. Without it kube-apiserver is built from Debian's source package. Either is done once for a
 //! machine, and kept outside of the tree.
 
 use std::fs::{self, File, OpenOptions};
@@ -78,7 +78,7 @@ pub(crate) fn ensure() -> Result<PathBuf> {
 /// Returns what an archive looks like, so that another one is noticed.
 fn stamp(archive: &Path) -> Result<String> {
     let metadata = fs::metadata(archive).with_context(|| format!("reading {}", archive.display()))?;
-    Ok(format!("{} {:?}\n", metadata.len(), metadata.modified()?))
+    Ok(format!("with kinds {} {:?}\n", metadata.len(), metadata.modified()?))
 }
 
 /// Unpacks an archive of programs, unless it is there already.
@@ -95,6 +95,12 @@ fn unpack(archive: &Path, target: &Path) -> Result<()> {
     let text = zstd.stdout.take().context("no output of zstd")?;
     output(Command::new("tar").arg("-x").arg("-C").arg(&aside).stdin(text))?;
     ensure!(zstd.wait()?.success(), "{} cannot be unpacked", archive.display());
+    let kinds = archive.with_file_name("crds");
+    fs::create_dir_all(aside.join("crds"))?;
+    for entry in fs::read_dir(&kinds).with_context(|| format!("reading {}", kinds.display()))? {
+        let entry = entry?;
+        fs::write(aside.join("crds").join(entry.file_name()), fs::read(entry.path())?)?;
+    }
     fs::write(aside.join("stamp"), now)?;
     remove(target)?;
     fs::rename(&aside, target).with_context(|| format!("making {}", target.display()))

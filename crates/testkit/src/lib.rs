@@ -7,6 +7,8 @@ mod fake_registry;
 #[cfg(feature = "kube")]
 mod kube_api;
 mod needs;
+#[cfg(feature = "kube")]
+mod olm;
 mod rounds;
 
 pub use bundle_dir::BundleDir;
@@ -15,4 +17,6 @@ pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};
 #[cfg(feature = "kube")]
 pub use kube_api::{KubeApi, OLM_CRDS, User};
 pub use needs::{installed, missing, skipped};
+#[cfg(feature = "kube")]
+pub use olm::{Node, OLM_NAMESPACE, Olm};
 pub use rounds::kill_rounds;

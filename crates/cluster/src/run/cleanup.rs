@@ -38,27 +38,27 @@ pub async fn cleanup(
     super::preflight::has_olm(requests, namespace).await?;
     let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &all).await?;
     let subscription = subscriptions.into_iter().find(|one| one["spec"]["name"] == options.package.as_str());
-    let csv = find_csv(requests, subscription.as_ref(), &options.package).await?;
+    let csvs = find_csvs(requests, subscription.as_ref(), &options.package).await?;
     let source = find_source(requests, subscription.as_ref(), &options.package).await?;
-    if subscription.is_none() && csv.is_none() && source.is_none() {
+    if subscription.is_none() && csvs.is_empty() && source.is_none() {
         return Ok(false);
     }
 
     if let Some(subscription) = &subscription {
         remove(requests, Kind::SUBSCRIPTION, subscription, false).await?;
     }
-    match &csv {
-        Some(csv) if options.crds => {
+    match options.crds && !csvs.is_empty() {
+        true => {
             // While the operator still runs, so that it can do what finalizers ask for.
-            for name in owned_crds(csv) {
+            for name in csvs.iter().flat_map(owned_crds) {
                 if let Some(crd) = requests.get(&Named::new(Kind::CRD, "", &name)).await? {
                     remove(requests, Kind::CRD, &crd, true).await?;
                 }
             }
         }
-        _ => watcher.done("Skipping CRD deletion"),
+        false => watcher.done("Skipping CRD deletion"),
     }
-    if let Some(csv) = &csv {
+    for csv in &csvs {
         remove(requests, Kind::CSV, csv, true).await?;
     }
     match &source {
@@ -86,23 +86,21 @@ pub async fn cleanup(
     Ok(true)
 }
 
-/// Finds the CSV of a package, by its Subscription or by the label that OLM gives it.
-async fn find_csv(
-    requests: &Requests<'_>,
-    subscription: Option<&Value>,
-    package: &str,
-) -> Result<Option<Value>, Error> {
+/// Finds the CSVs of a package: those that its Subscription names, which lags behind OLM, and those that OLM labels.
+async fn find_csvs(requests: &Requests<'_>, subscription: Option<&Value>, package: &str) -> Result<Vec<Value>, Error> {
     let namespace = requests.cluster.namespace.as_str();
-    let status = |key: &str| subscription.and_then(|one| one["status"][key].as_str()).filter(|name| !name.is_empty());
-    if let Some(name) = status("installedCSV").or_else(|| status("currentCSV")) {
-        return requests.get(&Named::new(Kind::CSV, namespace, name)).await;
-    }
+    let mut found = Vec::new();
     let label = format!("{package}.{namespace}");
-    if subscription.is_some() || label.len() > 63 {
-        return Ok(None);
+    if label.len() <= 63 {
+        let selector = ListParams::default().labels(&format!("operators.coreos.com/{label},!olm.copiedFrom"));
+        found = requests.list(Kind::CSV, namespace, &selector).await?;
     }
-    let selector = ListParams::default().labels(&format!("operators.coreos.com/{label},!olm.copiedFrom"));
-    Ok(requests.list(Kind::CSV, namespace, &selector).await.unwrap_or_default().into_iter().next())
+    for key in ["installedCSV", "currentCSV"] {
+        let name = subscription.and_then(|one| one["status"][key].as_str()).filter(|name| !name.is_empty());
+        let Some(name) = name.filter(|name| found.iter().all(|csv| csv["metadata"]["name"] != *name)) else { continue };
+        found.extend(requests.get(&Named::new(Kind::CSV, namespace, name)).await?);
+    }
+    Ok(found)
 }
 
 /// Finds the CatalogSource that a package comes from.

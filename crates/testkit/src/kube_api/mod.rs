@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::certificates::{issue_certificate, make_authority, openssl};
-use process::{Process, log_end};
+
+pub(crate) use process::{Process, log_end};
+pub(crate) use shared::{Set, join};
 
 pub use crds::OLM_CRDS;
 
@@ -46,6 +48,7 @@ struct Own {
     _etcd: Process,
     server: Option<Process>,
     etcd_port: u16,
+    flags: Vec<String>,
 }
 
 /// Somebody that the API server knows.
@@ -60,21 +63,28 @@ impl KubeApi {
     ///
     /// Whoever uses it works in a namespace of its own; what is not in a namespace has to have a name of its own.
     pub fn shared() -> KubeApi {
-        shared::join()
+        join(Set::Plain)
     }
 
     /// Starts a server that nobody else uses.
     pub fn start() -> KubeApi {
+        let api = KubeApi::start_with(&[]);
+        api.block_on(crds::apply);
+        api
+    }
+
+    /// Starts a server of one's own with more flags, which knows no kinds of OLM.
+    pub(crate) fn start_with(flags: &[fn(&Path) -> Vec<String>]) -> KubeApi {
         let scratch = tempfile::tempdir().expect("scratch directory");
         let directory = scratch.path().to_path_buf();
         prepare(&directory);
         let etcd_port = free_port();
-        let etcd = Process::start(&mut etcd_command(&directory, etcd_port), &directory.join("etcd.log"));
-        let own = Own { _directory: scratch, _etcd: etcd, server: None, etcd_port };
+        let etcd = Process::start(&etcd_command(&directory, etcd_port), &directory.join("etcd.log"));
+        let flags = flags.iter().flat_map(|flags| flags(&directory)).collect();
+        let own = Own { _directory: scratch, _etcd: etcd, server: None, etcd_port, flags };
         let mut api = KubeApi { directory, port: free_port(), own: Some(own) };
         api.write_kubeconfig("admin");
         api.start_server();
-        api.block_on(crds::apply);
         api
     }
 
@@ -87,8 +97,19 @@ impl KubeApi {
     pub fn start_server(&mut self) {
         let own = self.own.as_mut().expect("a server of one's own");
         let mut command = server_command(&self.directory, own.etcd_port, self.port);
-        own.server = Some(Process::start(&mut command, &self.directory.join("server.log")));
+        command.extend(own.flags.iter().cloned());
+        own.server = Some(Process::start(&command, &self.directory.join("server.log")));
         self.wait_until_ready();
+    }
+
+    /// Returns where the server keeps its files.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Returns the address of the server.
+    pub(crate) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
     }
 
     /// Returns a kubeconfig of somebody who may do everything.
@@ -168,7 +189,7 @@ impl KubeApi {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "test", "cluster": {
-                "server": format!("https://127.0.0.1:{}", self.port),
+                "server": self.url(),
                 "certificate-authority": file("ca.crt".into()),
             }}],
             "users": [{"name": user, "user": {
@@ -194,7 +215,7 @@ impl KubeApi {
     }
 
     /// Runs something with a client, on a thread that waits for it.
-    fn block_on<T: Send, F: Future<Output = T>>(&self, work: impl FnOnce(Client) -> F + Send) -> T {
+    pub(crate) fn block_on<T: Send, F: Future<Output = T>>(&self, work: impl FnOnce(Client) -> F + Send) -> T {
         let kubeconfig = self.kubeconfig();
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
@@ -206,7 +227,7 @@ impl KubeApi {
 }
 
 /// Creates an object of any kind; a namespace is needed for those that live in one.
-async fn create(client: &Client, namespace: &str, object: &Value) -> DynamicObject {
+pub(crate) async fn create(client: &Client, namespace: &str, object: &Value) -> DynamicObject {
     let object: DynamicObject = serde_json::from_value(object.clone()).expect("an object");
     let types = object.types.clone().expect("a kind");
     let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
@@ -251,6 +272,7 @@ fn etcd_command(directory: &Path, port: u16) -> Vec<String> {
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls=http://127.0.0.1:{}", free_port()),
+        "--unsafe-no-fsync".into(),
         "--log-level=warn".into(),
     ]
 }
@@ -279,13 +301,18 @@ fn server_command(directory: &Path, etcd_port: u16, port: u16) -> Vec<String> {
     ]
 }
 
-/// Returns the API server as `cargo xtask kube` left it.
-fn program() -> PathBuf {
+/// Returns where `cargo xtask kube` keeps what is costly to make.
+pub(crate) fn cache() -> PathBuf {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = given("OPM_TEST_CACHE")
+    given("OPM_TEST_CACHE")
         .or_else(|| given("XDG_CACHE_HOME").map(|cache| cache.join("opm-tests")))
         .or_else(|| given("HOME").map(|home| home.join(".cache/opm-tests")))
-        .unwrap_or_default();
+        .unwrap_or_default()
+}
+
+/// Returns the API server as `cargo xtask kube` left it.
+fn program() -> PathBuf {
+    let cache = cache();
     let program = PROGRAMS.map(|name| cache.join(name)).into_iter().find(|program| program.is_file());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let etcd = std::env::split_paths(&path).any(|directory| directory.join("etcd").is_file());
@@ -295,7 +322,7 @@ fn program() -> PathBuf {
 }
 
 /// Returns a port that nobody listens on at the moment.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("its address").port()
 }

@@ -28,14 +28,20 @@ struct Order {
 
 impl Process {
     /// Starts a program with its arguments; what it says is added to the log.
-    pub(crate) fn start(words: &mut Vec<String>, log: &Path) -> Process {
+    pub(crate) fn start(words: &[String], log: &Path) -> Process {
         let log = OpenOptions::new().create(true).append(true).open(log).expect("log");
         let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).args(words.drain(..)).stdin(Stdio::null());
+        command.args(["--pdeathsig", "KILL", "--"]).args(words).stdin(Stdio::null());
         command.stdout(log.try_clone().expect("log")).stderr(log);
         let (answer, answers) = channel();
         STARTER.lock().unwrap_or_else(PoisonError::into_inner).send(Order { command, answer }).expect("a starter");
         Process(answers.recv().expect("an answer").expect("setpriv, of util-linux, runs"))
+    }
+
+    /// Returns the exit code, if the process has ended; a signal counts as 137, as nodes report it.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        let status = self.0.try_wait().expect("the state of a process")?;
+        Some(status.code().unwrap_or(137))
     }
 }
 

@@ -12,45 +12,68 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{KubeApi, crds, etcd_command, free_port, log_end, prepare, server_command};
+use crate::olm;
 
-/// Starts what is given and waits for it to be unused. `$1` is the directory, `$2` its lock, `$3` and `$4` are scripts.
+/// What runs beside an API server that tests share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Set {
+    /// Nothing: objects are kept, and nothing happens to them.
+    Plain,
+    /// Kubernetes' own controllers and OLM.
+    Olm,
+}
+
+/// Starts what is given and waits for it to be unused. `$1` is the directory, `$2` its lock, `$3` and `$4` are scripts;
+/// those that appear in the directory `later` are started as they come.
 const KEEPER: &str = r#"
 sh "$3" >>"$1/etcd.log" 2>&1 & etcd=$!
 sh "$4" >>"$1/server.log" 2>&1 & server=$!
 idle=0
+later=
 while [ $idle -lt 15 ] && kill -0 $etcd 2>/dev/null && kill -0 $server 2>/dev/null; do
+    for script in "$1"/later/*.sh; do
+        if [ -e "$script" ]; then
+            mv "$script" "$script.started"
+            sh "$script.started" >>"$script.log" 2>&1 & later="$later $!"
+        fi
+    done
     sleep 1
     if flock -n -x "$2" true; then idle=$((idle + 1)); else idle=0; fi
 done
 exec 9<>"$2"
 flock -x 9
 rm -f "$1/port"
-kill -9 $server $etcd 2>/dev/null
+kill -9 $later $server $etcd 2>/dev/null
 mv -f "$1/server.log" "$1/../server.log"
 mv -f "$1/etcd.log" "$1/../etcd.log"
 rm -rf "$1"
 "#;
 
-/// The lock of this process.
-static JOINED: Mutex<Option<File>> = Mutex::new(None);
+/// The locks of this process.
+static JOINED: Mutex<Vec<(Set, File)>> = Mutex::new(Vec::new());
 
-pub(super) fn join() -> KubeApi {
-    let base = std::env::temp_dir().join(format!("opm-test-kube-{}", user()));
+/// Returns the server that tests share with a set of programs; the first of them starts both.
+pub(crate) fn join(set: Set) -> KubeApi {
+    let name = match set {
+        Set::Plain => "kube",
+        Set::Olm => "olm",
+    };
+    let base = std::env::temp_dir().join(format!("opm-test-{name}-{}", user()));
     fs::create_dir_all(&base).expect("a directory for the server");
     let open = |name: &str| {
         let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(base.join(name));
         file.expect("a lock")
     };
     let mut joined = JOINED.lock().unwrap_or_else(PoisonError::into_inner);
-    if joined.is_none() {
+    if !joined.iter().any(|(held, _)| *held == set) {
         let lock = open("users");
         lock.lock_shared().expect("locked");
-        *joined = Some(lock);
+        joined.push((set, lock));
     }
     let starting = open("starting");
     starting.lock().expect("locked");
     let directory = base.join("server");
-    running(&directory).unwrap_or_else(|| start(&base, directory))
+    running(&directory).unwrap_or_else(|| start(&base, directory, set))
 }
 
 fn user() -> u32 {
@@ -64,14 +87,18 @@ fn running(directory: &Path) -> Option<KubeApi> {
     Some(KubeApi { directory: directory.to_path_buf(), port, own: None })
 }
 
-fn start(base: &Path, directory: PathBuf) -> KubeApi {
+fn start(base: &Path, directory: PathBuf, set: Set) -> KubeApi {
     // What a server left that was killed with its keeper.
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).expect("a directory for the server");
     prepare(&directory);
     let (etcd_port, port) = (free_port(), free_port());
     script(&directory.join("etcd.sh"), &etcd_command(&directory, etcd_port));
-    script(&directory.join("server.sh"), &server_command(&directory, etcd_port, port));
+    let mut server = server_command(&directory, etcd_port, port);
+    if set == Set::Olm {
+        server.extend(olm::server_flags(&directory));
+    }
+    script(&directory.join("server.sh"), &server);
     let mut keeper = Command::new("setsid");
     keeper.args(["--fork", "sh", "-c", KEEPER, "keeper"]).arg(&directory).arg(base.join("users"));
     keeper.arg(directory.join("etcd.sh")).arg(directory.join("server.sh")).current_dir("/");
@@ -86,7 +113,18 @@ fn start(base: &Path, directory: PathBuf) -> KubeApi {
     let api = KubeApi { directory, port, own: None };
     api.write_kubeconfig("admin");
     api.wait_until_ready();
-    api.block_on(crds::apply);
+    match set {
+        Set::Plain => api.block_on(crds::apply),
+        Set::Olm => {
+            api.block_on(olm::install);
+            let later = api.directory.join("later");
+            for (name, words) in olm::programs(&api.directory, &api.kubeconfig()) {
+                script(&api.directory.join(&name), &words);
+                fs::create_dir_all(&later).expect("a directory for scripts");
+                fs::rename(api.directory.join(&name), later.join(format!("{name}.sh"))).expect("a script");
+            }
+        }
+    }
     fs::write(api.directory.join("port"), port.to_string()).expect("the port is written");
     api
 }

@@ -1,0 +1,9 @@
+//! Whole commands with the real OLM: its own programs on a real API server, and a stand-in for a node.
+
+#[allow(dead_code, reason = "shared with tests of other commands")]
+#[path = "../cli/env.rs"]
+mod env;
+mod operator;
+mod stage;
+
+mod run_bundle;

@@ -1,0 +1,171 @@
+//! A namespace of a cluster with OLM, a registry with images, and a node.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use cluster::{Access, Cluster, Kind};
+use kube::api::ListParams;
+use serde_json::Value;
+use testkit::{DockerRegistry, Node, Olm, RegistryPlan};
+
+use crate::env::TestEnv;
+use crate::operator::Operator;
+
+/// Kinds whose objects a run makes or lets others make.
+const KINDS: [Kind; 17] = [
+    Kind::CATALOG_SOURCE,
+    Kind::SUBSCRIPTION,
+    Kind::INSTALL_PLAN,
+    Kind::CSV,
+    Kind::OPERATOR_GROUP,
+    Kind { kind: "OperatorCondition", plural: "operatorconditions", version: "v2", ..Kind::CSV },
+    Kind::CONFIG_MAP,
+    Kind::POD,
+    Kind::SERVICE,
+    Kind::SERVICE_ACCOUNT,
+    Kind::SECRET,
+    Kind::DEPLOYMENT,
+    Kind { kind: "ReplicaSet", plural: "replicasets", ..Kind::DEPLOYMENT },
+    Kind::JOB,
+    Kind { group: "rbac.authorization.k8s.io", kind: "Role", plural: "roles", ..Kind::POD },
+    Kind { group: "rbac.authorization.k8s.io", kind: "RoleBinding", plural: "rolebindings", ..Kind::POD },
+    Kind::NETWORK_POLICY,
+];
+
+pub(crate) struct Stage {
+    pub(crate) env: TestEnv,
+    pub(crate) olm: Olm,
+    pub(crate) cluster: Cluster,
+    pub(crate) registry: DockerRegistry,
+    _node: Node,
+}
+
+impl Stage {
+    /// Makes a stage with the OLM that tests share; nothing where there is none.
+    pub(crate) async fn shared() -> Option<Stage> {
+        let olm = tokio::task::block_in_place(Olm::shared)?;
+        Stage::with(olm).await
+    }
+
+    async fn with(olm: Olm) -> Option<Stage> {
+        let registry = DockerRegistry::start(RegistryPlan::default())?;
+        let namespace = olm.api.namespace().await;
+        let node = olm.node(&namespace, Path::new(env!("CARGO_BIN_EXE_opm"))).await;
+        let access = Access { kubeconfig: Some(olm.api.kubeconfig()), context: None, namespace: Some(namespace) };
+        let cluster = access.connect().await.expect("a cluster");
+        Some(Stage { env: TestEnv::new(), olm, cluster, registry, _node: node })
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.cluster.namespace
+    }
+
+    /// Returns an operator of this namespace.
+    pub(crate) fn operator(&self, package: &str, version: &str) -> Operator {
+        Operator::new(package, version, self.namespace())
+    }
+
+    /// Pushes an image of files, and returns its name.
+    pub(crate) fn push(&self, name: &str, files: &[(String, Vec<u8>)], labels: &[(String, String)]) -> String {
+        let scratch = tempfile::tempdir().expect("scratch directory");
+        let store = image::Store::open(&scratch.path().join("store")).expect("store");
+        let mut layer = image::Layer::new();
+        for (number, (path, content)) in files.iter().enumerate() {
+            let file = scratch.path().join(number.to_string());
+            std::fs::write(&file, content).expect("file");
+            layer.file(path, &file, 0o644).expect("file of a layer");
+        }
+        let layer = layer.write(&store, 0, &|_| {}).expect("layer");
+        let plan = image::ImagePlan { labels: labels.iter().cloned().collect(), ..image::ImagePlan::default() };
+        let built = image::build(&store, &plan, &[layer], None).expect("image");
+        let mut options = image::Options::new(store);
+        options.use_http = true;
+        let client = image::Client::new(options).expect("client");
+        let name = format!("{}/{name}", self.registry.host());
+        let push = || client.push(&built.digest, &image::Location::parse(&name).expect("a name"));
+        // The caller may be inside of a runtime already.
+        std::thread::scope(|scope| scope.spawn(push).join().expect("no panic")).expect("pushed");
+        name
+    }
+
+    /// Pushes the image of a bundle, and returns its name.
+    pub(crate) fn bundle(&self, operator: &Operator) -> String {
+        let name = format!("{}-bundle:v{}", operator.package, operator.version);
+        self.push(&name, &operator.files(), &operator.labels())
+    }
+
+    /// Returns a command that works in the namespace.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.env.command();
+        command.args(arguments).arg("--kubeconfig").arg(self.olm.api.kubeconfig()).args(["-n", self.namespace()]);
+        if arguments.first() == Some(&"run") {
+            command.arg("--use-http");
+        }
+        command
+    }
+
+    /// Runs a command in the namespace and shows what came of it.
+    pub(crate) async fn opm(&self, arguments: &[&str]) -> String {
+        let mut command = self.command(arguments);
+        let output = tokio::task::spawn_blocking(move || command.output()).await;
+        self.shown(output.expect("no panic").expect("opm runs"))
+    }
+
+    /// Shows what came of a command, without what differs from run to run.
+    pub(crate) fn shown(&self, output: Output) -> String {
+        let dashed = self.registry.host().replace(['.', ':'], "-");
+        self.env
+            .show(output)
+            .replace(self.registry.host(), "[REGISTRY]")
+            .replace(&dashed, "REGISTRY")
+            .replace(self.namespace(), "[NAMESPACE]")
+    }
+
+    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+        let found = self.cluster.objects(kind).get_opt(name).await.expect("an answer");
+        found.map(|found| serde_json::to_value(found).expect("JSON"))
+    }
+
+    pub(crate) async fn list(&self, kind: Kind) -> Vec<Value> {
+        let found = self.cluster.objects(kind).list(&ListParams::default()).await.expect("a list");
+        found.items.into_iter().map(|one| serde_json::to_value(one).expect("JSON")).collect()
+    }
+
+    /// Returns the names of everything in the namespace, and of definitions and clusterwide objects that belong to it.
+    pub(crate) async fn everything(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for kind in KINDS {
+            for object in self.list(kind).await {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let usual =
+                    matches!((kind.kind, name), ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default"));
+                // What is about to go does not count as left.
+                if !usual {
+                    all.push(format!("{} {name}", kind.kind));
+                }
+            }
+        }
+        for crd in self.list(Kind::CRD).await {
+            let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+            if name.contains(self.namespace()) {
+                all.push(format!("CustomResourceDefinition {name}"));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// Waits until nothing but this is in the namespace; what goes with something else takes a moment.
+    pub(crate) async fn only(&self, expected: &[String]) {
+        let start = Instant::now();
+        loop {
+            let there = self.everything().await;
+            if there == expected {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "there is {there:#?}\nexpected {expected:#?}");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+}

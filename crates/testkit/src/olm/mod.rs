@@ -1,0 +1,238 @@
+//! The real OLM on a real API server: its own programs, unmodified, with Kubernetes' controllers beside them.
+//!
+//! Only nodes are missing; [`Node`] stands in for one.
+
+mod node;
+mod proxy;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use serde_json::{Value, json};
+
+use crate::certificates::issue_certificate;
+use crate::kube_api::{KubeApi, Process, Set, cache, create, free_port, join};
+use crate::needs::{missing, skipped};
+use proxy::Proxy;
+
+pub use node::Node;
+
+/// The namespace that OLM works in, whose catalogs are for all namespaces.
+pub const OLM_NAMESPACE: &str = "olm";
+/// Names the directory that `cargo xtask kube` unpacks the programs from.
+const SOURCE: &str = "OPM_CLUSTER_DIR";
+/// How long programs may take to start.
+const START: Duration = Duration::from_secs(60);
+
+/// An API server with Kubernetes' controllers, OLM's catalog operator and OLM's operator.
+#[derive(Debug)]
+pub struct Olm {
+    /// The API server.
+    pub api: KubeApi,
+    /// What leads to the services of the cluster; only where OLM is not shared.
+    proxy: Option<Proxy>,
+    _programs: Vec<Process>,
+}
+
+impl Olm {
+    /// Returns the set that tests share, which is started by the first of them; nothing where its programs are missing,
+    /// which fails in CI if they are meant to be there.
+    ///
+    /// Whoever uses it works in a namespace of its own. No name of a service leads anywhere: catalogs have addresses.
+    pub fn shared() -> Option<Olm> {
+        are_there().then(|| Olm { api: join(Set::Olm), proxy: None, _programs: Vec::new() })
+    }
+
+    /// Starts a set that nobody else uses, in which names of services lead to the pods that nodes run, with OLM's
+    /// package server; nothing where its programs are missing.
+    pub fn start() -> Option<Olm> {
+        if !are_there() {
+            return None;
+        }
+        let proxy = Proxy::start();
+        let api = KubeApi::start_with(&[server_flags]);
+        api.block_on(install);
+        let directory = api.directory().to_path_buf();
+        let mut started = Vec::new();
+        for (name, mut words) in programs(&directory, &api.kubeconfig()) {
+            // The words behind `env` are settings, up to the program.
+            words.splice(1..1, [format!("GRPC_PROXY=http://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".into()]);
+            started.push(Process::start(&words, &directory.join(format!("{name}.log"))));
+        }
+        let olm = Olm { api, proxy: Some(proxy), _programs: started };
+        Some(olm.with_package_server())
+    }
+
+    /// Starts a node for the pods of a namespace, with the program that images have as `opm`.
+    pub async fn node(&self, namespace: &str, program: &Path) -> Node {
+        Node::start(&self.api, namespace, program, self.proxy.clone()).await
+    }
+
+    /// Starts the package server and makes its API known.
+    fn with_package_server(mut self) -> Olm {
+        let directory = self.api.directory().to_path_buf();
+        issue_certificate(&directory, "packages", "/CN=packages", "serverAuth");
+        let (port, kubeconfig) = (free_port(), self.api.kubeconfig().display().to_string());
+        let file = |name: &str| directory.join(name).display().to_string();
+        let proxy = self.proxy.as_ref().map_or(0, Proxy::port);
+        let words = [
+            "env".to_owned(),
+            format!("--chdir={}", directory.display()),
+            format!("GRPC_PROXY=http://127.0.0.1:{proxy}"),
+            "NO_PROXY=127.0.0.1".to_owned(),
+            program("package-server").display().to_string(),
+            format!("--secure-port={port}"),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--global-namespace={OLM_NAMESPACE}"),
+            format!("--kubeconfig={kubeconfig}"),
+            format!("--authentication-kubeconfig={kubeconfig}"),
+            format!("--authorization-kubeconfig={kubeconfig}"),
+            format!("--tls-cert-file={}", file("packages.crt")),
+            format!("--tls-private-key-file={}", file("packages.key")),
+        ];
+        self._programs.push(Process::start(&words, &directory.join("package-server.log")));
+        self.api.block_on(move |client| async move {
+            let service = json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": {"name": "packageserver"},
+                "spec": {"type": "ExternalName", "externalName": "localhost"},
+            });
+            create(&client, OLM_NAMESPACE, &service).await;
+            let api = json!({
+                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                "metadata": {"name": "v1.packages.operators.coreos.com"},
+                "spec": {
+                    "group": "packages.operators.coreos.com", "version": "v1", "insecureSkipTLSVerify": true,
+                    "groupPriorityMinimum": 2000, "versionPriority": 15,
+                    "service": {"name": "packageserver", "namespace": OLM_NAMESPACE, "port": port},
+                },
+            });
+            create(&client, "", &api).await;
+            let path = "/apis/packages.operators.coreos.com/v1/namespaces/olm/packagemanifests";
+            wait_for(&client, path).await;
+        });
+        self
+    }
+}
+
+/// Waits until a path of the API can be read.
+async fn wait_for(client: &Client, path: &str) {
+    let start = Instant::now();
+    loop {
+        let request = http::Request::get(path).body(Vec::new()).expect("request");
+        match client.request::<Value>(request).await {
+            Ok(_) => return,
+            Err(error) => assert!(start.elapsed() < START, "{path}: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn unpacked() -> PathBuf {
+    cache().join("cluster")
+}
+
+fn program(name: &str) -> PathBuf {
+    unpacked().join("bin").join(name)
+}
+
+/// Returns whether everything is there that OLM needs; where it is not, reports that the test does nothing.
+fn are_there() -> bool {
+    let needed = ["bin/kube-controller-manager", "bin/catalog-operator", "bin/olm-operator", "crds/olm-v0.yaml"];
+    let Some(lacking) = needed.iter().map(|name| unpacked().join(name)).find(|file| !file.is_file()) else {
+        return true;
+    };
+    let meant = std::env::var_os(SOURCE).is_some_and(|directory| !directory.is_empty());
+    let why = format!("there is no OLM to test with: {} is missing", lacking.display());
+    match meant {
+        true => missing(&format!("{why}; run `cargo xtask kube`")),
+        false => skipped(&format!("{why}; set {SOURCE} and run `cargo xtask kube`")),
+    }
+    false
+}
+
+/// Returns what an API server needs so that others serve parts of its API.
+pub(crate) fn server_flags(directory: &Path) -> Vec<String> {
+    issue_certificate(directory, "front", "/CN=front", "clientAuth");
+    let file = |name: &str| directory.join(name).display().to_string();
+    vec![
+        format!("--requestheader-client-ca-file={}", file("ca.crt")),
+        "--requestheader-allowed-names=front".into(),
+        "--requestheader-username-headers=X-Remote-User".into(),
+        "--requestheader-group-headers=X-Remote-Group".into(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
+        format!("--proxy-client-cert-file={}", file("front.crt")),
+        format!("--proxy-client-key-file={}", file("front.key")),
+    ]
+}
+
+/// Makes OLM's kinds and its namespace.
+pub(crate) async fn install(client: Client) {
+    let text = std::fs::read_to_string(unpacked().join("crds/olm-v0.yaml")).expect("the kinds of OLM");
+    define(&client, &text).await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OLM_NAMESPACE}});
+    create(&client, "", &namespace).await;
+}
+
+/// Defines kinds, as documents of YAML, and waits until their objects can be written.
+pub(crate) async fn define(client: &Client, text: &str) {
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let mut names = Vec::new();
+    for document in text.split("\n---\n").map(|text| text.trim_start_matches("---\n")) {
+        if document.trim().is_empty() {
+            continue;
+        }
+        let request = http::Request::post(definitions).header("content-type", "application/yaml");
+        let request = request.body(document.as_bytes().to_vec()).expect("request");
+        let made: Value = client.request(request).await.expect("the kind is defined");
+        names.push(made["metadata"]["name"].as_str().expect("a name").to_owned());
+    }
+    let start = Instant::now();
+    for name in names {
+        let established = |crd: &Value| {
+            let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+            conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
+        };
+        loop {
+            let request = http::Request::get(format!("{definitions}/{name}")).body(Vec::new()).expect("request");
+            let there: Value = client.request(request).await.expect("the kind is there");
+            if established(&there) {
+                break;
+            }
+            assert!(start.elapsed() < START, "{name} is not established");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Returns what runs beside the API server: names and command lines.
+pub(crate) fn programs(directory: &Path, kubeconfig: &Path) -> Vec<(String, Vec<String>)> {
+    let start = |name: &str, more: &[&str]| {
+        let mut words = vec![
+            "env".to_owned(),
+            format!("--chdir={}", directory.display()),
+            format!("KUBECONFIG={}", kubeconfig.display()),
+            format!("OPERATOR_NAMESPACE={OLM_NAMESPACE}"),
+            program(name).display().to_string(),
+        ];
+        words.extend(more.iter().map(|word| (*word).to_owned()));
+        (name.to_owned(), words)
+    };
+    let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+    let key = format!("--service-account-private-key-file={}", directory.join("accounts.key").display());
+    vec![
+        start(
+            "kube-controller-manager",
+            &[
+                &kubeconfig,
+                &key,
+                "--use-service-account-credentials=false",
+                "--bind-address=127.0.0.1",
+                "--secure-port=0",
+                "--leader-elect=false",
+            ],
+        ),
+        start("catalog-operator", &["--namespace", OLM_NAMESPACE, &kubeconfig, "--writeStatusName="]),
+        start("olm-operator", &["--namespace", OLM_NAMESPACE, "--writeStatusName=", "--writePackageServerStatusName="]),
+    ]
+}

@@ -1,0 +1,78 @@
+//! Images of a registry on this machine.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// An image that was pulled.
+#[derive(Debug, Clone)]
+pub(super) struct Image {
+    /// It by its digest, as nodes report it.
+    pub(super) id: String,
+    /// The files of all layers, in order.
+    layers: Vec<PathBuf>,
+    /// What runs if a container does not name a command.
+    pub(super) entrypoint: Vec<String>,
+}
+
+/// Returns whether an image is in a registry on this machine; others cannot be had.
+pub(super) fn is_local(reference: &str) -> bool {
+    reference.starts_with("127.0.0.1:") || reference.starts_with("localhost:")
+}
+
+/// Pulls an image into a directory, or returns why it cannot be had.
+pub(super) fn pull(program: &Path, reference: &str, directory: &Path) -> Result<Image, String> {
+    let copied = Command::new(program)
+        .args(["copy", "--use-http", &format!("docker://{reference}"), &format!("oci:{}", directory.display())])
+        .env("HOME", directory.parent().unwrap_or(directory))
+        .output()
+        .map_err(|error| error.to_string())?;
+    if !copied.status.success() {
+        return Err(String::from_utf8_lossy(&copied.stderr).trim().to_owned());
+    }
+    let blob = |digest: &str| directory.join("blobs").join(digest.replace(':', "/"));
+    let read = |path: PathBuf| -> Result<Value, String> {
+        let text = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let digest_of = |value: &Value| value["digest"].as_str().unwrap_or_default().to_owned();
+    let index = read(directory.join("index.json"))?;
+    let digest = digest_of(&index["manifests"][0]);
+    let mut manifest = read(blob(&digest))?;
+    if manifest["manifests"].is_array() {
+        manifest = read(blob(&digest_of(&manifest["manifests"][0])))?;
+    }
+    let config = read(blob(&digest_of(&manifest["config"])))?;
+    let words = |name: &str| -> Vec<String> {
+        let words = config["config"][name].as_array().cloned().unwrap_or_default();
+        words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect()
+    };
+    let layers = manifest["layers"].as_array().cloned().unwrap_or_default();
+    let repository = reference.split('@').next().unwrap_or_default();
+    let repository = match repository.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => repository,
+    };
+    Ok(Image {
+        id: format!("{repository}@{digest}"),
+        layers: layers.iter().map(|layer| blob(&digest_of(layer))).collect(),
+        entrypoint: [words("Entrypoint"), words("Cmd")].concat(),
+    })
+}
+
+impl Image {
+    /// Writes the files of the image to a directory.
+    pub(super) fn unpack(&self, root: &Path) -> Result<(), String> {
+        std::fs::create_dir_all(root).map_err(|error| error.to_string())?;
+        for layer in &self.layers {
+            let mut tar = Command::new("tar");
+            tar.args(["-x", "-z", "--no-same-owner", "-C"]).arg(root).arg("-f").arg(layer);
+            let unpacked = tar.output().map_err(|error| error.to_string())?;
+            if !unpacked.status.success() {
+                return Err(String::from_utf8_lossy(&unpacked.stderr).into_owned());
+            }
+        }
+        Ok(())
+    }
+}
