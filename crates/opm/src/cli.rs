@@ -9,13 +9,13 @@ use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 use crate::commands::{
     add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, diff, edit,
     generate, graph, index, init, list, migrate, registry, render, render_template, resolve, run as run_commands,
-    serve, unpack, upgrade_path, validate, verify, version, why,
+    serve, template, unpack, upgrade_path, validate, verify, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
 
-/// Set to anything true, help shows commands and flags that may still change.
+/// Set to anything true, help shows the commands and flags that are called alpha.
 const HELP_ALPHA: &str = "HELP_ALPHA";
 
 #[derive(Parser)]
@@ -28,7 +28,7 @@ const HELP_ALPHA: &str = "HELP_ALPHA";
         A catalog is a directory of JSON and YAML files that tells the Operator Lifecycle Manager which \
         operators exist, in which versions and channels, and how to upgrade between them.",
     after_help = "Run 'opm COMMAND --help' for the flags of a command and examples.\n\
-        Set HELP_ALPHA=true to see commands and flags that may still change.",
+        Set HELP_ALPHA=true to see the names that older tools have for some commands.",
     disable_help_subcommand = false,
     subcommand_required = true,
     arg_required_else_help = true
@@ -47,7 +47,9 @@ enum OpmCommand {
     Serve(Box<serve::ServeArgs>),
     Init(init::InitArgs),
     List(list::ListArgs),
+    Graph(graph::GraphArgs),
     Diff(diff::DiffArgs),
+    Template(template::TemplateArgs),
     Generate(generate::GenerateArgs),
     Migrate(migrate::MigrateArgs),
     Build(build::BuildArgs),
@@ -71,7 +73,7 @@ enum OpmCommand {
     Version(version::VersionArgs),
 }
 
-/// Commands that may still change
+/// Commands by the names that older tools have for them
 #[derive(clap::Args)]
 #[command(hide = true, subcommand_required = true, arg_required_else_help = true)]
 struct AlphaArgs {
@@ -82,7 +84,7 @@ struct AlphaArgs {
 #[derive(Subcommand)]
 enum AlphaCommand {
     List(list::AlphaListArgs),
-    RenderGraph(graph::GraphArgs),
+    RenderGraph(graph::RenderGraphArgs),
     RenderTemplate(render_template::TemplateArgs),
     RenderVeneer(render_template::VeneerArgs),
     ConvertTemplate(convert_template::ConvertArgs),
@@ -102,7 +104,9 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Serve(args) => serve::run(args, &opm.tls, printer),
         OpmCommand::Init(args) => init::run(args, printer),
         OpmCommand::List(args) => list::run(args, &opm.tls, printer),
+        OpmCommand::Graph(args) => graph::run(args, &opm.tls, printer),
         OpmCommand::Diff(args) => diff::run(args, &opm.tls, printer),
+        OpmCommand::Template(args) => template::run(args, &opm.tls, printer),
         OpmCommand::Generate(args) => generate::run(args, printer),
         OpmCommand::Migrate(args) => migrate::run(args, &opm.tls, printer),
         OpmCommand::Build(args) => build::run(args, &opm.tls, printer),
@@ -125,7 +129,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {
             AlphaCommand::List(args) => list::run_alpha(args, &opm.tls, printer),
-            AlphaCommand::RenderGraph(args) => graph::run(args, &opm.tls, printer),
+            AlphaCommand::RenderGraph(args) => graph::run_alpha(args, &opm.tls, printer),
             AlphaCommand::RenderTemplate(args) => render_template::run(args, &opm.tls, printer),
             AlphaCommand::RenderVeneer(args) => render_template::run_veneer(args, &opm.tls, printer),
             AlphaCommand::ConvertTemplate(args) => convert_template::run(args, printer),

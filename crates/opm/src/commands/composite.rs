@@ -1,4 +1,4 @@
-//! `opm alpha render-template composite`: several catalogs from their parts, written to files.
+//! `opm template render composite`: several catalogs from their parts, written to files.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -22,7 +22,7 @@ use crate::{database, limits};
 #[command(
     long_about = "Load what a ConfigMap of a cluster holds.\n\n\
         A catalog, with the keys customResourceDefinitions, clusterServiceVersions and packages, is loaded into a \
-        database. A bundle, as 'opm alpha bundle extract' writes it, becomes a directory.",
+        database. A bundle, as 'opm bundle extract' writes it, becomes a directory.",
     after_help = "Examples:\n  \
         operator-registry configmap my-catalog -n olm -o bundles.db\n  \
         operator-registry configmap my-bundle -n olm --bundle my-bundle"

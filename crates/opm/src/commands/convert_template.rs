@@ -1,4 +1,4 @@
-//! `opm alpha convert-template`: a catalog file as a template.
+//! `opm template convert`, and `opm alpha convert-template`: a catalog file as a template.
 
 use clap::Subcommand;
 use fbc::json::{Layout, Raw, write_as_written, write_canonical};
@@ -27,8 +27,8 @@ enum ConvertCommand {
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
-    opm alpha convert-template basic catalog.yaml -o yaml > template.yaml\n  \
-    opm render my-catalog | opm alpha convert-template substitutes")]
+    opm template convert basic catalog.yaml -o yaml > template.yaml\n  \
+    opm render my-catalog | opm template convert substitutes")]
 struct FileArgs {
     /// A file, or '-' for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]

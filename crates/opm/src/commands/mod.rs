@@ -32,6 +32,7 @@ pub(crate) mod render_template;
 pub(crate) mod resolve;
 pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod template;
 pub(crate) mod unpack;
 pub(crate) mod upgrade_path;
 pub(crate) mod validate;

@@ -1,4 +1,4 @@
-//! `opm alpha render-template`: a catalog from a short description.
+//! `opm template render`, and `opm alpha render-template`: a catalog from a short description.
 
 use std::path::Path;
 
@@ -32,10 +32,10 @@ use crate::{limits, source};
         olm.builder.custom runs a program, in the directory of the catalog, and takes what it prints. Files appear only when \
         everything is made and the catalogs are valid.",
     after_help = "Examples:\n  \
-        opm alpha render-template semver.yaml -o yaml > catalog/catalog.yaml\n  \
-        opm alpha render-template basic template.yaml\n  \
-        opm alpha convert-template basic catalog.yaml | opm alpha render-template -o mermaid\n  \
-        opm alpha render-template composite -c composite.yaml -f catalogs.yaml -o yaml"
+        opm template render semver.yaml -o yaml > catalog/catalog.yaml\n  \
+        opm template render basic template.yaml\n  \
+        opm template convert basic catalog.yaml | opm template render -o mermaid\n  \
+        opm template render composite -c composite.yaml -f catalogs.yaml -o yaml"
 )]
 pub(crate) struct TemplateArgs {
     /// Type of the template (basic|semver|substitutes|composite)
@@ -68,7 +68,7 @@ pub(crate) struct TemplateArgs {
 #[derive(clap::Args)]
 #[command(
     hide = true,
-    long_about = "Render a template as a file-based catalog, as 'opm alpha render-template' does.\n\n\
+    long_about = "Render a template as a file-based catalog, as 'opm template render' does.\n\n\
         By this name, a basic template may also be a plain catalog file in which bundles are given by their images.",
     after_help = "Examples:\n  opm alpha render-veneer basic catalog-of-images.yaml"
 )]

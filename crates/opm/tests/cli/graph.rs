@@ -37,6 +37,22 @@ fn an_invalid_catalog_is_drawn_as_far_as_it_goes() {
     );
     assert!(
         env.opm(&["alpha", "render-graph", "catalog", "-o", "png"])
-            .contains("expected mermaid, svg, dot, html or text")
+            .contains("[possible values: mermaid, svg, dot, html, text]")
     );
+}
+
+#[test]
+fn a_graph_is_text_unless_another_format_is_given() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    let alpha = env.stdout(&["alpha", "render-graph", "catalog", "-p", "lantern", "-o", "text"]);
+    assert_eq!(env.stdout(&["graph", "catalog", "-p", "lantern"]), alpha);
+    let alpha = env.stdout(&["alpha", "render-graph", "catalog"]);
+    assert_eq!(env.stdout(&["graph", "catalog", "-o", "mermaid"]), alpha);
+    insta::assert_snapshot!(env.opm(&["graph", "catalog", "-p", "lantren"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: the catalog has no package "lantren"; it has buoy, lantern, tide-gauge, weather-vane
+    "#);
 }

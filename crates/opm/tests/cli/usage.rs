@@ -47,9 +47,38 @@ fn switches_are_written_as_users_of_go_programs_write_them() {
 }
 
 #[test]
-fn what_may_still_change_is_hidden_unless_asked_for() {
+fn names_of_older_tools_are_hidden_unless_asked_for() {
     let env = TestEnv::new();
     assert!(!env.stdout(&["--help"]).contains("\n  alpha"));
     let output = env.command().env("HELP_ALPHA", "true").arg("--help").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("\n  alpha"));
+}
+
+#[test]
+fn nothing_that_works_is_found_under_alpha_alone() {
+    let env = TestEnv::new();
+    let help = |arguments: &[&str]| env.stdout(&[arguments, &["--help"]].concat());
+    // Each command of alpha, and where people find it.
+    for (alpha, stable) in [
+        (&["render-graph"][..], &["graph"][..]),
+        (&["render-template"], &["template", "render"]),
+        (&["convert-template"], &["template", "convert"]),
+        (&["bundle", "build"], &["bundle", "build"]),
+        (&["bundle", "generate"], &["bundle", "generate"]),
+        (&["bundle", "validate"], &["bundle", "validate"]),
+        (&["bundle", "unpack"], &["bundle", "unpack"]),
+        (&["bundle", "extract"], &["bundle", "extract"]),
+        (&["list"], &["list"]),
+        (&["diff"], &["diff"]),
+        (&["generate"], &["generate"]),
+        (&["add"], &["edit", "add-bundle"]),
+    ] {
+        assert!(help(&[&["alpha"], alpha].concat()).contains("Usage: opm alpha"));
+        assert!(help(stable).contains(&format!("Usage: opm {}", stable.join(" "))), "{stable:?}");
+        let (name, groups) = stable.split_last().unwrap();
+        assert!(help(groups).contains(&format!("\n  {name} ")), "{stable:?} is not listed");
+    }
+    let alpha = help(&["alpha"]);
+    let listed = alpha.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    assert_eq!(listed.lines().filter(|line| !line.trim_start().starts_with("help ")).count(), 8, "{listed}");
 }

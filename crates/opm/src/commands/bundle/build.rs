@@ -1,4 +1,4 @@
-//! `opm alpha bundle build`: a bundle image, with a container engine or without.
+//! `opm bundle build`: a bundle image, with a container engine or without.
 
 use std::process::{Command, Stdio};
 
@@ -15,12 +15,12 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Build a bundle image.\n\n\
-        First writes annotations and a Dockerfile as 'opm alpha bundle generate' does, then runs the image builder. \
+        First writes annotations and a Dockerfile as 'opm bundle generate' does, then runs the image builder. \
         With the builder 'none' no other program is needed: the image is pushed with --push, or written with \
         --image-output; its digest is printed, and is the same whenever and wherever it is built.",
     after_help = "Examples:\n  \
-        opm alpha bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable\n  \
-        opm alpha bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable \\\n    \
+        opm bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable\n  \
+        opm bundle build --directory foo/manifests --tag quay.io/me/foo-bundle:v1.0.0 --package foo --channels stable \\\n    \
         --image-builder none --push"
 )]
 pub(super) struct BuildArgs {
@@ -114,7 +114,7 @@ fn build(
         let mut layer = Layer::new();
         layer.tree(name, directory, Modes::default())?;
         layers.push(layer.write(store, time, &|_| {})?);
-        history.push(format!("opm alpha bundle build: {name}"));
+        history.push(format!("opm bundle build: {name}"));
     }
     let base = match args.make.base_image.as_str() {
         "scratch" => None,

@@ -1,4 +1,4 @@
-//! `opm alpha bundle extract`: a bundle directory into a ConfigMap.
+//! `opm bundle extract`: a bundle directory into a ConfigMap.
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,8 @@ const NAMESPACE: &str = "openshift-operator-lifecycle-manager";
         stay. Every file of manifests and metadata becomes a key, but annotations.yaml, which becomes annotations. \
         CONTAINER_IMAGE in the environment names the image that the bundle is from.",
     after_help = "Examples:\n  \
-        opm alpha bundle extract -m ./bundle -n olm -c my-bundle --gzip\n  \
-        CONTAINER_IMAGE=quay.io/me/foo-bundle:v1.0.0 opm alpha bundle extract -m ./bundle -n olm -c my-bundle"
+        opm bundle extract -m ./bundle -n olm -c my-bundle --gzip\n  \
+        CONTAINER_IMAGE=quay.io/me/foo-bundle:v1.0.0 opm bundle extract -m ./bundle -n olm -c my-bundle"
 )]
 pub(crate) struct ExtractArgs {
     /// Directory of the bundle, with manifests and metadata in it

@@ -1,4 +1,4 @@
-//! `opm alpha bundle generate`: the files that make a bundle of a directory of manifests.
+//! `opm bundle generate`: the files that make a bundle of a directory of manifests.
 
 use std::fs;
 use std::io;
@@ -44,8 +44,8 @@ pub(super) struct MakeFlags {
         copy of them; the Dockerfile is called bundle.Dockerfile and lies in the current directory. What is there is \
         overwritten.",
     after_help = "Examples:\n  \
-        opm alpha bundle generate --directory foo/manifests --package foo --channels stable,beta --default stable\n  \
-        opm alpha bundle generate --directory foo/1.0.0        # names come from foo/foo.package.yaml"
+        opm bundle generate --directory foo/manifests --package foo --channels stable,beta --default stable\n  \
+        opm bundle generate --directory foo/1.0.0        # names come from foo/foo.package.yaml"
 )]
 pub(super) struct GenerateArgs {
     #[command(flatten)]

@@ -33,7 +33,7 @@ enum AlphaBundleCommand {
     Extract(extract::ExtractArgs),
 }
 
-/// Check bundles
+/// Make, check and unpack bundles
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct BundleArgs {
@@ -43,7 +43,11 @@ pub(crate) struct BundleArgs {
 
 #[derive(Subcommand)]
 enum BundleCommand {
+    Generate(generate::GenerateArgs),
+    Build(Box<build::BuildArgs>),
     Validate(validate::ValidateArgs),
+    Unpack(unpack::UnpackArgs),
+    Extract(extract::ExtractArgs),
 }
 
 pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -57,8 +61,13 @@ pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Pr
 }
 
 pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let BundleCommand::Validate(args) = &args.command;
-    validate::run(args, tls, printer)
+    match &args.command {
+        BundleCommand::Generate(args) => generate::run(args, printer),
+        BundleCommand::Build(args) => build::run(args, tls, printer),
+        BundleCommand::Validate(args) => validate::run(args, tls, printer),
+        BundleCommand::Unpack(args) => unpack::run(args, tls, printer),
+        BundleCommand::Extract(args) => extract::run(args, printer),
+    }
 }
 
 /// Checks the bundle in `dir`, its form first; returns what looks wrong but keeps nobody from using it.

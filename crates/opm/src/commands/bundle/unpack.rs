@@ -1,4 +1,4 @@
-//! `opm alpha bundle unpack`: a bundle image into a directory.
+//! `opm bundle unpack`: a bundle image into a directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::{limits, tree};
         The bundle is checked first, unless --skip-validation is given. Files that are in the directory already and \
         not in the image stay.",
     after_help = "Examples:\n  \
-        opm alpha bundle unpack quay.io/me/foo-bundle:v1.0.0 --out foo\n  \
-        opm alpha bundle unpack oci:layout --out foo --skip-validation"
+        opm bundle unpack quay.io/me/foo-bundle:v1.0.0 --out foo\n  \
+        opm bundle unpack oci:layout --out foo --skip-validation"
 )]
 pub(super) struct UnpackArgs {
     /// The image
