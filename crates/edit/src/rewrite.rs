@@ -7,7 +7,7 @@ use fbc::blob::{Deprecation, Entry};
 use fbc::json::{Layout, Raw, write_as_written};
 use fbc::yaml;
 
-use crate::outline::Made;
+use crate::made::Made;
 use crate::refusal::Refusal;
 use crate::text::documents::{self, Document};
 use crate::text::editor::{Editor, Value};
@@ -56,12 +56,6 @@ pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
     };
     let mut removed = vec![false; documents.len()];
     let mut splices = Vec::new();
-    for (start, made) in &change.added {
-        let index = at(start).map_err(|_| unreadable())?;
-        for made in made {
-            splices.push(documents::insert(text, &documents[index], &print(made, text, &documents, index)));
-        }
-    }
     for (start, change) in &change.changed {
         let index = at(start).map_err(|_| unreadable())?;
         match change {
@@ -77,6 +71,13 @@ pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
                 })?;
                 splices.extend(edited);
             }
+        }
+    }
+    // Behind the changes of the document that they follow: what is inserted at one place keeps its order.
+    for (start, made) in &change.added {
+        let index = at(start).map_err(|_| unreadable())?;
+        for made in made {
+            splices.push(documents::insert(text, &documents[index], &print(made, text, &documents, index)));
         }
     }
     if removed.contains(&true) {

@@ -366,3 +366,34 @@ fn images_are_filtered_and_merged_into_new_directories() {
     error: oci:image is not a directory: --to DIR says where the result goes
     ");
 }
+
+/// A bundle directory whose annotations name two channels.
+fn bundle_for_two_channels(env: &TestEnv) {
+    env.file(
+        "bundle/manifests/csv.yaml",
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: foo.v2.0.0}\n\
+         spec:\n  version: 2.0.0\n  replaces: foo.v1.0.0\n",
+    );
+    env.file(
+        "bundle/metadata/annotations.yaml",
+        "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  \
+         operators.operatorframework.io.bundle.channels.v1: stable,candidate\n",
+    );
+}
+
+#[test]
+fn a_bundle_goes_into_a_channel_that_is_there_and_one_that_is_new() {
+    for text in [SMALL.to_owned(), SMALL.trim_end().to_owned(), SMALL.replace('\n', "\r\n")] {
+        let env = TestEnv::new();
+        bundle_for_two_channels(&env);
+        env.file("catalog/foo.yaml", text);
+        let add = ["edit", "add-bundle", "catalog", "bundle", "--create", "--image", "r.test/foo:v2"];
+        env.stdout(&[&add[..], &["--channel", "stable,candidate"]].concat());
+        assert_eq!(env.stdout(&["validate", "catalog"]), "");
+        let channels = env.stdout(&["list", "channels", "catalog", "-o", "csv"]);
+        assert!(
+            channels.contains("foo,stable,foo.v2.0.0") && channels.contains("foo,candidate,foo.v2.0.0"),
+            "{channels}"
+        );
+    }
+}
