@@ -7,7 +7,8 @@ use fbc::blob::{CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
 use fbc::json::{Raw, write_str};
 use fbc::{Fbc, FileId, base64};
 
-use crate::outline::{Deprecations, Made, Outline, Package};
+use crate::made::Made;
+use crate::outline::{Deprecations, Outline, Package};
 use crate::refusal::Refusal;
 use crate::rewrite::{Change, FileChange};
 

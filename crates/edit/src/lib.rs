@@ -14,6 +14,7 @@ pub mod changes;
 pub mod deprecate;
 pub mod diff;
 pub mod filter;
+mod made;
 pub mod merge;
 pub mod outline;
 pub mod promote;
@@ -31,5 +32,6 @@ pub mod unified;
 pub mod upgrades;
 pub mod verify;
 
-pub use outline::{Made, Outline};
+pub use made::{Attached, AttachedContent, Made};
+pub use outline::Outline;
 pub use refusal::Refusal;

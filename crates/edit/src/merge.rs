@@ -7,7 +7,8 @@ use fbc::json::{Layout, Raw, write_canonical};
 use fbc::limits::MAX_DEPTH;
 
 use crate::add_bundle::version;
-use crate::outline::{Bundle, Channel, Deprecations, Made, Outline, Package};
+use crate::made::{AttachedContent, Made};
+use crate::outline::{Bundle, Channel, Deprecations, Outline, Package};
 use crate::refusal::Refusal;
 use crate::verify::{deprecations, entries, nothing_beside};
 
@@ -205,7 +206,13 @@ impl Merge<'_> {
     ) -> Result<(Option<Made>, Option<Made>), Refusal> {
         let (Some(first), Some(second)) = (first, second) else { return Ok((None, None)) };
         let (first, second) = ((self.first.text)(first)?, (self.second.text)(second)?);
-        if members(&first.json, but) != members(&second.json, but) {
+        let files = |made: &Made| -> BTreeMap<String, AttachedContent> {
+            made.files.iter().map(|file| (file.reference.clone(), file.content.clone())).collect()
+        };
+        let (a, b) = (files(&first), files(&second));
+        // Equal names may lead to different files.
+        let same_files = a.iter().all(|(name, content)| b.get(name).is_none_or(|other| other.same_as(content)));
+        if !same_files || members(&first.json, but) != members(&second.json, but) {
             self.conflicts.push(conflict());
         }
         Ok((Some(first), Some(second)))

@@ -8,6 +8,7 @@ use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
 use fbc::{Content, Fbc};
 
+use crate::made::Made;
 use crate::refusal::Refusal;
 
 /// The packages of a catalog, as edits see and change them.
@@ -73,22 +74,6 @@ pub struct Deprecations {
     pub made: Option<Made>,
     /// What is deprecated, as listed.
     pub entries: Vec<Deprecation>,
-}
-
-/// The text of a blob that is not in the catalog yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
-    /// The blob as JSON.
-    pub json: String,
-    /// The blob as YAML with the comments of its author, if it was written so.
-    pub yaml: Option<String>,
-}
-
-impl Made {
-    /// Makes the text of a blob from JSON alone.
-    pub fn json(json: impl Into<String>) -> Made {
-        Made { json: json.into(), yaml: None }
-    }
 }
 
 impl Outline {

@@ -15,7 +15,7 @@ use fbc::{Blob, Fbc, FileId};
 use twox_hash::XxHash3_128;
 
 use crate::changes::Changes;
-use crate::outline::Made;
+use crate::made::Made;
 use crate::rewrite::Change;
 
 /// What the blobs of a catalog say, as digests, by the place they stand in.

@@ -127,6 +127,8 @@ pub struct Bundle {
     pub package_properties: Vec<PackageProperty>,
     /// How many objects it carries.
     pub objects: u32,
+    /// The files that its objects are in, as it names them; none for objects that it holds itself.
+    pub references: Vec<Box<str>>,
     /// How many `olm.csv.metadata` properties it has.
     pub csv_metadata: u32,
     /// Channels, skips and skip ranges given by properties, as the first format had them.
@@ -215,6 +217,14 @@ impl Fbc {
     /// loading has told of them.
     pub fn objects(&self, blob: &Blob, text: Raw<'_>, limits: &Limits) -> Vec<String> {
         object::objects(text, &self.ref_base(blob, limits)).collect()
+    }
+
+    /// Returns the files that the objects of a blob are in, by their paths below its catalog.
+    pub fn referenced(&self, blob: &Blob) -> Vec<PathBuf> {
+        let Content::Bundle(bundle) = &blob.content else { return Vec::new() };
+        let Some(file) = blob.origin.and_then(|(file, _)| self.files.get(file.0 as usize)) else { return Vec::new() };
+        let directory = file.path.parent().unwrap_or(Path::new(""));
+        bundle.references.iter().filter_map(|reference| object::resolve(directory, reference).ok()).collect()
     }
 
     /// Tells whether the files that were loaded still look as they did then.

@@ -179,6 +179,8 @@ fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Res
                     help: None,
                 })?;
                 bundle.objects += 1;
+                let reference = value.map(|value| text(value, "ref")).filter(|reference| !reference.is_empty());
+                bundle.references.extend(reference);
             }
             property::CSV_METADATA => bundle.csv_metadata += 1,
             property::CHANNEL | property::SKIPS | property::SKIP_RANGE => old_form.add(index, &kind, value),

@@ -45,6 +45,13 @@ pub(crate) fn objects<'a>(bundle: Raw<'a>, refs: &'a RefBase<'a>) -> impl Iterat
     })
 }
 
+/// Returns the files that a bundle refers to, as it names them, whatever else is wrong with it.
+pub(crate) fn references(bundle: Raw<'_>) -> Vec<Box<str>> {
+    let objects = property::of(bundle).filter(|(kind, _)| kind == property::BUNDLE_OBJECT);
+    let named = objects.filter_map(|(_, value)| value?.get("ref")?.as_str());
+    named.filter(|name| !name.is_empty()).map(Into::into).collect()
+}
+
 /// Returns the JSON text of a bundle's CSV: the first object of that kind.
 pub(crate) fn csv(bundle: Raw<'_>, refs: &RefBase<'_>) -> Option<String> {
     objects(bundle, refs).find(|object| {
@@ -114,7 +121,7 @@ impl RefBase<'_> {
     /// Reads the file that a reference names, which must lie inside the catalog.
     fn read(&self, reference: &str) -> Result<Vec<u8>, String> {
         let root = self.root.ok_or_else(|| format!("ref {reference:?} needs a catalog directory"))?;
-        let path = self.resolve(reference)?;
+        let path = resolve(self.directory, reference)?;
         let failed = |error: std::io::Error| format!("ref {reference:?}: {error}");
         let inside = root.canonicalize().map_err(failed)?;
         let real = root.join(&path).canonicalize().map_err(failed)?;
@@ -130,21 +137,21 @@ impl RefBase<'_> {
         }
         fs::read(&real).map_err(failed)
     }
+}
 
-    /// Turns a reference into a path below the root, without looking at the disk.
-    fn resolve(&self, reference: &str) -> Result<PathBuf, String> {
-        let mut path = self.directory.to_path_buf();
-        for component in Path::new(reference).components() {
-            match component {
-                Component::Normal(name) => path.push(name),
-                Component::CurDir => {}
-                Component::ParentDir if path.pop() => {}
-                Component::ParentDir => return Err(format!("ref {reference:?} leads outside the catalog")),
-                Component::RootDir | Component::Prefix(_) => {
-                    return Err(format!("ref {reference:?} is an absolute path, expected one relative to its file"));
-                }
+/// Turns a reference from a file in `directory` into a path below the root, without a look at the disk.
+pub(crate) fn resolve(directory: &Path, reference: &str) -> Result<PathBuf, String> {
+    let mut path = directory.to_path_buf();
+    for component in Path::new(reference).components() {
+        match component {
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if path.pop() => {}
+            Component::ParentDir => return Err(format!("ref {reference:?} leads outside the catalog")),
+            Component::RootDir | Component::Prefix(_) => {
+                return Err(format!("ref {reference:?} is an absolute path, expected one relative to its file"));
             }
         }
-        Ok(path)
     }
+    Ok(path)
 }

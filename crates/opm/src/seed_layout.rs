@@ -8,13 +8,13 @@ use fbc::blob::TextBuffer;
 use fbc::json::{Layout, Raw, write_as_written};
 use fbc::{Blob, Fbc, blob};
 
-use crate::commands::add::{OBJECTS_IGNORED, blobs};
+use crate::commands::add::blobs;
+use crate::commands::edit::attached::{IGNORE_FILE, OBJECTS_IGNORED};
 use crate::exit::{Failure, Outcome, in_path};
 
-/// Writes a catalog below `root`: `<package>/<package>.json`, and `<package>/objects/<bundle>/<object>.yaml`.
+/// Writes a catalog below `root`: `<package>/<package>.json`, and `<package>/objects/<bundle>/<object>.yaml` with a
+/// `.indexignore` that names them.
 pub(crate) fn write(fbc: &Fbc, root: &Path) -> Outcome {
-    let ignore = root.join(".indexignore");
-    fs::write(&ignore, OBJECTS_IGNORED).map_err(|error| in_path(&ignore, &error))?;
     let blobs = fbc.in_order();
     for group in blobs.chunk_by(|a, b| a.package == b.package) {
         let package = element(&group[0].package)?;
@@ -34,6 +34,11 @@ pub(crate) fn write(fbc: &Fbc, root: &Path) -> Outcome {
             out.write_all(&printed).map_err(|error| in_path(&path, &error))?;
         }
         out.flush().map_err(|error| in_path(&path, &error))?;
+        if directory.join("objects").exists() {
+            // In the folder of the package, so that it can be copied as it is.
+            let ignore = directory.join(IGNORE_FILE);
+            fs::write(&ignore, OBJECTS_IGNORED).map_err(|error| in_path(&ignore, &error))?;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 pub(crate) mod documents;
 pub(crate) mod editor;
 mod lines;
-mod scalar;
+pub(crate) mod scalar;
 pub(crate) mod tree;
 
 use std::ops::Range;

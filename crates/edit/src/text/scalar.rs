@@ -1,6 +1,7 @@
 //! Strings as they are spelled.
 
 use fbc::json::{Raw, write_str};
+use fbc::limits::MAX_DEPTH;
 use fbc::yaml;
 
 /// Spells a string as JSON does.
@@ -25,6 +26,14 @@ pub(super) fn yaml(text: &str, flow: bool, old: Option<&str>) -> String {
         _ if one_line && !canonical.starts_with('"') => single(text),
         _ => quoted,
     }
+}
+
+/// Returns a YAML document as JSON, if it can be read.
+pub(crate) fn document_to_json(text: &str) -> Option<String> {
+    let mut out = Vec::new();
+    let limits = yaml::Limits { depth: MAX_DEPTH, nodes: 5_000_000, bytes: 64 << 20 };
+    yaml::to_json(text.as_bytes(), &limits, &mut out).ok()?;
+    String::from_utf8(out).ok()
 }
 
 fn single(text: &str) -> String {

@@ -115,6 +115,7 @@ impl Task<'_> {
             outcome.blobs.extend(as_yaml.blobs);
             outcome.problems.extend(as_yaml.problems);
             outcome.incomplete |= as_yaml.incomplete;
+            outcome.named.extend(as_yaml.named);
         }
         Ok(())
     }

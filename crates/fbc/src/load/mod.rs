@@ -1,6 +1,7 @@
 //! Reading catalogs from disk.
 
 mod json;
+mod referenced;
 mod window;
 mod yaml;
 
@@ -15,7 +16,7 @@ use crate::decode;
 use crate::json::Raw;
 use crate::limits::Limits;
 use crate::migrate;
-use crate::object::RefBase;
+use crate::object::{self, RefBase};
 use crate::oldform;
 use crate::problem::{FileId, Place, Problem, Spot, Stage};
 use crate::store::Store;
@@ -91,6 +92,8 @@ impl Fbc {
             .collect();
         outcomes.sort_by_key(|(i, _)| *i);
         drop(tasks);
+        let paths: Vec<&Path> = found.iter().map(|found| found.path.as_path()).collect();
+        referenced::leave_out(&paths, &mut outcomes);
 
         let mut loaded = Loaded::default();
         for (found, (_, outcome)) in found.into_iter().zip(outcomes) {
@@ -187,6 +190,8 @@ struct FileOutcome {
     blobs: Vec<Blob>,
     problems: Vec<Problem>,
     incomplete: bool,
+    /// The files that bundles which could not be decoded refer to.
+    named: Vec<Box<str>>,
 }
 
 impl FileOutcome {
@@ -202,6 +207,7 @@ impl FileOutcome {
         self.incomplete |= done.blob.is_none();
         self.blobs.extend(done.blob);
         self.problems.extend(done.problems);
+        self.named.extend(done.named);
     }
 }
 
@@ -209,6 +215,7 @@ impl FileOutcome {
 struct Done {
     blob: Option<Blob>,
     problems: Vec<Problem>,
+    named: Vec<Box<str>>,
 }
 
 /// The text of a document, and where it came from.
@@ -268,7 +275,7 @@ impl Task<'_> {
         let envelope = match decode::envelope(raw) {
             Ok(envelope) => envelope,
             Err(fault) => {
-                return Done { blob: None, problems: vec![self.blob_fault(offset, fault)] };
+                return Done { blob: None, problems: vec![self.blob_fault(offset, fault)], named: Vec::new() };
             }
         };
         let refs = RefBase {
@@ -277,8 +284,10 @@ impl Task<'_> {
             limits: self.limits(),
         };
         let (package, bundle) = (owner(&envelope).to_owned(), envelope.name.to_string());
+        let mut named = Vec::new();
         let content = decode::content(raw, &envelope, &refs).unwrap_or_else(|fault| {
             problems.push(self.blob_fault(offset, fault).about(&package, "", &bundle));
+            named = object::references(raw);
             Content::Broken
         });
         let mut blob = Blob {
@@ -297,7 +306,7 @@ impl Task<'_> {
             let problem = Problem::new("migration", Stage::Load, message).about(&package, "", &bundle);
             problems.push(problem.at(self.place(Spot::Offset(offset))));
         }
-        Done { blob: Some(blob), problems }
+        Done { blob: Some(blob), problems, named }
     }
 
     /// Decides where the text of the blob is to be found later.

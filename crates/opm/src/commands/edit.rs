@@ -1,6 +1,7 @@
 //! `opm edit`: changes of a catalog that leave it valid, in the files as their authors wrote them.
 
 mod add_bundle;
+pub(crate) mod attached;
 mod check;
 mod deprecate;
 mod filter;

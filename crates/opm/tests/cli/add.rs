@@ -67,58 +67,13 @@ fn a_bundle_goes_to_the_files_of_its_package() {
     --- stdout
     --- stderr
     ");
-    insta::assert_snapshot!(env.read("catalog/foo/all.yaml"), @r#"
-    ---
-    # Kept by hand.
-    schema: olm.package # comments stay
-    name: foo
-    defaultChannel: stable
-    ---
-    entries:
-    - name: foo.v2.0.0
-      replaces: foo.v1.0.0
-    name: beta
-    package: foo
-    schema: olm.channel
-    ---
-    entries:
-    - name: foo.v1.0.0
-    - name: foo.v2.0.0
-      replaces: foo.v1.0.0
-    name: stable
-    package: foo
-    schema: olm.channel
-    ---
-    schema: olm.bundle
-    name: foo.v1.0.0
-    package: foo
-    image: registry.example.com/foo:v1.0.0
-    properties:
-    - type: olm.package
-      value: {packageName: foo, version: 1.0.0}
-    ---
-    image: ""
-    name: foo.v2.0.0
-    package: foo
-    properties:
-    - type: olm.package
-      value:
-        packageName: foo
-        version: 2.0.0
-    - type: olm.bundle.object
-      value:
-        ref: objects/foo.v2.0.0/foo.v2.0.0_operators.coreos.com_v1alpha1_clusterserviceversion.yaml
-    schema: olm.bundle
-    ---
-    schema: custom.note
-    package: foo
-    unknown: {b: 1, a: [x]}
-    "#);
+    insta::assert_snapshot!(env.read("catalog/foo/all.yaml"));
     let object =
         env.read("catalog/foo/objects/foo.v2.0.0/foo.v2.0.0_operators.coreos.com_v1alpha1_clusterserviceversion.yaml");
     assert!(object.contains("replaces: foo.v1.0.0\n"), "{object}");
     assert_eq!(env.read("catalog/other.yaml"), "schema: custom.other # kept\n");
-    assert!(env.read("catalog/.indexignore").contains("**/objects/*\n"));
+    assert_eq!(env.names("catalog/foo"), [".indexignore", "all.yaml", "objects"]);
+    assert!(env.read("catalog/foo/.indexignore").contains("**/objects/*\n"));
     assert!(env.stdout(&["render", "catalog"]).contains("\"unknown\": {"));
 }
 
@@ -226,16 +181,36 @@ fn all_bundles_are_added_or_none() {
     let shown = env.opm(&["alpha", "add", "catalog", "good"]);
     assert!(shown.starts_with("exit 1"), "{shown}");
     assert_eq!(snapshot(&env, "catalog"), before);
+    assert!(env.names(".").iter().all(|name| !name.starts_with(".opm")));
     env.file("catalog/bad.yaml", "a: [\n");
     assert!(env.opm(&["alpha", "add", "catalog", "good"]).contains("error loading directory \"catalog\""));
 }
 
 #[test]
-fn a_catalog_that_is_wrong_afterwards_is_told_but_kept() {
+fn a_catalog_that_would_be_wrong_is_left_as_it_is() {
     let env = TestEnv::new();
     fs::create_dir(env.path("catalog")).unwrap();
     bundle(&env, "b", "foo.v2.0.0", "foo", "");
     let shown = env.opm(&["alpha", "add", "catalog", "b", "--default-channel", "none"]);
-    assert!(shown.starts_with("exit 0") && shown.contains("warning: "), "{shown}");
-    assert!(env.read("catalog/foo/foo.json").contains("\"defaultChannel\": \"none\""));
+    assert!(shown.starts_with("exit 1") && shown.contains("so nothing was changed"), "{shown}");
+    assert!(snapshot(&env, "catalog").is_empty());
+    // A second head.
+    env.file("catalog/foo/all.yaml", FOO);
+    let before = snapshot(&env, "catalog");
+    let shown = env.opm(&["alpha", "add", "catalog", "b"]);
+    assert!(shown.starts_with("exit 1") && shown.contains("multiple channel heads"), "{shown}");
+    assert_eq!(snapshot(&env, "catalog"), before);
+}
+
+#[test]
+fn a_package_of_the_first_format_is_refused() {
+    let env = TestEnv::new();
+    let old = "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.bundle\nname: foo.v1.0.0\n\
+        package: foo\nimage: r.test/foo:v1\nproperties:\n- {type: olm.package, value: {packageName: foo, version: 1.0.0}}\n\
+        - {type: olm.channel, value: {name: stable}}\n";
+    env.file("catalog/foo.yaml", old);
+    bundle(&env, "b2", "foo.v2.0.0", "foo", "  replaces: foo.v1.0.0\n");
+    let shown = env.opm(&["alpha", "add", "catalog", "b2"]);
+    assert!(shown.starts_with("exit 1") && shown.contains("opm migrate"), "{shown}");
+    assert_eq!(env.read("catalog/foo.yaml"), old);
 }

@@ -21,6 +21,7 @@ mod init;
 mod large_files;
 mod list;
 mod migrate;
+mod package_files;
 mod readme;
 mod render;
 mod render_template;

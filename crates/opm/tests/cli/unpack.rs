@@ -60,8 +60,8 @@ fn a_database_becomes_a_file_for_each_package() {
     env.file("index/index.json", serde_json::json!({"schemaVersion": 2, "manifests": [built]}).to_string());
 
     env.stdout(&["unpack", "oci:index", "--unpack-dir", "catalog"]);
-    assert_eq!(env.names("catalog"), [".indexignore", "foo"]);
-    assert_eq!(env.names("catalog/foo"), ["foo.json", "objects"]);
+    assert_eq!(env.names("catalog"), ["foo"]);
+    assert_eq!(env.names("catalog/foo"), [".indexignore", "foo.json", "objects"]);
     let file = "catalog/foo/objects/foo.v1.1.0/foo.v1.1.0_operators.coreos.com_v1alpha1_clusterserviceversion.yaml";
     assert!(env.read(file).contains("version: 1.1.0\n"));
     env.stdout(&["validate", "catalog"]);

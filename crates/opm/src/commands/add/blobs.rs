@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use bundle::Contents;
 use fbc::json::{Raw, write_str};
 use fbc::{base64, property};
-use serde_json::Value;
 
 /// The longest name of a file that is made from what an object says of itself.
 const MAX_NAME: usize = 240;
@@ -32,10 +30,6 @@ impl Object {
         self.raw(key, &quoted(text))
     }
 
-    fn text_if(self, key: &str, text: &str) -> Object {
-        if text.is_empty() { self } else { self.text(key, text) }
-    }
-
     fn end(mut self) -> String {
         self.0.push(b'}');
         String::from_utf8_lossy(&self.0).into_owned()
@@ -50,39 +44,6 @@ fn quoted(text: &str) -> String {
 
 fn array(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(","))
-}
-
-/// Makes the `olm.package` of a new package, as the CSV of its first bundle describes it.
-pub(crate) fn package(name: &str, default_channel: &str, csv: &str) -> Result<String, String> {
-    let csv: Value = serde_json::from_str(csv).map_err(|error| error.to_string())?;
-    let text = |pointer: &str| csv.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let mut package =
-        Object::new().text("schema", fbc::blob::PACKAGE).text("name", name).text("defaultChannel", default_channel);
-    let (data, kind) = (text("/spec/icon/0/base64data"), text("/spec/icon/0/mediatype"));
-    if !data.is_empty() {
-        let icon = Object::new().text("base64data", data).text("mediatype", kind);
-        package = package.raw("icon", &icon.end());
-    }
-    Ok(package.text_if("description", text("/spec/description")).end())
-}
-
-/// Makes the entry of a bundle in a channel.
-pub(crate) fn entry(contents: &Contents) -> String {
-    let mut entry = Object::new().text("name", &contents.name).text_if("replaces", &contents.replaces);
-    if !contents.skips.is_empty() {
-        entry = entry.raw("skips", &array(contents.skips.iter().map(|skip| quoted(skip))));
-    }
-    entry.text_if("skipRange", &contents.skip_range).end()
-}
-
-/// Makes a channel with one entry.
-pub(crate) fn channel(package: &str, name: &str, entry: &str) -> String {
-    Object::new()
-        .text("schema", fbc::blob::CHANNEL)
-        .text("name", name)
-        .text("package", package)
-        .raw("entries", &format!("[{entry}]"))
-        .end()
 }
 
 /// Takes the objects out of an `olm.bundle`; returns it with references to files in their place, and the files.

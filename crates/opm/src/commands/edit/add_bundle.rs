@@ -66,7 +66,7 @@ pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -
             fbc.make(&rendered.json, &options.limits).and_then(|blob| fbc.csv(&blob, &options.limits))?
         }
     };
-    let new = NewBundle { name: rendered.name, package: rendered.package, json: rendered.json, csv };
+    let new = NewBundle { name: rendered.name, package: rendered.package, json: rendered.json, csv, files: Vec::new() };
     let promotion = args.edge.promotion();
     workbench::change(&args.place, printer, |_, outline| {
         edit::add_bundle::add_bundle(outline, &new, &args.channel, &promotion)

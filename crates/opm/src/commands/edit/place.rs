@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::workbench::{ASIDE, ChangedFile, by_path};
+use super::workbench::{ASIDE, Becomes, ChangedFile, by_path};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -116,10 +116,14 @@ pub(super) fn stage(root: &Path, tree: &Path, files: &[ChangedFile], link: bool)
         made.map_err(|error| in_path(&from, &error))
     })?;
     files.par_iter().try_for_each(|file| {
-        let Some(text) = &file.text else { return Ok(()) };
         let to = tree.join(&file.path);
         let from = root.join(&file.path);
-        let written = make_parent(&to).and_then(|()| fs::write(&to, text)).and_then(|()| match fs::metadata(&from) {
+        let written = match &file.becomes {
+            Becomes::Text(text) => make_parent(&to).and_then(|()| fs::write(&to, text)),
+            Becomes::CopyOf(path) => make_parent(&to).and_then(|()| fs::write(&to, fs::read(path)?)),
+            Becomes::Gone => return Ok(()),
+        };
+        let written = written.and_then(|()| match fs::metadata(&from) {
             Ok(metadata) if file.exists => fs::set_permissions(&to, metadata.permissions()),
             _ => Ok(()),
         });
@@ -128,7 +132,7 @@ pub(super) fn stage(root: &Path, tree: &Path, files: &[ChangedFile], link: bool)
 }
 
 /// Lists the files below a directory. What version control keeps is none of them.
-fn list(root: &Path, directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
+pub(super) fn list(root: &Path, directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
     if depth > DEEPEST {
         return Err(io::Error::other(format!("more than {DEEPEST} directories within each other")));
     }
@@ -165,11 +169,14 @@ pub(super) fn replace(root: &Path, aside: &Unfinished, files: &[ChangedFile]) ->
                 return Err(odd("is on another file system than the directory above the catalog"));
             }
         }
-        listed.push(json!({"path": path, "removed": file.text.is_none()}));
+        listed.push(json!({"path": path, "removed": file.becomes == Becomes::Gone}));
     }
     let journal = json!({"catalog": root.to_str(), "files": listed}).to_string();
     let prepared = || -> io::Result<()> {
-        files.par_iter().filter(|file| file.text.is_some()).try_for_each(|file| sync(&tree.join(&file.path)))?;
+        files
+            .par_iter()
+            .filter(|file| file.becomes != Becomes::Gone)
+            .try_for_each(|file| sync(&tree.join(&file.path)))?;
         fs::create_dir(aside.path().join(OLD))?;
         // One file is moved in one step and needs no journal.
         if files.len() > 1 {
@@ -210,9 +217,9 @@ fn move_one(root: &Path, aside: &Path, number: usize, file: &ChangedFile) -> io:
     } else {
         fs::create_dir_all(target.parent().unwrap_or(root))?;
     }
-    match file.text {
-        Some(_) => fs::rename(aside.join(TREE).join(&file.path), &target),
-        None => fs::remove_file(&target),
+    match file.becomes {
+        Becomes::Gone => fs::remove_file(&target),
+        _ => fs::rename(aside.join(TREE).join(&file.path), &target),
     }
 }
 
@@ -236,7 +243,8 @@ mod tests {
     use super::*;
 
     fn changed(path: &str, exists: bool, text: Option<&str>) -> ChangedFile {
-        ChangedFile { path: path.into(), exists, text: text.map(Into::into), splices: Vec::new() }
+        let becomes = text.map_or(Becomes::Gone, |text| Becomes::Text(text.into()));
+        ChangedFile { path: path.into(), exists, becomes, splices: Vec::new() }
     }
 
     fn read(root: &Path) -> Vec<(PathBuf, String)> {
@@ -300,8 +308,10 @@ mod tests {
             stage(&root, &aside.join(TREE), &files, true).unwrap();
             fs::create_dir(aside.join(OLD)).unwrap();
             let canonical = fs::canonicalize(&root).unwrap();
-            let listed: Vec<Value> =
-                files.iter().map(|file| json!({"path": file.path.to_str(), "removed": file.text.is_none()})).collect();
+            let listed: Vec<Value> = files
+                .iter()
+                .map(|file| json!({"path": file.path.to_str(), "removed": file.becomes == Becomes::Gone}))
+                .collect();
             fs::write(aside.join(JOURNAL), json!({"catalog": canonical.to_str(), "files": listed}).to_string())
                 .unwrap();
             for (i, file) in files.iter().enumerate().take(done) {

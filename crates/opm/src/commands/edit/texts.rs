@@ -6,9 +6,9 @@ use std::fs;
 use std::ops::Range;
 
 use edit::rewrite;
-use edit::{Made, Refusal};
+use edit::{Attached, AttachedContent, Made, Refusal};
 use fbc::blob::TextBuffer;
-use fbc::{Fbc, FileId};
+use fbc::{Blob, Content, Fbc, FileId};
 
 use super::workbench::Loaded;
 
@@ -34,9 +34,10 @@ impl<'a> Texts<'a> {
     pub(super) fn of(&self, blob: usize) -> Result<Made, Refusal> {
         let fbc = &self.loaded.fbc;
         let blob = &fbc.blobs()[blob];
+        let files = attached(self.loaded, blob)?;
         let mut buffer = TextBuffer::default();
         let json = fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?.text().to_owned();
-        let Some((id, start)) = blob.origin else { return Ok(Made { json, yaml: None }) };
+        let Some((id, start)) = blob.origin else { return Ok(Made { files, ..Made::json(json) }) };
         let mut file = self.file.borrow_mut();
         if file.as_ref().is_none_or(|file| file.id != id) {
             *file = Some(TextFile::read(fbc, id)?);
@@ -45,8 +46,23 @@ impl<'a> Texts<'a> {
             let own = text.get(documents.get(&start)?.clone())?;
             Some(own.trim_end_matches(['\n', '\r']).replace("\r\n", "\n") + "\n")
         });
-        Ok(Made { json, yaml })
+        Ok(Made { json, yaml, files })
     }
+}
+
+/// Returns the files that a blob refers to.
+fn attached(loaded: &Loaded, blob: &Blob) -> Result<Vec<Attached>, Refusal> {
+    let Content::Bundle(bundle) = &blob.content else { return Ok(Vec::new()) };
+    let mut files: Vec<Attached> = Vec::new();
+    for (reference, below) in bundle.references.iter().zip(loaded.fbc.referenced(blob)) {
+        if files.iter().any(|file| file.reference == **reference) {
+            continue;
+        }
+        let path = loaded.root.join(below);
+        let bytes = fs::read(&path).map_err(|error| Refusal::new(format!("{}: {error}", path.display())))?;
+        files.push(Attached { reference: reference.to_string(), content: AttachedContent::copy_of(path, &bytes) });
+    }
+    Ok(files)
 }
 
 impl TextFile {

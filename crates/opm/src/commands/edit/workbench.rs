@@ -15,7 +15,7 @@ use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Problem};
 use rayon::prelude::*;
 
 use super::check::{Wanted, check};
-use super::place;
+use super::{attached, place};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::images::Images;
 use crate::interrupt::Unfinished;
@@ -42,6 +42,8 @@ pub(super) const ASIDE: &str = ".opm-edit-";
 
 /// A catalog as it was read.
 pub(crate) struct Loaded {
+    /// Its directory.
+    pub(super) root: PathBuf,
     pub(crate) fbc: Fbc,
     pub(crate) outline: Outline,
     /// What every blob says.
@@ -54,9 +56,29 @@ pub(super) struct ChangedFile {
     pub(super) path: PathBuf,
     /// Whether it is there already.
     pub(super) exists: bool,
-    /// Its new text; nothing when it goes.
-    pub(super) text: Option<Vec<u8>>,
+    /// What becomes of it.
+    pub(super) becomes: Becomes,
     pub(super) splices: Vec<Splice>,
+}
+
+/// What becomes of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Becomes {
+    /// It has this text.
+    Text(Vec<u8>),
+    /// It is what that file is.
+    CopyOf(PathBuf),
+    /// It goes.
+    Gone,
+}
+
+/// Where the blobs of a new package go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Layout {
+    /// To `catalog.json` or `catalog.yaml`, as most of the catalog is written.
+    Usual,
+    /// To a JSON file with the name of the package, as the first design of catalogs showed it.
+    First,
 }
 
 /// Makes a directory of what is named, if it is none: an image is unpacked, a database converted.
@@ -122,7 +144,7 @@ pub(super) fn change_with_text(
     printer: &mut Printer,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    change_loaded(place, printer, load_with_text, verb)
+    change_loaded(place, Layout::Usual, printer, load_with_text, verb)
 }
 
 /// The same, with a look at each blob while it is loaded.
@@ -132,11 +154,23 @@ pub(super) fn change_looking(
     printer: &mut Printer,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    change_loaded(place, printer, |root, printer| load(root, look, printer), verb)
+    change_loaded(place, Layout::Usual, printer, |root, printer| load(root, look, printer), verb)
+}
+
+/// The same in place for a catalog in the first layout, which `load` loads.
+pub(in crate::commands) fn change_first_layout(
+    root: &Path,
+    printer: &mut Printer,
+    load: impl FnOnce(&Path, &Printer) -> Result<Loaded, Failure>,
+    verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
+) -> Outcome {
+    let place = Where { catalog: root.to_path_buf(), to: None, dry_run: false };
+    change_loaded(&place, Layout::First, printer, load, verb)
 }
 
 fn change_loaded(
     place: &Where,
+    layout: Layout,
     printer: &mut Printer,
     load: impl FnOnce(&Path, &Printer) -> Result<Loaded, Failure>,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
@@ -150,14 +184,17 @@ fn change_loaded(
     let loaded = load(root, printer)?;
     let mut outline = loaded.outline.clone();
     let notes = verb(&loaded, &mut outline).map_err(refused)?;
-    let changes = Changes::between(&loaded.fbc, &loaded.outline, &outline).map_err(refused)?;
+    let mut changes = Changes::between(&loaded.fbc, &loaded.outline, &outline).map_err(refused)?;
     if changes.is_empty() && place.to.is_none() {
         tell(&notes, printer);
         printer.tell("nothing to change");
         return Ok(());
     }
-    let new = new_files(&loaded.fbc, root, &changes)?;
-    let files = rewrite_files(&loaded.fbc, root, &changes, &new)?;
+    let mut new = new_files(&loaded.fbc, root, &changes, layout)?;
+    let attached = attached::place(&loaded, &mut changes, &mut new)?;
+    let mut files = rewrite_files(&loaded.fbc, root, &changes, &new)?;
+    files.extend(attached.files);
+    attached::remove(&loaded, &changes, &attached.used, &mut files)?;
     let parent = place::parent(place.to.as_deref().unwrap_or(root));
     let aside = match place.dry_run {
         true => Unfinished::create(&parent, ASIDE).or_else(|_| Unfinished::private("opm-edit-")),
@@ -218,21 +255,28 @@ fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer
         return Err(Failure::Told);
     }
     let outline = Outline::new(&fbc);
-    Ok(Loaded { fbc, outline, contents })
+    Ok(Loaded { root: root.to_path_buf(), fbc, outline, contents })
 }
 
 /// The blobs of files that are new, by their paths below the catalog.
 pub(super) type NewFiles = BTreeMap<PathBuf, Vec<Made>>;
 
 /// Finds the files for the blobs of new packages.
-fn new_files(fbc: &Fbc, root: &Path, changes: &Changes) -> Result<NewFiles, Failure> {
+fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Result<NewFiles, Failure> {
     let mut new = NewFiles::new();
     if changes.new_packages.is_empty() {
         return Ok(new);
     }
     let json = mostly_json(fbc);
     for (package, blobs) in &changes.new_packages {
-        let path = Changes::path_for(package, json);
+        if matches!(package.as_str(), "." | "..") || package.contains(['/', '\0']) {
+            let message = format!("invalid package name {package:?}: must be a single local path element");
+            return Err(Failure::message(message));
+        }
+        let path = match layout {
+            Layout::First if !package.is_empty() => Path::new(package).join(format!("{package}.json")),
+            _ => Changes::path_for(package, json),
+        };
         if fs::symlink_metadata(root.join(&path)).is_ok() {
             let message = format!("package {package:?} would go to {}, which is there already", path.display());
             return Err(Failure::message(message));
@@ -251,8 +295,8 @@ fn rewrite_files(fbc: &Fbc, root: &Path, changes: &Changes, new: &NewFiles) -> R
         .collect::<Result<Vec<_>, _>>()?;
     for (path, blobs) in new {
         let json = path.extension().is_some_and(|extension| extension == "json");
-        let text = Some(rewrite::new_file(blobs, json).into_bytes());
-        files.push(ChangedFile { path: path.clone(), exists: false, text, splices: Vec::new() });
+        let becomes = Becomes::Text(rewrite::new_file(blobs, json).into_bytes());
+        files.push(ChangedFile { path: path.clone(), exists: false, becomes, splices: Vec::new() });
     }
     Ok(files)
 }
@@ -265,15 +309,15 @@ fn rewrite_file(fbc: &Fbc, root: &Path, file: FileId, change: &FileChange) -> Re
         refused(refusal)
     };
     let old = read(&full)?;
-    let (text, splices) = match rewrite::rewrite(&old, change).map_err(named)? {
-        Rewritten::Gone => (None, Vec::new()),
+    let (becomes, splices) = match rewrite::rewrite(&old, change).map_err(named)? {
+        Rewritten::Gone => (Becomes::Gone, Vec::new()),
         Rewritten::Spliced(splices) => {
             let text = text::apply(old.as_bytes(), &splices)
                 .ok_or_else(|| named(Refusal::new("changes overlap").help("make them one after the other")))?;
-            (Some(text), splices)
+            (Becomes::Text(text), splices)
         }
     };
-    Ok(ChangedFile { path, exists: true, text, splices })
+    Ok(ChangedFile { path, exists: true, becomes, splices })
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -306,7 +350,15 @@ fn show(root: &Path, files: &[ChangedFile], printer: &mut Printer) -> Outcome {
     files.sort_by(|a, b| a.path.cmp(&b.path));
     for file in files {
         let old = if file.exists { Some(read(&root.join(&file.path))?) } else { None };
-        let new = file.text.as_deref().map(String::from_utf8_lossy);
+        let copied;
+        let new = match &file.becomes {
+            Becomes::Text(text) => Some(String::from_utf8_lossy(text)),
+            Becomes::CopyOf(path) => {
+                copied = fs::read(path).map_err(|error| in_path(path, &error))?;
+                Some(String::from_utf8_lossy(&copied))
+            }
+            Becomes::Gone => None,
+        };
         let path = file.path.display().to_string();
         let text = unified(&path, old.as_deref(), new.as_deref(), &file.splices);
         printer.data().write_all(text.as_bytes())?;

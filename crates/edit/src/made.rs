@@ -1,0 +1,153 @@
+//! Blobs that are not in the catalog yet, and the files that come with them.
+
+use std::path::PathBuf;
+
+use fbc::json::Raw;
+use fbc::limits::MAX_DEPTH;
+use fbc::property;
+use twox_hash::XxHash3_128;
+
+use crate::text::editor::Editor;
+use crate::text::tree::Node;
+use crate::text::{apply, scalar, sort};
+
+/// The text of a blob that is not in the catalog yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The blob as JSON.
+    pub json: String,
+    /// The blob as YAML with the comments of its author, if it was written so.
+    pub yaml: Option<String>,
+    /// The files that it refers to.
+    pub files: Vec<Attached>,
+}
+
+/// A file that a blob refers to, and that has to be where the blob says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attached {
+    /// The file as the blob names it: relative to the file that the blob is in.
+    pub reference: String,
+    /// What is in it.
+    pub content: AttachedContent,
+}
+
+/// What is in an [`Attached`] file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AttachedContent {
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// What is in a file.
+    CopyOf {
+        /// The file.
+        path: PathBuf,
+        /// A digest of what is in it.
+        digest: u128,
+    },
+}
+
+impl AttachedContent {
+    /// Says that the content is that of the file at `path`, which holds `bytes`.
+    pub fn copy_of(path: PathBuf, bytes: &[u8]) -> AttachedContent {
+        AttachedContent::CopyOf { path, digest: XxHash3_128::oneshot(bytes) }
+    }
+
+    /// Tells whether the content is `bytes`.
+    pub fn is(&self, bytes: &[u8]) -> bool {
+        match self {
+            AttachedContent::Bytes(own) => own == bytes,
+            AttachedContent::CopyOf { digest, .. } => *digest == XxHash3_128::oneshot(bytes),
+        }
+    }
+
+    /// Tells whether two contents are the same.
+    pub fn same_as(&self, other: &AttachedContent) -> bool {
+        match (self, other) {
+            (AttachedContent::CopyOf { digest: a, .. }, AttachedContent::CopyOf { digest: b, .. }) => a == b,
+            (AttachedContent::Bytes(bytes), other) | (other, AttachedContent::Bytes(bytes)) => other.is(bytes),
+        }
+    }
+}
+
+impl Made {
+    /// Makes the text of a blob from JSON alone.
+    pub fn json(json: impl Into<String>) -> Made {
+        Made { json: json.into(), yaml: None, files: Vec::new() }
+    }
+
+    /// Makes the blob refer to the file `to` wherever it refers to `from`.
+    ///
+    /// YAML that cannot be changed in place is given up for JSON, with its comments.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        self.json = renamed(&self.json, true, from, to).unwrap_or_else(|| self.json.clone());
+        self.yaml = self.yaml.as_deref().and_then(|yaml| renamed(yaml, false, from, to));
+        for file in self.files.iter_mut().filter(|file| file.reference == from) {
+            to.clone_into(&mut file.reference);
+        }
+    }
+}
+
+/// Returns the text of a bundle with another name in its references.
+fn renamed(text: &str, json: bool, from: &str, to: &str) -> Option<String> {
+    let root = Node::parse(text, json)?;
+    let mut editor = Editor::new(text, json, &root);
+    for item in root.get("properties").map(Node::items).unwrap_or_default() {
+        let Some(value) = item.get("value").filter(|_| item.string("type") == property::BUNDLE_OBJECT) else {
+            continue;
+        };
+        if let Some(reference) = value.get("ref").filter(|reference| reference.text() == Some(from)) {
+            let flow = editor.is_flow(value);
+            editor.set_string(reference, to, flow);
+        }
+    }
+    let mut splices = editor.finish(0);
+    sort(&mut splices);
+    let text = String::from_utf8(apply(text.as_bytes(), &splices)?).ok()?;
+    // What was meant to be changed has to be what has changed.
+    let left = references(&text, json)?.iter().any(|reference| reference == from);
+    (!left).then_some(text)
+}
+
+/// Returns the files that a bundle refers to, as it names them.
+fn references(text: &str, json: bool) -> Option<Vec<String>> {
+    let converted;
+    let text = match json {
+        true => text,
+        false => {
+            converted = scalar::document_to_json(text)?;
+            &converted
+        }
+    };
+    let bundle = Raw::parse(text, MAX_DEPTH).ok()?;
+    let objects = property::of(bundle).filter(|(kind, _)| kind == property::BUNDLE_OBJECT);
+    Some(objects.filter_map(|(_, value)| Some(value?.get("ref")?.as_str()?.into_owned())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_changes_in_its_place() {
+        let yaml = "schema: olm.bundle\nproperties:\n- type: olm.bundle.object # csv\n  value:\n    ref: objects/a.yaml\n\
+            - {type: olm.bundle.object, value: {ref: \"objects/b.yaml\"}}\n- {type: x, value: {ref: objects/a.yaml}}\n";
+        let json = "{\"properties\": [{\"type\": \"olm.bundle.object\", \"value\": {\"ref\": \"objects/a.yaml\"}}]}";
+        let file =
+            |reference: &str| Attached { reference: reference.to_owned(), content: AttachedContent::Bytes(Vec::new()) };
+        let mut made =
+            Made { json: json.to_owned(), yaml: Some(yaml.to_owned()), files: vec![file("objects/a.yaml"), file("b")] };
+        made.rename("objects/a.yaml", "objects/a-2.yaml");
+        assert_eq!(made.json, json.replace("a.yaml", "a-2.yaml"));
+        assert_eq!(made.yaml.unwrap(), yaml.replacen("a.yaml", "a-2.yaml", 1));
+        assert_eq!(made.files, [file("objects/a-2.yaml"), file("b")]);
+    }
+
+    #[test]
+    fn a_reference_that_cannot_be_changed_leaves_json_alone() {
+        let yaml = "properties:\n- &a {type: olm.bundle.object, value: {ref: x}}\n- *a\n";
+        let json = r#"{"properties":[{"type":"olm.bundle.object","value":{"ref":"x"}},{"type":"olm.bundle.object","value":{"ref":"x"}}]}"#;
+        let mut made = Made { json: json.to_owned(), yaml: Some(yaml.to_owned()), files: Vec::new() };
+        made.rename("x", "y");
+        assert_eq!(made.json, json.replace("\"x\"", "\"y\""));
+        assert!(made.yaml.is_none_or(|yaml| !yaml.contains("ref: x")));
+    }
+}

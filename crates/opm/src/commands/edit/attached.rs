@@ -1,0 +1,247 @@
+//! The files that bundles refer to: they come with new bundles and go with removed ones.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use edit::changes::Changes;
+use edit::rewrite::Change;
+use edit::{AttachedContent, Made};
+use fbc::indexignore::IndexIgnore;
+use fbc::json::Raw;
+use fbc::limits::MAX_DEPTH;
+use fbc::{Blob, FileId};
+
+use super::place;
+use super::workbench::{Becomes, ChangedFile, Loaded, NewFiles};
+use crate::exit::{Failure, Outcome, in_path};
+
+/// The name of files that say what is no catalog content.
+pub(crate) const IGNORE_FILE: &str = ".indexignore";
+/// What such a file says of the objects next to it.
+pub(crate) const OBJECTS_IGNORED: &str = "# Manifests that bundles refer to.\n**/objects/*\n";
+
+/// The files that new bundles bring.
+#[derive(Default)]
+pub(super) struct Placed {
+    pub(super) files: Vec<ChangedFile>,
+    /// Their paths below the catalog, and those of files that are there already and are used as they are.
+    pub(super) used: BTreeSet<PathBuf>,
+}
+
+/// Finds a place for every file that a new blob refers to, next to the file that the blob goes to.
+///
+/// Where another file has that place, the blob gets another name for its own. `.indexignore` files of the packages
+/// name what they bring, so that a folder can be copied as it is.
+pub(super) fn place(loaded: &Loaded, changes: &mut Changes, new: &mut NewFiles) -> Result<Placed, Failure> {
+    let mut placing = Placing {
+        root: &loaded.root,
+        taken: new.keys().map(|path| (path.clone(), AttachedContent::Bytes(Vec::new()))).collect(),
+        placed: Placed::default(),
+        ignored: BTreeMap::new(),
+    };
+    let mut made: Vec<(PathBuf, &mut Made)> = Vec::new();
+    for (file, change) in &mut changes.files {
+        let full = loaded.fbc.full_path_of(*file).unwrap_or_default();
+        let directory = full.strip_prefix(&loaded.root).ok().and_then(Path::parent).unwrap_or(Path::new(""));
+        made.extend(change.added.values_mut().flatten().map(|made| (directory.to_path_buf(), made)));
+    }
+    for (path, blobs) in new {
+        let directory = path.parent().unwrap_or(Path::new(""));
+        made.extend(blobs.iter_mut().map(|made| (directory.to_path_buf(), made)));
+    }
+    for (directory, made) in made {
+        placing.attach(&directory, made)?;
+    }
+    placing.write_ignore_files()?;
+    Ok(placing.placed)
+}
+
+struct Placing<'a> {
+    root: &'a Path,
+    /// What is going to be at paths below the catalog.
+    taken: BTreeMap<PathBuf, AttachedContent>,
+    placed: Placed,
+    /// The patterns that `.indexignore` files lack, by directory.
+    ignored: BTreeMap<PathBuf, BTreeSet<String>>,
+}
+
+impl Placing<'_> {
+    fn attach(&mut self, directory: &Path, made: &mut Made) -> Outcome {
+        for file in made.files.clone() {
+            let wanted = match stays_below(&file.reference) {
+                true => file.reference.clone(),
+                false => elsewhere(made, &file.reference),
+            };
+            let mut name = wanted.clone();
+            let mut number = 2;
+            let path = loop {
+                let path = directory.join(&name);
+                match self.there(&path, &file.content)? {
+                    None => {
+                        let becomes = match &file.content {
+                            AttachedContent::Bytes(bytes) => Becomes::Text(bytes.clone()),
+                            AttachedContent::CopyOf { path, .. } => Becomes::CopyOf(path.clone()),
+                        };
+                        let changed = ChangedFile { path: path.clone(), exists: false, becomes, splices: Vec::new() };
+                        self.placed.files.push(changed);
+                        self.taken.insert(path.clone(), file.content.clone());
+                        break path;
+                    }
+                    Some(true) => break path,
+                    Some(false) => {
+                        name = numbered(&wanted, number);
+                        number += 1;
+                    }
+                }
+            };
+            if name != file.reference {
+                made.rename(&file.reference, &name);
+            }
+            self.ignore(directory, &path, &name)?;
+            self.placed.used.insert(path);
+        }
+        Ok(())
+    }
+
+    /// Tells whether something is at a path, and if so, whether it is what is wanted there.
+    fn there(&self, path: &Path, content: &AttachedContent) -> Result<Option<bool>, Failure> {
+        if let Some(there) = self.taken.get(path) {
+            return Ok(Some(there.same_as(content)));
+        }
+        let full = self.root.join(path);
+        match fs::symlink_metadata(&full) {
+            Ok(metadata) if metadata.is_file() => {
+                let bytes = fs::read(&full).map_err(|error| in_path(&full, &error))?;
+                Ok(Some(content.is(&bytes)))
+            }
+            Ok(_) => Ok(Some(false)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(in_path(&full, &error)),
+        }
+    }
+
+    /// Sees to it that a file is not taken for catalog content by tools that go by `.indexignore` alone.
+    fn ignore(&mut self, directory: &Path, path: &Path, name: &str) -> Outcome {
+        let mut ignore = IndexIgnore::default();
+        let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+        above.reverse();
+        for above in above {
+            if let Some(text) = read_ignore_file(&self.root.join(above))? {
+                ignore.add(&components(above), &text);
+            }
+        }
+        if !ignore.is_ignored(&components(path)) {
+            let pattern = if name.starts_with("objects/") { "**/objects/*".to_owned() } else { format!("/{name}") };
+            self.ignored.entry(directory.to_path_buf()).or_default().insert(pattern);
+        }
+        Ok(())
+    }
+
+    fn write_ignore_files(&mut self) -> Outcome {
+        for (directory, patterns) in std::mem::take(&mut self.ignored) {
+            let there = read_ignore_file(&self.root.join(&directory))?;
+            let exists = there.is_some();
+            let mut text = there.unwrap_or_default();
+            if !text.is_empty() && !text.ends_with(b"\n") {
+                text.push(b'\n');
+            }
+            text.extend_from_slice(b"# Manifests that bundles refer to.\n");
+            for pattern in patterns {
+                text.extend_from_slice(pattern.as_bytes());
+                text.push(b'\n');
+            }
+            let path = directory.join(IGNORE_FILE);
+            let becomes = Becomes::Text(text);
+            self.placed.files.push(ChangedFile { path, exists, becomes, splices: Vec::new() });
+        }
+        Ok(())
+    }
+}
+
+/// Removes the files that removed bundles refer to and no other does, and `.indexignore` files with nothing beside them.
+pub(super) fn remove(
+    loaded: &Loaded,
+    changes: &Changes,
+    used: &BTreeSet<PathBuf>,
+    files: &mut Vec<ChangedFile>,
+) -> Outcome {
+    let removed = |blob: &Blob| {
+        let change = |(file, start): &(FileId, u64)| changes.files.get(file)?.changed.get(start);
+        blob.origin.as_ref().and_then(change) == Some(&Change::Remove)
+    };
+    let mut gone: BTreeSet<PathBuf> = BTreeSet::new();
+    let mut kept: BTreeSet<PathBuf> = used.clone();
+    for blob in loaded.fbc.blobs() {
+        if removed(blob) { &mut gone } else { &mut kept }.extend(loaded.fbc.referenced(blob));
+    }
+    for path in gone.into_iter().filter(|path| !kept.contains(path)) {
+        // What is no file of the catalog itself is left alone.
+        if fs::symlink_metadata(loaded.root.join(&path)).is_ok_and(|metadata| metadata.is_file()) {
+            files.push(ChangedFile { path, exists: true, becomes: Becomes::Gone, splices: Vec::new() });
+        }
+    }
+    let outcome: HashMap<PathBuf, bool> =
+        files.iter().map(|file| (file.path.clone(), file.becomes == Becomes::Gone)).collect();
+    let directories: BTreeSet<PathBuf> = outcome
+        .iter()
+        .filter(|(_, gone)| **gone)
+        .flat_map(|(path, _)| path.ancestors().skip(1))
+        .filter(|directory| !directory.as_os_str().is_empty())
+        .map(Path::to_path_buf)
+        .collect();
+    for directory in directories {
+        let mut left = Vec::new();
+        let full = loaded.root.join(&directory);
+        place::list(&loaded.root, &directory, 0, &mut left).map_err(|error| in_path(&full, &error))?;
+        left.retain(|path| outcome.get(path) != Some(&true));
+        let new = outcome.iter().any(|(path, gone)| !gone && path.starts_with(&directory));
+        if let [ignore] = left.as_slice()
+            && !new
+            && *ignore == directory.join(IGNORE_FILE)
+        {
+            let path = ignore.clone();
+            files.push(ChangedFile { path, exists: true, becomes: Becomes::Gone, splices: Vec::new() });
+        }
+    }
+    Ok(())
+}
+
+fn read_ignore_file(directory: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let path = directory.join(IGNORE_FILE);
+    match fs::read(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(in_path(&path, &error)),
+    }
+}
+
+fn components(path: &Path) -> Vec<&[u8]> {
+    path.iter().map(std::ffi::OsStr::as_encoded_bytes).collect()
+}
+
+/// Tells whether a reference leads to something in the folder of its file.
+fn stays_below(reference: &str) -> bool {
+    let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
+    !reference.is_empty() && !reference.ends_with('/') && Path::new(reference).components().all(normal)
+}
+
+/// Names a file of a bundle that refers to something outside of its folder.
+fn elsewhere(made: &Made, reference: &str) -> String {
+    let name = Path::new(reference).file_name().map_or("object".into(), |name| name.to_string_lossy());
+    let bundle = Raw::parse(&made.json, MAX_DEPTH).ok().and_then(|blob| blob.get("name")?.as_str());
+    let bundle = bundle.unwrap_or_default().replace(['/', '\0'], "-");
+    let bundle = if matches!(bundle.as_str(), "" | "." | "..") { "bundle" } else { &bundle };
+    format!("objects/{bundle}/{name}")
+}
+
+/// Puts a number before the extension of a name.
+fn numbered(name: &str, number: usize) -> String {
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if !extension.contains('/') && !stem.is_empty() => {
+            format!("{stem}-{number}.{extension}")
+        }
+        _ => format!("{name}-{number}"),
+    }
+}
