@@ -3,37 +3,20 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use catalog::rules::{DEPENDENCIES, RULES, Rule, STRICT, WARNINGS};
+use schema::rules::READING;
 
 use crate::workspace::Workspace;
 
 /// Where the page is.
 const PAGE: &str = "docs/rules.md";
+/// Where the schemas are.
+const SCHEMAS: &str = "schemas";
 /// Where the code is that reports the rules below.
 const READER: &str = "crates/fbc/src";
-
-/// What must hold for a file to be read at all. These rules have no table in the code: each is
-/// where the reader would have to guess.
-const READING: &[(&str, &str)] = &[
-    ("file-readable", "every file that is not ignored can be read and is not too large"),
-    ("utf-8", "a file is UTF-8 text"),
-    ("json-syntax", "a file that starts with `{` is a sequence of JSON values, or YAML"),
-    ("yaml-syntax", "any other file is a sequence of YAML documents that JSON can express"),
-    ("limits", "blobs and their number, nesting and aliases stay within the limits"),
-    ("document-is-object", "a document is an object"),
-    ("envelope-types", "`schema`, `package` and `name` are strings"),
-    ("keys-differ-by-more-than-case", "no two keys of a blob differ by case only"),
-    ("schema-required", "a document has a `schema`"),
-    ("field-types", "the fields of packages, channels, bundles and deprecations have the types they should have"),
-    ("bundle-objects", "an `olm.bundle.object` holds base64, or names a file inside the catalog"),
-    ("migration", "a bundle that is migrated has a CSV that `olm.csv.metadata` can be made of"),
-    ("old-form-channel", "in a package without channel blobs every bundle names its channels, each once"),
-    ("old-form-skips", "an `olm.skips` property of such a bundle names one bundle"),
-    ("old-form-skip-range", "such a bundle has at most one `olm.skipRange`, a string"),
-];
 
 /// Writes the pages, or with `--check` fails if they are not what they should be.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
@@ -43,16 +26,43 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         _ => bail!("docs takes no option but --check"),
     };
     reading_is_complete(&workspace.root.join(READER))?;
-    let page = rules();
-    let path = workspace.root.join(PAGE);
+    place(workspace, PAGE, &rules(), check)?;
+    for name in schema::names() {
+        let schema = schema::json_schema(&name).with_context(|| format!("there is no schema {name}"))?;
+        place(workspace, &format!("{SCHEMAS}/{name}.json"), &format!("{schema:#}\n"), check)?;
+    }
+    no_others(&workspace.root.join(SCHEMAS), check)
+}
+
+/// Writes a file, or fails if it is not what it should be.
+fn place(workspace: &Workspace, file: &str, text: &str, check: bool) -> Result<()> {
+    let path = workspace.root.join(file);
     let on_disk = fs::read_to_string(&path).unwrap_or_default();
-    if on_disk == page {
+    if on_disk == text {
         return Ok(());
     }
-    ensure!(!check, "{PAGE} is not up to date: run `cargo xtask docs`");
+    ensure!(!check, "{file} is not up to date: run `cargo xtask docs`");
     fs::create_dir_all(path.with_file_name(""))?;
-    fs::write(&path, page).with_context(|| format!("writing {PAGE}"))?;
-    println!("wrote {PAGE}");
+    fs::write(&path, text).with_context(|| format!("writing {file}"))?;
+    println!("wrote {file}");
+    Ok(())
+}
+
+/// Removes schemas that there are no more, or fails if there are any.
+fn no_others(root: &Path, check: bool) -> Result<()> {
+    let known: BTreeSet<PathBuf> = schema::names().iter().map(|name| root.join(format!("{name}.json"))).collect();
+    let mut directories = vec![root.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).with_context(|| format!("reading {}", directory.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if !known.contains(&path) {
+                ensure!(!check, "{} is no schema any more: run `cargo xtask docs`", path.display());
+                fs::remove_file(&path)?;
+            }
+        }
+    }
     Ok(())
 }
 
@@ -124,10 +134,13 @@ fn reading_is_complete(reader: &Path) -> Result<()> {
     }
     let known: BTreeSet<&str> = READING.iter().map(|(name, _)| *name).collect();
     for reported in reported(&text) {
-        ensure!(known.contains(reported), "rule {reported} is reported in {READER} but not described in xtask");
+        ensure!(known.contains(reported), "rule {reported} is reported in {READER} but not described in crates/schema");
     }
     for name in known {
-        ensure!(text.contains(&format!("\"{name}\"")), "rule {name} is described in xtask but not found in {READER}");
+        ensure!(
+            text.contains(&format!("\"{name}\"")),
+            "rule {name} is described in crates/schema but not found in {READER}"
+        );
     }
     Ok(())
 }

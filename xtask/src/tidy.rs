@@ -18,14 +18,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bundle", &["fbc"]),
     ("edit", &["fbc", "catalog"]),
     ("resolve", &["fbc", "catalog"]),
+    ("schema", &["fbc", "catalog", "edit"]),
     ("sqlite-index", &["fbc", "catalog", "bundle"]),
     ("signature", &[]),
     ("image", &["signature"]),
     ("serve", &["fbc", "catalog"]),
     ("cluster", &["fbc", "bundle"]),
-    ("opm", &["fbc", "catalog", "bundle", "edit", "resolve", "sqlite-index", "image", "serve", "cluster"]),
+    ("opm", &["fbc", "catalog", "bundle", "edit", "resolve", "schema", "sqlite-index", "image", "serve", "cluster"]),
     (TESTKIT, &[]),
-    ("xtask", &["fbc", "catalog"]),
+    ("xtask", &["fbc", "catalog", "schema"]),
 ];
 const TESTKIT: &str = "testkit";
 

@@ -5,18 +5,38 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::workspace::{Workspace, output};
+use crate::workspace::{Workspace, is_installed, output};
 
 /// What tests talk to, and look at their results with.
 pub(crate) const TESTS: &[&str] =
-    &["docker-registry", "skopeo", "umoci", "openssl", "tar", "gpg", "gpg-agent", "gpgconf"];
+    &["docker-registry", "skopeo", "umoci", "openssl", "tar", "gpg", "gpg-agent", "gpgconf", "python3"];
 
-/// Installs the programs that are named, or those that tests use.
+/// Modules of Python that tests compare results with.
+const MODULES: &[&str] = &["jsonschema"];
+
+/// Installs the programs that are named, or all that tests use.
 pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
     match options {
-        [] => ensure(TESTS),
+        [] => ensure_tests(),
         some => ensure(&some.iter().map(String::as_str).collect::<Vec<&str>>()),
     }
+}
+
+/// Installs what tests use.
+pub(crate) fn ensure_tests() -> Result<()> {
+    ensure(TESTS)?;
+    for module in MODULES {
+        let has = || is_installed(Command::new("python3").args(["-c", &format!("import {module}")]));
+        if !has() {
+            let pip = output(Command::new("python3").args(["-m", "pip", "install", "--quiet", module]));
+            // Debian keeps pip away from its own Python, for which it has a package.
+            if pip.is_err() || !has() {
+                apt(&["install", "-y", &format!("python3-{module}")])
+                    .with_context(|| format!("installing the Python module {module}"))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Installs the programs that are missing, each by the name of its package unless another stands behind a colon.

@@ -7,6 +7,7 @@ use fbc::json::{Kind, Raw};
 use fbc::property;
 use fbc::quote::quote;
 use fbc::range::VersionRange;
+use fbc::shape::Shape;
 use fbc::version::Version;
 
 /// The type of properties that hold a condition.
@@ -17,6 +18,23 @@ pub const LABEL: &str = "olm.label";
 pub const LABEL_REQUIRED: &str = "olm.label.required";
 /// The type of properties that forbid the choice of a bundle.
 pub const DEPRECATED: &str = "olm.deprecated";
+
+/// The value of a label, or of the requirement of one.
+pub const LABEL_VALUE: Shape = Shape::Object(&[("label", Shape::Str)]);
+/// The value of a condition. Clusters refuse fields that are not known here.
+pub static CONSTRAINT_VALUE: Shape = Shape::Object(&[
+    ("failureMessage", Shape::Str),
+    ("cel", CEL),
+    ("package", PACKAGE),
+    ("gvk", API),
+    ("all", Shape::Object(&PARTS)),
+    ("any", Shape::Object(&PARTS)),
+    ("not", Shape::Object(&PARTS)),
+]);
+const CEL: Shape = Shape::Object(&[("rule", Shape::Str)]);
+const PACKAGE: Shape = Shape::Object(&[("packageName", Shape::Str), ("versionRange", Shape::Str)]);
+const API: Shape = Shape::Object(&[("group", Shape::Str), ("kind", Shape::Str), ("version", Shape::Str)]);
+static PARTS: [(&str, Shape); 1] = [("constraints", Shape::List(&CONSTRAINT_VALUE))];
 
 /// Conditions longer than this are refused by clusters.
 const LONGEST: usize = 131_072;
@@ -121,11 +139,11 @@ fn package(value: Raw<'_>) -> Result<Need, String> {
 }
 
 /// Refuses members that are not known.
-fn only(value: Raw<'_>, known: &[&str]) -> Result<(), String> {
+fn only(value: Raw<'_>, known: Shape) -> Result<(), String> {
     if value.kind() != Kind::Object {
         return Err(format!("an object is expected, not {}", value.kind()));
     }
-    match value.members().find(|(key, _)| !known.iter().any(|known| key.eq_ignore_ascii_case(known))) {
+    match value.members().find(|(key, _)| !known.fields().iter().any(|(known, _)| key.eq_ignore_ascii_case(known))) {
         Some((key, _)) => Err(format!("json: unknown field {}", quote(&key))),
         None => Ok(()),
     }
@@ -147,23 +165,23 @@ impl Need {
         if depth > DEEPEST {
             return Err(format!("nested deeper than {DEEPEST}"));
         }
-        only(value, &["failureMessage", "cel", "package", "gvk", "all", "any", "not"])?;
+        only(value, CONSTRAINT_VALUE)?;
         let named = |name: &str| value.get(name).filter(|value| !value.is_null());
         let message = string(value, "failureMessage");
         // All of them are read, as clusters do, even though the first of them counts.
-        let part = |name: &str, known: &[&str]| match named(name) {
+        let part = |name: &str, known: Shape| match named(name) {
             Some(value) => only(value, known).map(|()| Some(value)),
             None => Ok(None),
         };
         let parts = |name: &str| -> Result<Option<Vec<Need>>, String> {
-            let Some(value) = part(name, &["constraints"])? else { return Ok(None) };
+            let Some(value) = part(name, Shape::Object(&PARTS))? else { return Ok(None) };
             let list = value.get("constraints").into_iter().flat_map(Raw::items);
             list.map(|part| Need::parse(part, depth + 1)).collect::<Result<_, _>>().map(Some)
         };
-        let gvk = part("gvk", &["group", "kind", "version"])?;
-        let of_package = part("package", &["packageName", "versionRange"])?;
+        let gvk = part("gvk", API)?;
+        let of_package = part("package", PACKAGE)?;
         let (all, any, not) = (parts("all")?, parts("any")?, parts("not")?);
-        let cel = part("cel", &["rule"])?;
+        let cel = part("cel", CEL)?;
         if let Some(value) = gvk {
             Ok(Need::Api(api(value)))
         } else if let Some(value) = of_package {

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::blob::{Blob, CHANNEL, Content, Entry, Fbc, TextAt};
+use crate::decode::text;
 use crate::json::{Kind, Raw, write_str};
 use crate::path;
 use crate::problem::{Problem, Stage};
 use crate::property;
+use crate::shape::Shape;
 
 /// Channels, skips and skip ranges of one bundle, with the index of each property.
 #[derive(Debug, Default)]
@@ -27,24 +29,22 @@ struct OldChannel {
 impl OldForm {
     /// Notes a property; values of the wrong type are told only if the package is of the old form.
     pub(crate) fn add(&mut self, index: usize, kind: &str, value: Option<Raw<'_>>) {
-        let string = || value.and_then(Raw::as_str).map(|text| text.as_ref().into());
+        let fits = |shape: Shape| value.is_some_and(|value| shape.check(value, &path![]).is_ok());
+        let string = || {
+            let text = value.filter(|_| fits(property::FIRST_FORM_TEXT)).and_then(Raw::as_str);
+            text.map(|text| text.as_ref().into())
+        };
         match kind {
             property::SKIPS => self.skips.push((index, string())),
             property::SKIP_RANGE => self.skip_ranges.push((index, string())),
             _ => {
-                let field = |name| match value.and_then(|value| value.get(name)) {
-                    None => Some(Box::default()),
-                    Some(value) if value.kind() == Kind::Null => Some(Box::default()),
-                    Some(value) => value.as_str().map(|text| text.as_ref().into()),
-                };
-                let object = value.is_some_and(|value| value.kind() == Kind::Object);
-                if object && value.is_some_and(|value| value.get("name").is_none()) {
+                let object = value.filter(|value| value.kind() == Kind::Object);
+                if object.is_some_and(|value| value.get("name").is_none()) {
                     return; // today's internal form
                 }
-                let channel = match (field("name"), field("replaces")) {
-                    (Some(name), Some(replaces)) if object => Some(OldChannel { name, replaces }),
-                    _ => None,
-                };
+                let channel = object.filter(|_| fits(property::FIRST_FORM_CHANNEL));
+                let channel =
+                    channel.map(|value| OldChannel { name: text(value, "name"), replaces: text(value, "replaces") });
                 self.channels.push((index, channel));
             }
         }

@@ -47,6 +47,11 @@ pub fn shape(kind: &str) -> Shape {
     }
 }
 
+/// A channel as the first format had it.
+pub const FIRST_FORM_CHANNEL: Shape = Shape::Object(&[("name", Shape::Str), ("replaces", Shape::Str)]);
+/// A bundle that is skipped, or a range of versions, as the first format had them.
+pub const FIRST_FORM_TEXT: Shape = Shape::Str;
+
 const STR: Shape = Shape::Str;
 const STRINGS: Shape = Shape::List(&Shape::Str);
 const STRING_MAP: Shape = Shape::Map(&Shape::Str);

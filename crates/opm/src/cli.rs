@@ -8,8 +8,8 @@ use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::commands::{
     add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, diff, edit,
-    generate, graph, index, init, list, migrate, registry, render, render_template, resolve, run as run_commands,
-    serve, template, unpack, upgrade_path, validate, verify, version, why,
+    explain, generate, graph, index, init, list, migrate, registry, render, render_template, resolve,
+    run as run_commands, schema, serve, template, unpack, upgrade_path, validate, verify, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -64,6 +64,8 @@ enum OpmCommand {
     Resolve(Box<resolve::ResolveArgs>),
     UpgradePath(upgrade_path::UpgradePathArgs),
     Why(why::WhyArgs),
+    Schema(schema::SchemaArgs),
+    Explain(explain::ExplainArgs),
     Catalog(catalog::CatalogArgs),
     Controller(controller::ControllerArgs),
     Run(Box<run_commands::RunArgs>),
@@ -121,6 +123,8 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Resolve(args) => resolve::run(args, &opm.tls, printer),
         OpmCommand::UpgradePath(args) => upgrade_path::run(args, &opm.tls, printer),
         OpmCommand::Why(args) => why::run(args, &opm.tls, printer),
+        OpmCommand::Schema(args) => schema::run(args, printer),
+        OpmCommand::Explain(args) => explain::run(args, printer),
         OpmCommand::Catalog(args) => catalog::run(args, printer),
         OpmCommand::Controller(args) => controller::run(args, printer),
         OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),

@@ -16,7 +16,7 @@ pub use docker_registry::{DockerRegistry, RegistryPlan};
 pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};
 #[cfg(feature = "kube")]
 pub use kube_api::{KubeApi, OLM_CRDS, User};
-pub use needs::{installed, missing, skipped};
+pub use needs::{installed, missing, python_module, skipped};
 #[cfg(feature = "kube")]
 pub use olm::{Node, OLM_NAMESPACE, Olm};
 pub use rounds::kill_rounds;

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 /// A file that gets a line for every test that does nothing, for the summary of a run.
 const NOTES: &str = "OPM_TEST_SKIPPED";
@@ -13,6 +14,16 @@ pub fn installed(program: &str) -> bool {
     let found = find(program).is_some();
     if !found {
         missing(&format!("{program} is not installed"));
+    }
+    found
+}
+
+/// Returns whether Python has a module that a test needs; where it has not, as [`installed`].
+pub fn python_module(module: &str) -> bool {
+    let found = Command::new("python3").args(["-c", &format!("import {module}")]).stderr(Stdio::null()).status();
+    let found = found.is_ok_and(|status| status.success());
+    if !found {
+        missing(&format!("the Python module {module} is not installed"));
     }
     found
 }

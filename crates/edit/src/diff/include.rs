@@ -24,7 +24,8 @@ const PACKAGE: Shape = Shape::Object(&[
     ("bundles", STRINGS),
     ("channels", Shape::List(&CHANNEL)),
 ]);
-const SHAPE: Shape = Shape::Object(&[("packages", Shape::List(&PACKAGE))]);
+/// The fields of an include file.
+pub const SHAPE: Shape = Shape::Object(&[("packages", Shape::List(&PACKAGE))]);
 
 /// What is to be included, as an include file says.
 #[derive(Debug, Default)]

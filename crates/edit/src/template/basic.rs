@@ -12,7 +12,7 @@ use super::{Bundles, Error};
 /// So many bundles are asked for at once, and are in memory together.
 const AT_ONCE: usize = 64;
 
-const SHAPE: Shape = Shape::Object(&[("entries", Shape::List(&Shape::Any))]);
+pub(super) const SHAPE: Shape = Shape::Object(&[("entries", Shape::List(&Shape::Any))]);
 
 /// Puts the bundles that the entries name in their places; all other entries stay as they are.
 pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {

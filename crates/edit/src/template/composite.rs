@@ -17,7 +17,8 @@ pub const CATALOGS_SCHEMA: &str = "olm.composite.catalogs";
 /// The schema of the file that names components.
 pub const COMPOSITE_SCHEMA: &str = "olm.composite";
 
-const CATALOGS: Shape = Shape::Object(&[
+/// The fields of the file that names catalogs.
+pub const CATALOGS: Shape = Shape::Object(&[
     ("schema", Shape::Str),
     (
         "catalogs",
@@ -34,7 +35,8 @@ const CONFIG: Shape = Shape::Object(&[
     ("command", Shape::Str),
     ("args", Shape::List(&Shape::Str)),
 ]);
-const COMPOSITE: Shape = Shape::Object(&[
+/// The fields of the file that names components.
+pub const COMPOSITE: Shape = Shape::Object(&[
     ("schema", Shape::Str),
     (
         "components",

@@ -58,6 +58,15 @@ impl Kind {
         }
     }
 
+    /// Returns the fields of such templates, beside the schema.
+    pub fn shape(self) -> Shape {
+        match self {
+            Kind::Basic => basic::SHAPE,
+            Kind::Semver => semver::SHAPE,
+            Kind::Substitutes => substitutes::SHAPE,
+        }
+    }
+
     /// Returns the kind of this name.
     pub fn named(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)

@@ -23,7 +23,7 @@ use channels::{Archetypes, Member, Stream};
 
 const IMAGES: Shape = Shape::List(&Shape::Object(&[("image", Shape::Str)]));
 const ARCHETYPE: Shape = Shape::Object(&[("bundles", IMAGES)]);
-const SHAPE: Shape = Shape::Object(&[
+pub(super) const SHAPE: Shape = Shape::Object(&[
     ("schema", Shape::Str),
     ("generateMajorChannels", Shape::Bool),
     ("generateMinorChannels", Shape::Bool),

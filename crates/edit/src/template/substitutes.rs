@@ -18,7 +18,7 @@ use fbc::{Blob, Content, Fbc, Limits, Loaded, Problem, property};
 
 use super::{Bundles, Error, RenderedBundle};
 
-const SHAPE: Shape = Shape::Object(&[
+pub(super) const SHAPE: Shape = Shape::Object(&[
     ("entries", Shape::List(&Shape::Any)),
     ("substitutions", Shape::List(&Shape::Object(&[("name", Shape::Str), ("base", Shape::Str)]))),
 ]);

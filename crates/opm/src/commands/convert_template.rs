@@ -4,6 +4,7 @@ use clap::Subcommand;
 use fbc::json::{Layout, Raw, write_as_written, write_canonical};
 use fbc::{Format, blob, stream};
 
+use super::editor_schema::EditorFlags;
 use super::{blob_format, line_of, read_input};
 use crate::exit::{Failure, Outcome};
 use crate::limits;
@@ -36,6 +37,8 @@ struct FileArgs {
     /// Output format (json|yaml)
     #[arg(short, long, value_name = "json|yaml", default_value = "json", value_parser = blob_format)]
     output: Format,
+    #[command(flatten)]
+    editor: EditorFlags,
 }
 
 pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
@@ -43,6 +46,7 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
         ConvertCommand::Basic(args) => (args, "olm.template.basic", true),
         ConvertCommand::Substitutes(args) => (args, "olm.template.substitutes", false),
     };
+    let comment = args.editor.comment(Some(args.output))?;
     let limits = limits::from_env()?;
     let text = read_input(&args.file, &limits)
         .map_err(|error| Failure::message(format!("unable to open input: {:?}: {error}", args.file)))?;
@@ -50,7 +54,7 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
         .map_err(|error| Failure::message(format!("{}:{}: {error}", args.file, line_of(&text, error.offset))))?;
     let template = template(schema, basic, &documents)?;
     let template = Raw::parse(&template, limits.depth + 2).map_err(|error| Failure::message(error.to_string()))?;
-    let mut out = Vec::new();
+    let mut out = comment.into_bytes();
     match args.output {
         Format::Json => {
             let mut plain = Vec::new();

@@ -8,6 +8,7 @@ use fbc::json::{write_str, write_str_body};
 use fbc::{Fbc, Format, Limits};
 
 use super::blob_format;
+use super::editor_schema::EditorFlags;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 
@@ -15,7 +16,8 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     opm init etcd --default-channel stable --description README.md --icon logo.svg\n  \
-    opm init etcd -c stable -o yaml > etcd/catalog.yaml")]
+    opm init etcd -c stable -o yaml > etcd/catalog.yaml\n  \
+    opm init etcd -c stable -o yaml --editor-schema ../schemas/catalog.json > etcd/catalog.yaml")]
 pub(crate) struct InitArgs {
     /// Name of the package
     #[arg(value_name = "PACKAGE")]
@@ -32,12 +34,15 @@ pub(crate) struct InitArgs {
     /// Output format (json|yaml)
     #[arg(short, long, value_name = "json|yaml", default_value = "json", value_parser = blob_format)]
     output: Format,
+    #[command(flatten)]
+    editor: EditorFlags,
 }
 
 /// Larger descriptions and icons are a mistake.
 const LARGEST_FILE: u64 = 16 << 20;
 
 pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
+    let comment = args.editor.comment(Some(args.output))?;
     let mut text = b"{\"schema\":\"olm.package\",\"name\":".to_vec();
     write_str(&mut text, &args.name);
     text.extend_from_slice(b",\"defaultChannel\":");
@@ -70,6 +75,7 @@ pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
     let mut fbc = Fbc::default();
     fbc.add_made(&text, &Limits::default())?;
     let blobs: Vec<_> = fbc.blobs().iter().collect();
+    printer.data().write_all(comment.as_bytes())?;
     fbc.write(&blobs, args.output, printer.data())?;
     Ok(())
 }

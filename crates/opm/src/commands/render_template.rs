@@ -7,6 +7,7 @@ use edit::template::{self, Kind, Template};
 use fbc::stream::{self, StreamError};
 use fbc::{Fbc, Format, Limits};
 
+use super::editor_schema::EditorFlags;
 use super::{MigrateLevel, composite, line_of, migrate_level, read_input};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -60,6 +61,8 @@ pub(crate) struct TemplateArgs {
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = crate::cli::parse_bool)]
     validate: Option<bool>,
+    #[command(flatten)]
+    editor: EditorFlags,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -116,6 +119,10 @@ enum Form {
 }
 
 fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let comment = args.editor.comment(match args.output {
+        Output::Blobs(format) => Some(format),
+        Output::Mermaid => None,
+    })?;
     let limits = limits::from_env()?;
     let images = Images::new(tls, &args.pull);
     let migrate = args.migrate_level == Some(MigrateLevel::CsvMetadata);
@@ -128,6 +135,9 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
         let Output::Blobs(format) = args.output else {
             return Err(Failure::message("composite templates are written as json or yaml, not drawn"));
         };
+        if !comment.is_empty() {
+            return Err(Failure::message("--editor-schema is not for composite templates, which write several files"));
+        }
         let plan = composite::Plan {
             composite,
             catalogs: args.catalog_config.as_deref().unwrap_or("catalogs.yaml"),
@@ -157,6 +167,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     match args.output {
         Output::Blobs(format) => {
             source::warn_of_homeless(&fbc, printer)?;
+            printer.data().write_all(comment.as_bytes())?;
             fbc.write(&fbc.in_order(), format, printer.data())?;
         }
         Output::Mermaid => {

@@ -26,6 +26,7 @@ mod readme;
 mod render;
 mod render_template;
 mod resolve;
+mod schema;
 mod serve;
 mod sqlite;
 mod strict;

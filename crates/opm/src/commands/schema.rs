@@ -1,0 +1,33 @@
+//! `opm schema`: what catalogs and the files around them look like, for editors and validators.
+
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+
+/// Print the JSON Schema of a blob, property, template or file
+#[derive(clap::Args)]
+#[command(
+    long_about = "Print the JSON Schema (2020-12) of a blob, property, template or file.\n\n\
+        Without NAME it is that of any document of a catalog. 'opm explain' lists the names. In YAML files, editors find \
+        a schema by a comment in the first line, which 'opm init', 'opm alpha render-template' and 'opm alpha \
+        convert-template' write with --editor-schema:\n\n  \
+        # yaml-language-server: $schema=schemas/catalog.json",
+    after_help = "Examples:\n  \
+        opm schema > catalog.schema.json\n  \
+        opm schema olm.channel\n  \
+        opm schema property/olm.package\n  \
+        opm schema olm.semver"
+)]
+pub(crate) struct SchemaArgs {
+    /// Blob, property, template or file
+    #[arg(value_name = "NAME", default_value = schema::CATALOG, hide_default_value = true)]
+    name: String,
+}
+
+pub(crate) fn run(args: &SchemaArgs, printer: &mut Printer) -> Outcome {
+    let Some(schema) = schema::json_schema(&args.name) else {
+        let names = schema::names();
+        return Err(Failure::message(format!("there is no schema \"{}\", only {}", args.name, names.join(", "))));
+    };
+    writeln!(printer.data(), "{schema:#}")?;
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The small grammars inside fields, as regular expressions that every validator of JSON Schema knows.
+
+/// A semantic version of three numbers.
+pub(crate) const VERSION: &str = concat!(
+    r"^(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)\.(?:0|[1-9][0-9]*)",
+    r"(?:-(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?",
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$",
+);
+
+/// The release of a bundle, or nothing.
+pub(crate) const RELEASE: &str = concat!(
+    r"^(?=.{0,20}$)(?:(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)",
+    r"(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?$",
+);
+
+/// A DNS label.
+pub(crate) const LABEL: &str = "^(?=.{1,63}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$";
+
+/// What a range of versions is made of, or nothing. Whether it really is one, only a parser can tell.
+pub(crate) const RANGE: &str = r"^(?:$|(?=.*[0-9x]\.[0-9x])[-<>=!| 0-9A-Za-z.+]+$)";
+
+/// A path that is not absolute.
+pub(crate) const RELATIVE: &str = "^(?!/)";
+
+/// The pull spec of an image, or nothing.
+pub(crate) const PULL_SPEC: &str = concat!(
+    "^(?:$|(?![a-f0-9]{64}$)",
+    r"(?:(?:[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?)+(?::[0-9]+)?",
+    r"|[A-Za-z0-9](?:[-A-Za-z0-9]*[A-Za-z0-9])?:[0-9]+|localhost)/)?",
+    r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*",
+    r"(?::[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?",
+    "(?:@(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}))?$)",
+);
+
+/// Base64, with line breaks anywhere.
+pub(crate) const BASE64: &str = concat!(
+    r"^[\r\n]*(?:(?:[A-Za-z0-9+/][\r\n]*){4})*",
+    r"(?:(?:[A-Za-z0-9+/][\r\n]*){2}=[\r\n]*=[\r\n]*|(?:[A-Za-z0-9+/][\r\n]*){3}=[\r\n]*)?$",
+);
