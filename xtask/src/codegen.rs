@@ -1,4 +1,5 @@
-//! `cargo xtask codegen`: Rust code of the registry API, made from its `.proto` file.
+//! `cargo xtask codegen`: Rust code of the registry API, made from its `.proto` file, and the table of fields that
+//! Kubernetes knows.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use prost::Message;
 
+use crate::known_fields;
 use crate::workspace::Workspace;
 
 /// What the server sends already encoded: no Rust type is made for these.
@@ -48,7 +50,9 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let code = fs::read_to_string(scratch.join("api.rs")).context("generated code");
     let _ = fs::remove_dir_all(&scratch);
     put(check, target.join("api.rs"), code?.as_bytes())?;
-    put(check, target.join("descriptors.bin"), &descriptors)
+    put(check, target.join("descriptors.bin"), &descriptors)?;
+    let table = workspace.root.join("crates/rehearse/src/typed/kubernetes.txt");
+    put(check, table, known_fields::table(workspace)?.as_bytes())
 }
 
 fn put(check: bool, path: PathBuf, content: &[u8]) -> Result<()> {

@@ -14,6 +14,7 @@ mod ci;
 mod codegen;
 mod dist;
 mod docs;
+mod known_fields;
 mod kube;
 mod licence;
 mod tidy;
@@ -41,7 +42,7 @@ const TASKS: &[Task] = &[
     Task {
         name: "codegen",
         options: "[--check]",
-        about: "makes the code of the gRPC API from its description, or checks that it is up to date",
+        about: "makes the code of the gRPC API and the table of Kubernetes types from their descriptions, or checks that they are up to date",
         run: codegen::run,
     },
     Task {

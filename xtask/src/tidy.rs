@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("catalog", &["fbc"]),
     ("bundle", &["fbc"]),
     ("edit", &["fbc", "catalog"]),
+    ("rehearse", &["fbc", "bundle"]),
     ("resolve", &["fbc", "catalog"]),
     ("schema", &["fbc", "catalog", "edit"]),
     ("sqlite-index", &["fbc", "catalog", "bundle"]),

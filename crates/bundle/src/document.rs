@@ -1,10 +1,13 @@
-//! From the text of a file to the JSON of its first document.
+//! From the text of a file to the JSON of its documents.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use fbc::json::{self, Layout, Raw, write_canonical};
+use fbc::json::{self, Layout, Raw, Step, write_canonical};
+use fbc::spans::Spans;
 use fbc::{Limits, number, yaml};
+
+use crate::whole::Position;
 
 /// The first document of a file.
 #[derive(Debug)]
@@ -62,6 +65,78 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, St
             Ok(First { body: Body::Yaml { text, line: document.line, not_json }, more })
         }
     }
+}
+
+/// One of the documents of a file.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    /// The document.
+    pub(crate) body: Body<'a>,
+    /// The line of the file on which it starts, from 0.
+    pub(crate) line: usize,
+    /// Where its text starts in the file, in bytes.
+    offset: usize,
+}
+
+/// Finds all documents in the text of a file that hold something.
+pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>, String> {
+    let mark = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut found = Vec::new();
+    if let Ok(json) = std::str::from_utf8(&text[mark..])
+        && json.trim_ascii_start().starts_with('{')
+        && let Ok(()) = all_json(json, mark, limits, &mut found)
+    {
+        return Ok(found);
+    }
+    found.clear();
+    for document in yaml::documents(&text[mark..]) {
+        let document = document.map_err(|error| at_line(error.line, &error))?;
+        let (text, rest) = split_at_end_mark(document.text);
+        if has_content(text) {
+            let body = Body::Yaml { text, line: document.line, not_json: None };
+            found.push(Found { body, line: document.line, offset: mark + document.offset });
+        }
+        if has_content(rest) {
+            let line = document.line + memchr::memchr_iter(b'\n', text).count();
+            let body = Body::Yaml { text: rest, line, not_json: None };
+            found.push(Found { body, line, offset: mark + document.offset + text.len() });
+        }
+        if found.len() > limits.documents {
+            return Err(format!("more than {} documents", limits.documents));
+        }
+    }
+    Ok(found)
+}
+
+fn all_json<'a>(json: &'a str, mark: usize, limits: &Limits, found: &mut Vec<Found<'a>>) -> Result<(), json::Error> {
+    let mut at = 0;
+    while !json[at..].trim_ascii_start().is_empty() {
+        let range = json::check(json, at, limits.depth)?;
+        at = range.end;
+        let line = memchr::memchr_iter(b'\n', &json.as_bytes()[..range.start]).count();
+        found.push(Found { line, offset: mark + range.start, body: Body::Json(Cow::Borrowed(&json[range])) });
+    }
+    Ok(())
+}
+
+/// Finds where a JSON pointer leads to in a document of `text`.
+pub(crate) fn position(text: &[u8], document: &Found<'_>, pointer: &str) -> Option<Position> {
+    let path: Vec<Step> = pointer
+        .split('/')
+        .skip(1)
+        .map(|step| match step.parse() {
+            Ok(index) => Step::Index(index),
+            Err(_) => Step::Key(step.replace("~1", "/").replace("~0", "~").into()),
+        })
+        .collect();
+    let spans = match &document.body {
+        Body::Json(json) => Spans::of_json(Raw::from_checked(json)),
+        Body::Yaml { text, .. } => Spans::of_yaml(text)?,
+    };
+    let offset = document.offset + spans.find_or_holder(&path)?.start;
+    let before = text.get(..offset)?;
+    let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+    Some(Position { line: memchr::memchr_iter(b'\n', before).count() + 1, column: offset - line_start + 1 })
 }
 
 fn at_line(line: usize, error: &dyn fmt::Display) -> String {

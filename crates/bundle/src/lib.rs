@@ -8,7 +8,8 @@
 //! catalog wants to know; `template` names images; `render` puts all of it
 //! into one `olm.bundle` blob, and `contents` hands it out in parts, as
 //! database indexes keep it. `check` judges bundles before they are published,
-//! and `generate` makes the files that turn manifests into a bundle.
+//! `generate` makes the files that turn manifests into a bundle, and `whole`
+//! reads all that is there, as OLM v1 does.
 
 mod document;
 mod error;
@@ -26,6 +27,7 @@ mod metadata;
 mod properties;
 mod render;
 mod template;
+mod whole;
 
 #[cfg(test)]
 mod testing;
@@ -39,3 +41,4 @@ pub use generate::{Annotations, Inferred, infer};
 pub use properties::Property;
 pub use render::{Options, Rendered, render};
 pub use template::{ImageTemplate, TemplateError};
+pub use whole::{Object, Position, Sized, Whole, position, read_whole};

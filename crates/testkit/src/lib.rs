@@ -9,6 +9,7 @@ mod kube_api;
 mod needs;
 #[cfg(feature = "kube")]
 mod olm;
+pub mod published;
 mod rounds;
 
 pub use bundle_dir::BundleDir;

@@ -1,0 +1,292 @@
+//! A bundle as OLM v1 reads it: every document of every manifest.
+//!
+//! Catalogs, the older OLM and all validators look at the first document of a file only, and pass
+//! over what is no object; here such things are kept or refused.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use fbc::Limits;
+use serde_json::Value;
+
+use crate::document;
+use crate::error::Error;
+use crate::file::{self, Outcome};
+use crate::metadata::PACKAGE;
+
+/// All that a bundle directory holds.
+#[derive(Debug, Clone, Default)]
+pub struct Whole {
+    /// The package that `metadata/annotations.yaml` names; empty when it names none.
+    pub package: String,
+    /// The annotations of that file.
+    pub annotations: Vec<(String, String)>,
+    /// The objects of all manifests in order of files; lists are taken apart.
+    pub objects: Vec<Object>,
+    /// What `metadata/properties.yaml` lists.
+    pub properties: Vec<Value>,
+    /// What `metadata/dependencies.yaml` lists.
+    pub dependencies: Vec<Value>,
+    /// The files of the bundle.
+    pub files: Vec<Sized>,
+    /// Why the newer OLM refuses the directory, in its words, if it does.
+    pub refused: Option<String>,
+}
+
+/// An object and where it stands.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// The file, as `manifests/NAME`.
+    pub file: String,
+    /// Which document of the file it is, from 0.
+    pub document: usize,
+    /// The line on which the document starts, from 1.
+    pub line: usize,
+    /// The place in a list, if it stands in one.
+    pub item: Option<usize>,
+    /// The object.
+    pub value: Value,
+}
+
+/// A file and what it takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sized {
+    /// The path in the bundle.
+    pub name: String,
+    /// Its bytes.
+    pub size: u64,
+}
+
+impl Whole {
+    /// Returns the ClusterServiceVersion: the last one, as the newer OLM takes it.
+    pub fn csv(&self) -> Option<&Object> {
+        self.objects.iter().rev().find(|object| object.kind() == "ClusterServiceVersion")
+    }
+
+    /// Returns what the older OLM sees: the first document of each file that is not hidden.
+    #[must_use]
+    pub fn first_documents(mut self) -> Whole {
+        let seen = |object: &Object| object.document == 0 && !object.file.starts_with("manifests/.");
+        self.objects.retain(|object| object.item.is_none() && seen(object));
+        self
+    }
+
+    /// Returns the objects of a kind.
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Object> {
+        self.objects.iter().filter(move |object| object.kind() == kind)
+    }
+}
+
+impl Object {
+    /// Returns the kind.
+    pub fn kind(&self) -> &str {
+        self.value.get("kind").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        self.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// Reads the bundle in `dir` whole.
+///
+/// # Errors
+/// Fails if the directory cannot be read, or exceeds the limits.
+pub fn read_whole(dir: &Path, limits: &Limits) -> Result<Whole, Error> {
+    let mut whole = Whole::default();
+    let mut text = Vec::new();
+    read_annotations(dir, limits, &mut whole, &mut text)?;
+    let manifests = dir.join("manifests");
+    let mut total = 0;
+    for name in file::names(&manifests, limits)? {
+        let shown = format!("manifests/{}", name.display());
+        match file::read(&manifests.join(&name), limits, &mut text)? {
+            Outcome::Directory => {
+                whole.refuse(format!(
+                    "subdirectories are not allowed within the \"manifests\" directory of the bundle image filesystem: found \"{shown}\""
+                ));
+                continue;
+            }
+            Outcome::Unreadable(reason) => {
+                whole.refuse(format!("open {shown}: {reason}"));
+                continue;
+            }
+            Outcome::Read => {}
+        }
+        whole.files.push(Sized { name: shown.clone(), size: text.len() as u64 });
+        total += text.len() as u64;
+        if total > limits.file_size {
+            return Err(Error::TooLarge { path: manifests, limit: limits.file_size });
+        }
+        if let Err(reason) = add(&text, &shown, limits, &mut whole.objects) {
+            whole.refuse(format!("error parsing objects in \"{shown}\": {reason}"));
+        }
+    }
+    if whole.csv().is_none() {
+        whole.refuse("no ClusterServiceVersion found in \"manifests\"".into());
+    }
+    whole.properties = listed(dir, "properties", limits, &mut whole, &mut text)?;
+    whole.dependencies = listed(dir, "dependencies", limits, &mut whole, &mut text)?;
+    Ok(whole)
+}
+
+impl Whole {
+    /// Keeps the first reason.
+    fn refuse(&mut self, reason: String) {
+        self.refused.get_or_insert(reason);
+    }
+}
+
+fn read_annotations(dir: &Path, limits: &Limits, whole: &mut Whole, text: &mut Vec<u8>) -> Result<(), Error> {
+    const FILE: &str = "metadata/annotations.yaml";
+    match file::read(&dir.join(FILE), limits, text)? {
+        Outcome::Read => {}
+        _ => {
+            whole.refuse(format!("open {FILE}: no such file or directory"));
+            return Ok(());
+        }
+    }
+    whole.files.push(Sized { name: FILE.into(), size: text.len() as u64 });
+    let root = match first(text, limits) {
+        Ok(root) => root,
+        Err(reason) => {
+            whole.refuse(format!("error converting YAML to JSON: {reason}"));
+            return Ok(());
+        }
+    };
+    for (key, value) in root.get("annotations").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(value) = value.as_str() {
+            whole.annotations.push((key.clone(), value.to_owned()));
+            if key == PACKAGE {
+                whole.package = value.to_owned();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads a list in `metadata/`; a file that is not there lists nothing.
+fn listed(
+    dir: &Path,
+    field: &str,
+    limits: &Limits,
+    whole: &mut Whole,
+    text: &mut Vec<u8>,
+) -> Result<Vec<Value>, Error> {
+    let name = format!("metadata/{field}.yaml");
+    if !matches!(file::read(&dir.join(&name), limits, text)?, Outcome::Read) {
+        return Ok(Vec::new());
+    }
+    whole.files.push(Sized { name: name.clone(), size: text.len() as u64 });
+    match first(text, limits) {
+        Ok(root) => Ok(root.get(field).and_then(Value::as_array).cloned().unwrap_or_default()),
+        Err(reason) if field == "properties" => {
+            whole.refuse(format!("failed to unmarshal {name}: {reason}"));
+            Ok(Vec::new())
+        }
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
+fn first(text: &[u8], limits: &Limits) -> Result<Value, String> {
+    parsed(&document::first(text, limits)?.body, limits)
+}
+
+fn parsed(body: &document::Body<'_>, limits: &Limits) -> Result<Value, String> {
+    let mut json = Vec::new();
+    body.write_json(limits, &mut json)?;
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
+}
+
+/// Adds the objects in the text of a file.
+fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<Object>) -> Result<(), String> {
+    for (document, found) in document::all(text, limits)?.into_iter().enumerate() {
+        let value = parsed(&found.body, limits)?;
+        let line = found.line + 1;
+        let kind = match &value {
+            Value::Null => continue,
+            Value::Object(fields) => fields.get("kind").and_then(Value::as_str).unwrap_or_default(),
+            _ => return Err(format!("line {line}: not a Kubernetes object")),
+        };
+        if kind.is_empty() {
+            return Err(format!("line {line}: Object 'Kind' is missing"));
+        }
+        let file = file.to_owned();
+        match value.get("items").and_then(Value::as_array) {
+            Some(items) if kind.ends_with("List") => {
+                for (item, value) in items.iter().enumerate() {
+                    let value = value.clone();
+                    objects.push(Object { file: file.clone(), document, line, item: Some(item), value });
+                }
+            }
+            _ => objects.push(Object { file, document, line, item: None, value }),
+        }
+    }
+    Ok(())
+}
+
+/// A place in a file, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column, in bytes.
+    pub column: usize,
+}
+
+/// Finds where a JSON pointer of a document leads to in the file of a bundle.
+///
+/// What is not there is found at the nearest thing that holds it.
+pub fn position(dir: &Path, file: &str, document: usize, pointer: &str, limits: &Limits) -> Option<Position> {
+    let path: PathBuf = dir.join(file);
+    if path.as_os_str().as_bytes().contains(&0) {
+        return None;
+    }
+    let mut text = Vec::new();
+    let Ok(Outcome::Read) = file::read(&path, limits, &mut text) else { return None };
+    let found = document::all(&text, limits).ok()?;
+    document::position(&text, found.get(document)?, pointer)
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::BundleDir;
+
+    use super::*;
+
+    #[test]
+    fn every_document_counts_and_lists_are_taken_apart() {
+        let bundle = BundleDir::new()
+            .manifest("a.yaml", "# head\n---\nkind: A\nmetadata: {name: one}\n---\n---\nkind: B\n")
+            .manifest("b.json", "{\"kind\":\"C\"} {\"kind\":\"D\"}")
+            .manifest("c.yaml", "kind: List\nitems:\n- {kind: E}\n- {kind: F}\n")
+            .manifest(".hidden.yaml", "kind: G\n");
+        let whole = read_whole(bundle.path(), &Limits::default()).unwrap();
+        assert_eq!(whole.refused, None);
+        let kinds: Vec<_> = whole.objects.iter().map(|object| (object.kind(), object.line)).collect();
+        assert_eq!(kinds[..7], [("G", 1), ("A", 3), ("B", 6), ("C", 1), ("D", 1), ("E", 1), ("F", 1)]);
+        assert_eq!(whole.package, "foo");
+    }
+
+    #[test]
+    fn a_directory_that_the_newer_olm_refuses_has_a_reason() {
+        let refused = |bundle: &BundleDir| read_whole(bundle.path(), &Limits::default()).unwrap().refused.unwrap();
+        insta::assert_snapshot!(refused(&BundleDir::new().manifest("sub/a.yaml", "kind: A\n")), @r#"subdirectories are not allowed within the "manifests" directory of the bundle image filesystem: found "manifests/sub""#);
+        insta::assert_snapshot!(refused(&BundleDir::new().manifest("a.yaml", "a: 1\n")), @r#"error parsing objects in "manifests/a.yaml": line 1: Object 'Kind' is missing"#);
+        insta::assert_snapshot!(refused(&BundleDir::empty()), @"open metadata/annotations.yaml: no such file or directory");
+    }
+
+    #[test]
+    fn places_are_found_in_every_document() {
+        let bundle =
+            BundleDir::new().manifest("a.yaml", "kind: A\n---\nkind: B\nspec:\n  list:\n  - {x: 1}\n  - z: 2\n");
+        let at = |document, pointer| {
+            let found = position(bundle.path(), "manifests/a.yaml", document, pointer, &Limits::default()).unwrap();
+            (found.line, found.column)
+        };
+        assert_eq!(at(0, "/kind"), (1, 7));
+        assert_eq!(at(1, "/spec/list/1/z"), (7, 8));
+        assert_eq!(at(1, "/spec/nothing/here"), (5, 3));
+    }
+}

@@ -1,0 +1,225 @@
+//! A bundle, as both generations of OLM take it in.
+
+use std::collections::BTreeMap;
+
+use bundle::Whole;
+use serde_json::{Map, Value, json};
+
+use crate::modes::Mode;
+use crate::typed;
+
+/// The annotation of a CSV that holds properties.
+const PROPERTIES: &str = "olm.properties";
+/// What OLM v1 does not resolve, in the order in which a catalog lists it.
+const DEPENDENCIES: [&str; 3] = ["olm.constraint", "olm.gvk.required", "olm.package.required"];
+
+/// A bundle whose objects have passed through the types of Kubernetes.
+#[derive(Debug, Clone)]
+pub struct Bundle {
+    /// The package.
+    pub package: String,
+    /// The name of the CSV.
+    pub name: String,
+    /// The version of the CSV, not looked into.
+    pub version: String,
+    /// The CSV as it is written.
+    pub csv: Value,
+    /// The annotations of the CSV.
+    pub annotations: BTreeMap<String, String>,
+    /// The CRDs.
+    pub crds: Vec<Value>,
+    /// All other objects, as they are written.
+    pub others: Vec<Value>,
+    /// The install modes that the CSV supports.
+    pub modes: Vec<Mode>,
+    /// The deployments of the CSV: `name`, `label` and `spec`.
+    pub deployments: Vec<Value>,
+    /// Rights in namespaces: `serviceAccountName` and `rules`.
+    pub permissions: Vec<Value>,
+    /// Rights in the whole cluster.
+    pub cluster_permissions: Vec<Value>,
+    /// The webhooks of the CSV.
+    pub webhooks: Vec<Value>,
+    /// The types of dependencies that OLM v1 does not support.
+    pub dependencies: Vec<&'static str>,
+    /// Fields that vanish, since the types of Kubernetes do not know them.
+    pub unknown: Vec<UnknownField>,
+    /// Why the newer OLM refuses the directory, in its words.
+    pub refused: Option<String>,
+}
+
+/// A field that is written and vanishes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownField {
+    /// The file.
+    pub file: String,
+    /// The document of the file, from 0.
+    pub document: usize,
+    /// The JSON pointer of the field.
+    pub pointer: String,
+}
+
+impl Bundle {
+    /// Takes in what was read of a bundle.
+    pub fn new(whole: &Whole) -> Bundle {
+        let mut unknown = Vec::new();
+        let mut crds = Vec::new();
+        for object in whole.of_kind("CustomResourceDefinition") {
+            let mut dropped = Vec::new();
+            let mut crd = typed::through("CustomResourceDefinition", &object.value, "", &mut dropped);
+            for field in ["apiVersion", "kind"] {
+                crd[field] = object.value.get(field).cloned().unwrap_or_default();
+            }
+            crds.push(crd);
+            let dropped = dropped.into_iter().filter(|pointer| !matches!(&**pointer, "/apiVersion" | "/kind"));
+            unknown.extend(dropped.map(|pointer| UnknownField {
+                file: object.file.clone(),
+                document: object.document,
+                pointer,
+            }));
+        }
+        let is_other = |kind: &str| !matches!(kind, "ClusterServiceVersion" | "CustomResourceDefinition");
+        let others = whole.objects.iter().filter(|object| is_other(object.kind()));
+        let mut bundle = Bundle {
+            package: whole.package.clone(),
+            name: String::new(),
+            version: String::new(),
+            csv: Value::Null,
+            annotations: BTreeMap::new(),
+            crds,
+            others: others.map(|object| object.value.clone()).collect(),
+            modes: Vec::new(),
+            deployments: Vec::new(),
+            permissions: Vec::new(),
+            cluster_permissions: Vec::new(),
+            webhooks: Vec::new(),
+            dependencies: Vec::new(),
+            unknown,
+            refused: whole.refused.clone(),
+        };
+        if let Some(csv) = whole.csv() {
+            bundle.take_csv(csv, whole);
+        }
+        bundle
+    }
+
+    fn take_csv(&mut self, object: &bundle::Object, whole: &Whole) {
+        let csv = &object.value;
+        self.name = text(csv, "/metadata/name").to_owned();
+        self.version = text(csv, "/spec/version").to_owned();
+        for (key, value) in csv.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten() {
+            self.annotations.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
+        }
+        for mode in list(csv, "/spec/installModes") {
+            let supported = mode.get("supported").and_then(Value::as_bool) == Some(true);
+            if let Some(mode) = Mode::parse(text(mode, "/type")).filter(|mode| supported && !self.modes.contains(mode))
+            {
+                self.modes.push(mode);
+            }
+        }
+        self.modes.sort();
+        let mut dropped = Vec::new();
+        let mut typed = |pointer: &str, kind: &str| -> Vec<Value> {
+            let items = list(csv, pointer).iter().enumerate();
+            items.map(|(at, item)| typed::through(kind, item, &format!("{pointer}/{at}"), &mut dropped)).collect()
+        };
+        const STRATEGY: &str = "/spec/install/spec";
+        self.deployments = typed(&format!("{STRATEGY}/deployments"), "StrategyDeploymentSpec");
+        self.permissions = typed(&format!("{STRATEGY}/permissions"), "StrategyDeploymentPermissions");
+        self.cluster_permissions = typed(&format!("{STRATEGY}/clusterPermissions"), "StrategyDeploymentPermissions");
+        self.webhooks = typed("/spec/webhookdefinitions", "WebhookDescription");
+        self.unknown.extend(dropped.into_iter().map(|pointer| UnknownField {
+            file: object.file.clone(),
+            document: object.document,
+            pointer,
+        }));
+        self.csv = csv.clone();
+        self.add_properties(whole);
+        self.find_dependencies(whole);
+    }
+
+    /// Adds the properties of `metadata/` to those of the annotation.
+    fn add_properties(&mut self, whole: &Whole) {
+        let annotated = match self.annotations.get(PROPERTIES).map(|text| serde_json::from_str::<Value>(text)) {
+            None => Vec::new(),
+            Some(Ok(Value::Array(listed))) => listed,
+            Some(Ok(Value::Null)) => Vec::new(),
+            Some(Ok(_)) => {
+                return self.refuse(
+                    "failed to unmarshal csv.metadata.annotations['olm.properties']: json: cannot unmarshal object \
+                     into Go value of type []property.Property",
+                );
+            }
+            Some(Err(error)) => {
+                let reason = format!("failed to unmarshal csv.metadata.annotations['olm.properties']: {error}");
+                return self.refuse(&reason);
+            }
+        };
+        if whole.properties.is_empty() {
+            return;
+        }
+        let all = annotated.iter().chain(&whole.properties).map(|listed| {
+            let mut kept = Map::new();
+            kept.insert("type".into(), listed.get("type").cloned().unwrap_or_else(|| "".into()));
+            kept.insert("value".into(), listed.get("value").cloned().unwrap_or_default());
+            Value::Object(kept)
+        });
+        let mut written = String::new();
+        for property in all {
+            written.push(if written.is_empty() { '[' } else { ',' });
+            written.push_str(&property.to_string());
+        }
+        written.push(']');
+        let mut escaped = String::new();
+        for c in written.chars() {
+            match c {
+                '<' | '>' | '&' => escaped.push_str(&format!("\\u{:04x}", c as u32)),
+                c => escaped.push(c),
+            }
+        }
+        self.annotations.insert(PROPERTIES.into(), escaped);
+    }
+
+    fn refuse(&mut self, reason: &str) {
+        self.refused.get_or_insert_with(|| reason.to_owned());
+    }
+
+    fn find_dependencies(&mut self, whole: &Whole) {
+        let requires = |field: &str| !list(&self.csv, &format!("/spec/{field}/required")).is_empty();
+        let required = requires("customresourcedefinitions") || requires("apiservicedefinitions");
+        let listed: Vec<&str> = whole.dependencies.iter().map(|listed| text(listed, "/type")).collect();
+        let annotated = self.annotations.get(PROPERTIES).and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let annotated = annotated.unwrap_or(json!([]));
+        let has = |wanted: &str| list(&annotated, "").iter().any(|listed| text(listed, "/type") == wanted);
+        for dependency in DEPENDENCIES {
+            let short = dependency.strip_suffix(".required").unwrap_or(dependency);
+            let named = listed.iter().any(|&listed| listed == short || listed == dependency) || has(dependency);
+            if named || dependency == "olm.gvk.required" && required {
+                self.dependencies.push(dependency);
+            }
+        }
+    }
+
+    /// Tells whether an install mode is supported.
+    pub fn supports(&self, mode: Mode) -> bool {
+        self.modes.contains(&mode)
+    }
+
+    /// Returns the names of the deployments that answer webhooks.
+    pub(crate) fn webhook_deployments(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.webhooks.iter().map(|webhook| text(webhook, "/deploymentName")).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}
+
+/// Returns a text of an object; what is absent or no text is empty.
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns a list of an object; what is absent or no list is empty.
+pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}

@@ -1,0 +1,99 @@
+//! Where an operator watches.
+
+use std::collections::BTreeSet;
+
+/// An install mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// All namespaces.
+    AllNamespaces,
+    /// Several namespaces.
+    MultiNamespace,
+    /// The namespace that it is installed in.
+    OwnNamespace,
+    /// One other namespace.
+    SingleNamespace,
+}
+
+impl Mode {
+    /// Reads a mode as CSVs spell it.
+    pub fn parse(text: &str) -> Option<Mode> {
+        Some(match text {
+            "AllNamespaces" => Mode::AllNamespaces,
+            "MultiNamespace" => Mode::MultiNamespace,
+            "OwnNamespace" => Mode::OwnNamespace,
+            "SingleNamespace" => Mode::SingleNamespace,
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the modes as Go prints a list.
+pub(crate) fn shown(modes: &[Mode]) -> String {
+    let names: Vec<String> = modes.iter().map(|mode| format!("{mode:?}")).collect();
+    format!("[{}]", names.join(" "))
+}
+
+/// Says why the target namespaces do not fit the supported modes, if they do not.
+pub(crate) fn check_targets(modes: &[Mode], namespace: &str, targets: &[String]) -> Result<(), String> {
+    let set: BTreeSet<&str> = targets.iter().map(String::as_str).collect();
+    let supports = |mode| modes.contains(&mode);
+    let own = || Err(format!("supported install modes {} do not support targeting own namespace", shown(modes)));
+    match set.len() {
+        0 if supports(Mode::MultiNamespace) => return Err("at least one target namespace must be specified".into()),
+        0 => return Err("exactly one target namespace must be specified".into()),
+        1 if set.contains("") => {
+            if supports(Mode::AllNamespaces) {
+                return Ok(());
+            }
+            return Err(format!("supported install modes {} do not support targeting all namespaces", shown(modes)));
+        }
+        1 if set.contains(namespace) => return if supports(Mode::OwnNamespace) { Ok(()) } else { own() },
+        1 if supports(Mode::SingleNamespace) => return Ok(()),
+        1 => {}
+        _ if set.contains(namespace) && !supports(Mode::OwnNamespace) => return own(),
+        _ if supports(Mode::MultiNamespace) && !set.contains("") => return Ok(()),
+        _ => {}
+    }
+    Err(format!("supported install modes {} do not support target namespaces [{}]", shown(modes), targets.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_fit_the_modes_or_are_refused_in_words() {
+        use Mode::*;
+        let check = |modes: &[Mode], targets: &[&str]| {
+            let targets: Vec<String> = targets.iter().map(|&target| target.to_owned()).collect();
+            check_targets(modes, "ns", &targets).err().unwrap_or_default()
+        };
+        assert_eq!(check(&[AllNamespaces], &[""]), "");
+        assert_eq!(check(&[OwnNamespace], &["ns"]), "");
+        assert_eq!(check(&[SingleNamespace], &["other"]), "");
+        assert_eq!(check(&[MultiNamespace], &["a", "b"]), "");
+        assert_eq!(check(&[], &[]), "exactly one target namespace must be specified");
+        assert_eq!(check(&[MultiNamespace], &[]), "at least one target namespace must be specified");
+        assert_eq!(
+            check(&[OwnNamespace], &[""]),
+            "supported install modes [OwnNamespace] do not support targeting all namespaces"
+        );
+        assert_eq!(
+            check(&[AllNamespaces], &["ns"]),
+            "supported install modes [AllNamespaces] do not support targeting own namespace"
+        );
+        assert_eq!(
+            check(&[MultiNamespace], &["a", "ns"]),
+            "supported install modes [MultiNamespace] do not support targeting own namespace"
+        );
+        assert_eq!(
+            check(&[AllNamespaces, OwnNamespace], &["a"]),
+            "supported install modes [AllNamespaces OwnNamespace] do not support target namespaces [a]"
+        );
+        assert_eq!(
+            check(&[MultiNamespace], &["", "a"]),
+            "supported install modes [MultiNamespace] do not support target namespaces [ a]"
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! The names that clusters make.
+
+use serde_json::Value;
+use sha2::{Digest, Sha224};
+
+/// The longest name of what becomes a part of a host name.
+pub(crate) const LABEL: usize = 63;
+
+/// Joins a name and its end; the name is cut where both together are too long.
+///
+/// Together exactly 63 bytes give 64, as upstream: limits tell of it.
+pub(crate) fn joined(base: &str, suffix: &str) -> String {
+    if base.len() + suffix.len() <= LABEL {
+        return format!("{base}-{suffix}");
+    }
+    let mut end = LABEL.saturating_sub(suffix.len() + 1).min(base.len());
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}-{suffix}", &base[..end])
+}
+
+/// The Service in front of a deployment with webhooks.
+pub(crate) fn service(deployment: &str) -> String {
+    joined(&deployment.replace('.', "-"), "service")
+}
+
+/// The Secret and the Certificate of that Service.
+pub(crate) fn certificate(service: &str) -> String {
+    joined(service, "cert")
+}
+
+/// The Issuer of a Certificate.
+pub(crate) fn issuer(certificate: &str) -> String {
+    joined(certificate, "selfsigned-issuer")
+}
+
+/// Names a role of OLM v1: base 36 of a hash of the permission, which has been put in order by [`permission`].
+pub(crate) fn role(csv: &str, account: &str, permission: &str) -> String {
+    let hash = Sha224::digest(format!("{permission}\n").as_bytes());
+    joined(&format!("{csv}-{account}"), &in_base(&hash, 36))
+}
+
+/// Writes a permission as Go does: fields in their order, and safe to stand in HTML.
+pub(crate) fn permission(account: &str, rules: &[Value]) -> String {
+    let mut out = String::from("{\"serviceAccountName\":");
+    text(account, &mut out);
+    out.push_str(",\"rules\":");
+    out.push_str(&self::rules(rules));
+    out.push('}');
+    out
+}
+
+/// Writes rules as Go does.
+pub(crate) fn rules(rules: &[Value]) -> String {
+    if rules.is_empty() {
+        return "null".into();
+    }
+    let written: Vec<String> = rules.iter().map(rule).collect();
+    format!("[{}]", written.join(","))
+}
+
+fn rule(rule: &Value) -> String {
+    let mut out = String::from("{\"verbs\":");
+    let list = |field: &str| rule.get(field).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let texts = |items: &[Value], out: &mut String| {
+        out.push('[');
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            text(item.as_str().unwrap_or_default(), out);
+        }
+        out.push(']');
+    };
+    match rule.get("verbs") {
+        Some(Value::Array(verbs)) => texts(verbs, &mut out),
+        _ => out.push_str("null"),
+    }
+    for field in ["apiGroups", "resources", "resourceNames", "nonResourceURLs"] {
+        let items = list(field);
+        if !items.is_empty() {
+            out.push_str(&format!(",\"{field}\":"));
+            texts(items, &mut out);
+        }
+    }
+    out.push('}');
+    out
+}
+
+/// Writes a text as Go's encoder does.
+pub(crate) fn text(text: &str, out: &mut String) {
+    let quoted = Value::from(text).to_string();
+    for c in quoted.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+}
+
+/// The hash that OLM v0 puts into names and labels: base 62 of SHA-224.
+pub(crate) fn in_base62(text: &str) -> String {
+    in_base(&Sha224::digest(text.as_bytes()), 62)
+}
+
+/// Writes bytes as a number.
+fn in_base(bytes: &[u8], base: u32) -> String {
+    const DIGITS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let mut number = bytes.to_vec();
+    let mut digits = Vec::new();
+    while number.iter().any(|&byte| byte != 0) {
+        let mut rest = 0u32;
+        for byte in &mut number {
+            let value = rest << 8 | u32::from(*byte);
+            *byte = (value / base) as u8;
+            rest = value % base;
+        }
+        digits.push(DIGITS[rest as usize]);
+    }
+    if digits.is_empty() {
+        digits.push(b'0');
+    }
+    digits.iter().rev().map(|&digit| digit as char).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cut_at_63_but_for_one_length() {
+        assert_eq!(joined("a", "service"), "a-service");
+        assert_eq!(joined(&"a".repeat(55), "service").len(), 63);
+        assert_eq!(joined(&"a".repeat(56), "service").len(), 64);
+        assert_eq!(joined(&"a".repeat(57), "service").len(), 63);
+        assert_eq!(joined(&"é".repeat(57), "service").len(), 62);
+        assert_eq!(service("a.b"), "a-b-service");
+    }
+
+    #[test]
+    fn numbers_are_written_in_their_base() {
+        assert_eq!(in_base(&[0, 0], 36), "0");
+        assert_eq!(in_base(&[255], 36), "73");
+        assert_eq!(in_base(&[1, 0], 62), "48");
+    }
+
+    #[test]
+    fn permissions_are_written_as_go_does() {
+        let rules: Value = serde_json::from_str(
+            r#"[{"verbs":["get"],"apiGroups":["a<b"],"resources":[]},{"nonResourceURLs":["/x"]}]"#,
+        )
+        .unwrap();
+        assert_eq!(
+            permission("me", rules.as_array().unwrap()),
+            r#"{"serviceAccountName":"me","rules":[{"verbs":["get"],"apiGroups":["a\u003cb"]},{"verbs":null,"nonResourceURLs":["/x"]}]}"#
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! Roles for those who use the APIs of an operator.
+
+use serde_json::{Value, json};
+
+use super::{Made, served_versions};
+use crate::input::text;
+
+/// The end of the role's name, its verbs, and the cluster's role that it is added to.
+const ROLES: [(&str, &[&str], &str); 3] = [
+    ("admin", &["*"], "admin"),
+    ("edit", &["create", "update", "patch", "delete"], "edit"),
+    ("view", &["get", "list", "watch"], "view"),
+];
+
+impl Made<'_> {
+    /// Makes roles for each API that the CRDs serve.
+    pub(super) fn api_roles(&mut self) {
+        for crd in &self.bundle.crds {
+            let (name, group) = (text(crd, "/metadata/name"), text(crd, "/spec/group"));
+            let plural = text(crd, "/spec/names/plural");
+            for version in served_versions(crd) {
+                for (end, verbs, part_of) in ROLES {
+                    let rules = json!([{"verbs": verbs, "apiGroups": [group], "resources": [plural]}]);
+                    let role = self.api_role(&format!("{name}-{version}-{end}"), part_of, rules);
+                    self.made.push(role);
+                }
+                let rules = json!([{
+                    "verbs": ["get"], "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"],
+                    "resourceNames": [name],
+                }]);
+                let role = self.api_role(&format!("{name}-{version}-crdview"), "view", rules);
+                self.made.push(role);
+            }
+        }
+    }
+
+    fn api_role(&self, name: &str, part_of: &str, rules: Value) -> Value {
+        let mut labels = json!({"olm.managed": "true"});
+        labels[format!("rbac.authorization.k8s.io/aggregate-to-{part_of}")] = "true".into();
+        labels[format!("olm.opgroup.permissions/aggregate-to-{part_of}")] = "true".into();
+        let metadata = json!({"name": name, "labels": labels});
+        let mut role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules,
+        });
+        self.own(&mut role);
+        role
+    }
+}

@@ -1,0 +1,256 @@
+//! OLM v0: what a Subscription makes of a bundle.
+
+mod apis;
+mod deployments;
+mod rights;
+mod webhooks;
+
+use serde_json::{Value, json};
+
+use crate::input::{Bundle, list, text};
+use crate::modes::{self, Mode};
+use crate::served::{self, Served};
+use crate::{Note, Refusal, called, v1};
+
+/// How a bundle is installed.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The namespace of the Subscription.
+    pub namespace: String,
+    /// The namespaces of the OperatorGroup; `""` for all.
+    pub targets: Vec<String>,
+    /// The name of the OperatorGroup.
+    pub group: String,
+    /// `spec.config` of the Subscription.
+    pub config: Option<Value>,
+}
+
+/// What OLM v0 makes of a bundle.
+#[derive(Debug, Clone, Default)]
+pub struct Installation {
+    /// The steps of the install plan, in order.
+    pub plan: Vec<Value>,
+    /// What OLM makes of the CSV afterwards.
+    pub made: Vec<Value>,
+    /// What deserves a look.
+    pub notes: Vec<Note>,
+}
+
+impl Installation {
+    /// Returns all objects in the order in which they are made.
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.plan.iter().chain(&self.made)
+    }
+}
+
+/// Kinds that an install plan takes beside CSVs, CRDs and what is in the core of Kubernetes.
+const PLAN_KINDS: [&str; 11] = [
+    "ConsoleCLIDownload",
+    "ConsoleLink",
+    "ConsolePlugin",
+    "ConsoleQuickStart",
+    "ConsoleYAMLSample",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "PriorityClass",
+    "PrometheusRule",
+    "ServiceMonitor",
+    "VerticalPodAutoscaler",
+];
+const CORE_KINDS: [&str; 8] =
+    ["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount"];
+
+/// Returns the objects that OLM v0 would make.
+///
+/// # Errors
+/// Returns why the installation would fail, in OLM's words.
+pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
+    let refuse = |id, message: String| Err(Refusal { id, message });
+    for other in &bundle.others {
+        let kind = text(other, "/kind");
+        if !PLAN_KINDS.contains(&kind) && !CORE_KINDS.contains(&kind) {
+            return refuse("olmv0-kind", format!("the InstallPlan contains invalid data: {kind} is not supported"));
+        }
+    }
+    let name = &bundle.name;
+    if let Err(reason) = modes::check_targets(&bundle.modes, &options.namespace, &options.targets) {
+        let missing = missing_mode(&options.targets, &options.namespace);
+        let message = if bundle.modes.is_empty() {
+            reason
+        } else {
+            format!("{missing:?} InstallModeType not supported, cannot configure to watch {}", watched(options))
+        };
+        return refuse("olmv0-install-mode", format!("UnsupportedOperatorGroup: {message}"));
+    }
+    webhooks::check(bundle)?;
+    let mut made = Made { bundle, options, plan: Vec::new(), made: Vec::new(), notes: Vec::new() };
+    made.csv();
+    for crd in &bundle.crds {
+        let mut crd = crd.clone();
+        // An install plan applies what is written, without what the types add.
+        crd.as_object_mut().map(|crd| crd.remove("status"));
+        made.add(crd);
+    }
+    made.others();
+    made.rights();
+    made.deployments();
+    made.condition();
+    made.api_roles();
+    made.webhooks();
+    if name.len() > crate::names::LABEL {
+        let message = format!(
+            "the name {name} is {} characters long and becomes the label olm.owner: 63 is the most",
+            name.len()
+        );
+        made.notes.push(Note {
+            id: "size-label",
+            refused: true,
+            message,
+            object: format!("ClusterServiceVersion {name}"),
+        });
+    }
+    let Made { plan, made, mut notes, .. } = made;
+    for object in plan.iter().chain(&made) {
+        let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        let message = match served::served(version, kind) {
+            Served::Always => continue,
+            Served::With(_) | Served::Never if version.starts_with("operators.coreos.com/") => continue,
+            Served::With(by) => format!("needs {version} {kind}, which clusters have with {by}"),
+            Served::Never => format!("no current cluster knows {kind} in {version}"),
+        };
+        let refused = served::served(version, kind) == Served::Never;
+        notes.push(Note { id: "rehearse-needs-api", refused, message, object: called(object) });
+    }
+    Ok(Installation { plan, made, notes })
+}
+
+fn missing_mode(targets: &[String], namespace: &str) -> Mode {
+    match targets {
+        [only] if only.is_empty() => Mode::AllNamespaces,
+        [only] if only == namespace => Mode::OwnNamespace,
+        [_] => Mode::SingleNamespace,
+        _ => Mode::MultiNamespace,
+    }
+}
+
+fn watched(options: &Options) -> &'static str {
+    match missing_mode(&options.targets, &options.namespace) {
+        Mode::AllNamespaces => "all namespaces",
+        Mode::OwnNamespace => "own namespace",
+        Mode::SingleNamespace => "one namespace",
+        Mode::MultiNamespace => "multiple namespaces",
+    }
+}
+
+/// What is being made.
+struct Made<'a> {
+    bundle: &'a Bundle,
+    options: &'a Options,
+    plan: Vec<Value>,
+    made: Vec<Value>,
+    notes: Vec<Note>,
+}
+
+impl Made<'_> {
+    /// Tells whether the operator watches all namespaces.
+    fn everywhere(&self) -> bool {
+        matches!(&*self.options.targets, [only] if only.is_empty())
+    }
+
+    /// Adds an object to the plan, with the labels of all that OLM manages.
+    fn add(&mut self, mut object: Value) {
+        managed(&mut object);
+        self.plan.push(object);
+    }
+
+    /// Adds the CSV, annotated with what its OperatorGroup says.
+    fn csv(&mut self) {
+        let mut csv = self.bundle.csv.clone();
+        csv["metadata"]["namespace"] = self.options.namespace.clone().into();
+        let annotations = v1::part(&mut csv["metadata"], "annotations");
+        for (key, value) in self.group_annotations() {
+            annotations.insert(key.into(), value.into());
+        }
+        self.add(csv);
+    }
+
+    fn group_annotations(&self) -> [(&'static str, String); 3] {
+        [
+            ("olm.operatorGroup", self.options.group.clone()),
+            ("olm.operatorNamespace", self.options.namespace.clone()),
+            ("olm.targetNamespaces", self.options.targets.join(",")),
+        ]
+    }
+
+    fn others(&mut self) {
+        for other in &self.bundle.others {
+            let mut object = other.clone();
+            if served::namespaced(text(other, "/kind")) == Some(true) {
+                v1::part(&mut object, "metadata").insert("namespace".into(), self.options.namespace.clone().into());
+            } else {
+                self.own(&mut object);
+            }
+            self.add(object);
+        }
+    }
+
+    /// Labels an object that cannot have the CSV as its owner.
+    fn own(&self, object: &mut Value) {
+        let labels = v1::part(&mut object["metadata"], "labels");
+        labels.insert("olm.owner".into(), self.bundle.name.clone().into());
+        labels.insert("olm.owner.namespace".into(), self.options.namespace.clone().into());
+        labels.insert("olm.owner.kind".into(), "ClusterServiceVersion".into());
+    }
+
+    /// Makes the OperatorCondition, and the right of all accounts to use it.
+    fn condition(&mut self) {
+        let (name, namespace) = (&self.bundle.name, &self.options.namespace);
+        let metadata = json!({"name": name, "namespace": namespace, "labels": {"olm.managed": "true"}});
+        let deployments: Vec<&str> = self.bundle.deployments.iter().map(|one| text(one, "/name")).collect();
+        let accounts = self.accounts();
+        self.made.push(json!({
+            "apiVersion": "operators.coreos.com/v2", "kind": "OperatorCondition", "metadata": metadata,
+            "spec": {"deployments": deployments, "serviceAccounts": accounts},
+        }));
+        let api = "rbac.authorization.k8s.io/v1";
+        self.made.push(json!({
+            "apiVersion": api, "kind": "Role", "metadata": metadata,
+            "rules": [{
+                "apiGroups": ["operators.coreos.com"], "resources": ["operatorconditions"], "resourceNames": [name],
+                "verbs": ["get", "update", "patch"],
+            }],
+        }));
+        let subjects: Vec<Value> =
+            accounts.iter().map(|account| json!({"kind": "ServiceAccount", "name": account})).collect();
+        self.made.push(json!({
+            "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": subjects,
+        }));
+    }
+
+    /// Returns the accounts of the deployments.
+    fn accounts(&self) -> Vec<String> {
+        let mut accounts: Vec<String> = Vec::new();
+        for deployment in &self.bundle.deployments {
+            let name = match text(deployment, "/spec/template/spec/serviceAccountName") {
+                "" => "default",
+                name => name,
+            };
+            if !accounts.iter().any(|known| known == name) {
+                accounts.push(name.to_owned());
+            }
+        }
+        accounts
+    }
+}
+
+fn managed(object: &mut Value) {
+    v1::part(&mut object["metadata"], "labels").insert("olm.managed".into(), "true".into());
+}
+
+/// Returns the versions of a CRD that are served.
+fn served_versions(crd: &Value) -> impl Iterator<Item = &str> {
+    let versions = list(crd, "/spec/versions").iter();
+    versions.filter(|version| version.get("served") == Some(&json!(true))).map(|version| text(version, "/name"))
+}

@@ -1,0 +1,49 @@
+//! CustomResourceDefinitions, and who converts between their versions.
+
+use serde_json::{Value, json};
+
+use super::Made;
+use crate::Refusal;
+use crate::input::{list, text};
+use crate::names;
+
+impl Made<'_> {
+    /// Adds the CRDs; those that a conversion webhook names are converted by it.
+    pub(super) fn crds(&mut self) -> Result<(), Refusal> {
+        for crd in &self.bundle.crds {
+            let mut crd = crd.clone();
+            let name = text(&crd, "/metadata/name").to_owned();
+            let named = |webhook: &&Value| {
+                text(webhook, "/type") == "ConversionWebhook"
+                    && list(webhook, "/conversionCRDs").iter().any(|crd| crd == &*name)
+            };
+            if let Some(webhook) = self.bundle.webhooks.iter().find(named) {
+                if crd.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
+                    return Err(Refusal {
+                        id: "olmv1-preserve-unknown-fields",
+                        message: format!(
+                            "custom resource definition '{name}' must have .spec.preserveUnknownFields set to false to \
+                             let API Server call webhook to do the conversion"
+                        ),
+                    });
+                }
+                let service = names::service(text(webhook, "/deploymentName"));
+                let path = webhook.get("webhookPath").cloned().unwrap_or_else(|| "/".into());
+                let versions = webhook.get("admissionReviewVersions").cloned().unwrap_or_default();
+                crd["spec"]["conversion"] = json!({
+                    "strategy": "Webhook",
+                    "webhook": {
+                        "clientConfig": {"service": {
+                            "namespace": self.options.namespace, "name": service, "path": path,
+                            "port": webhook.get("containerPort").cloned().unwrap_or_else(|| 0.into()),
+                        }},
+                        "conversionReviewVersions": versions,
+                    },
+                });
+                self.inject(&mut crd, &service);
+            }
+            self.objects.push(crd);
+        }
+        Ok(())
+    }
+}

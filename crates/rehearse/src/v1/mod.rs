@@ -1,0 +1,248 @@
+//! OLM v1: what a ClusterExtension makes of a bundle.
+
+mod boxcutter;
+mod certificates;
+mod crds;
+mod deployment_config;
+mod deployments;
+mod helm;
+mod profile;
+mod rights;
+mod validate;
+mod webhooks;
+
+use serde_json::{Map, Value, json};
+
+use crate::input::{Bundle, text};
+use crate::served::{self, Served};
+use crate::{Note, Refusal, called, config, modes};
+
+pub use boxcutter::phase;
+pub(crate) use deployment_config::apply as apply_deployment_config;
+pub(crate) use deployments::CERTIFICATE_VOLUMES;
+pub use profile::{Profile, Runtime};
+
+/// Who makes certificates for webhooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Certificates {
+    /// cert-manager.
+    CertManager,
+    /// The service CA of OpenShift.
+    OpenShift,
+    /// Nobody: bundles with webhooks are refused.
+    None,
+}
+
+/// How a bundle is installed.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The version of OLM v1, and what is switched on.
+    pub profile: Profile,
+    /// The namespace of the installation.
+    pub namespace: String,
+    /// The name of the ClusterExtension.
+    pub extension: String,
+    /// Who makes certificates.
+    pub certificates: Certificates,
+    /// `spec.config.inline`.
+    pub config: Option<Value>,
+}
+
+/// What OLM v1 makes of a bundle.
+#[derive(Debug, Clone, Default)]
+pub struct Installation {
+    /// The objects in the order in which they are applied.
+    pub objects: Vec<Value>,
+    /// The namespaces that the operator watches; `""` for all.
+    pub targets: Vec<String>,
+    /// What deserves a look.
+    pub notes: Vec<Note>,
+}
+
+/// Returns the objects that OLM v1 would apply.
+///
+/// # Errors
+/// Returns why OLM v1 would refuse the bundle, in its words.
+pub fn install(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
+    if let Some(dependency) = bundle.dependencies.first() {
+        let name = &bundle.name;
+        return Err(Refusal {
+            id: "olmv1-dependency",
+            message: format!(
+                "validating bundle \"{name}\": bundle \"{name}\" has a dependency declared via property \
+                 \"{dependency}\" which is currently not supported"
+            ),
+        });
+    }
+    render(bundle, options).map_err(|refusal| Refusal {
+        id: refusal.id,
+        message: format!(
+            "error for resolved bundle \"{}\" with version \"{}\": {}",
+            bundle.name, bundle.version, refusal.message
+        ),
+    })
+}
+
+fn render(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
+    let refuse = |id, message: String| Err(Refusal { id, message });
+    if let Some(reason) = &bundle.refused {
+        return refuse("olmv1-format", reason.clone());
+    }
+    validate::supported(bundle, options)?;
+    let profile = &options.profile;
+    let config = match config::check(bundle, &options.namespace, options.config.as_ref(), profile.deployment_config) {
+        Ok(config) => config,
+        Err(message) => return refuse("olmv1-config", message),
+    };
+    validate::check(bundle)?;
+    let targets = match &config.watch_namespace {
+        Some(namespace) => vec![namespace.clone()],
+        None if bundle.supports(modes::Mode::AllNamespaces) => vec![String::new()],
+        None => Vec::new(),
+    };
+    if let Err(reason) = modes::check_targets(&bundle.modes, &options.namespace, &targets) {
+        return refuse(
+            "olmv1-targets",
+            format!("invalid option(s): invalid target namespaces [{}]: {reason}", targets.join(" ")),
+        );
+    }
+    let mut made = Made { bundle, options, targets: &targets, objects: Vec::new() };
+    made.accounts();
+    made.roles();
+    made.cluster_roles();
+    made.crds()?;
+    made.others();
+    made.deployments(config.deployment.as_ref());
+    made.webhooks();
+    made.services();
+    made.certificates();
+    let mut objects = made.objects;
+    for object in &mut objects {
+        label(object, &options.extension);
+    }
+    let mut told = Vec::new();
+    match profile.runtime {
+        Runtime::Helm => told = helm::arrange(&mut objects, &options.extension),
+        Runtime::Boxcutter => boxcutter::arrange(&mut objects, bundle),
+    }
+    unknown_kinds(&objects)?;
+    told.extend(notes(&objects));
+    Ok(Installation { objects, targets, notes: told })
+}
+
+/// What is being made.
+struct Made<'a> {
+    bundle: &'a Bundle,
+    options: &'a Options,
+    targets: &'a [String],
+    objects: Vec<Value>,
+}
+
+impl Made<'_> {
+    /// Tells whether the operator watches all namespaces.
+    fn everywhere(&self) -> bool {
+        matches!(self.targets, [only] if only.is_empty())
+    }
+
+    fn others(&mut self) {
+        for other in &self.bundle.others {
+            let mut object = other.clone();
+            if served::namespaced(text(other, "/kind")) == Some(true) {
+                metadata(&mut object).insert("namespace".into(), self.options.namespace.clone().into());
+            }
+            self.objects.push(object);
+        }
+    }
+}
+
+/// Returns the metadata of an object, which is made if there is none.
+fn metadata(object: &mut Value) -> &mut Map<String, Value> {
+    part(object, "metadata")
+}
+
+/// Returns a part of an object, which is made if there is none.
+pub(crate) fn part<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let part = &mut object[field];
+    if !part.is_object() {
+        *part = json!({});
+    }
+    match part {
+        Value::Object(part) => part,
+        _ => unreachable!("it was made an object above"),
+    }
+}
+
+fn label(object: &mut Value, extension: &str) {
+    let labels = part(&mut object["metadata"], "labels");
+    labels.insert("olm.operatorframework.io/owner-kind".into(), "ClusterExtension".into());
+    labels.insert("olm.operatorframework.io/owner-name".into(), extension.into());
+}
+
+/// Refuses objects of kinds that no cluster knows before the bundle is installed.
+fn unknown_kinds(objects: &[Value]) -> Result<(), Refusal> {
+    let mut faults: Vec<String> = Vec::new();
+    for object in objects {
+        let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        if served::served(version, kind) == Served::Never {
+            let fault = format!(
+                "resource mapping not found for name: \"{}\" namespace: \"{}\" from \"\": no matches for kind \
+                 \"{kind}\" in version \"{version}\"\nensure CRDs are installed first",
+                text(object, "/metadata/name"),
+                text(object, "/metadata/namespace")
+            );
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+    }
+    let faults = match faults.len() {
+        0 => return Ok(()),
+        1 => faults.remove(0),
+        _ => format!("[{}]", faults.join(", ")),
+    };
+    Err(Refusal {
+        id: "olmv1-unknown-kind",
+        message: format!(
+            "failed to get release state using server-side dry-run: error while running post render on files: \
+             postrenderer[0] (*client.ownerPostRenderer) failed: {faults}"
+        ),
+    })
+}
+
+fn notes(objects: &[Value]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for object in objects {
+        let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+        let mut note = |id, refused, message| notes.push(Note { id, refused, message, object: called(object) });
+        if let Served::With(by) = served::served(version, kind) {
+            note("rehearse-needs-api", false, format!("needs {version} {kind}, which clusters have with {by}"));
+        }
+        if kind.ends_with("WebhookConfiguration") {
+            let group = "admissionregistration.k8s.io";
+            for webhook in crate::input::list(object, "/webhooks") {
+                if webhook.pointer("/clientConfig/service/port") == Some(&json!(0)) {
+                    let name = text(object, "/metadata/name");
+                    let message = format!(
+                        "{kind}.{group} \"{name}\" is invalid: webhooks[0].clientConfig.service.port: Invalid value: 0: \
+                         port is not valid: must be between 1 and 65535, inclusive"
+                    );
+                    note("rehearse-webhook-port", true, message);
+                }
+            }
+        }
+        if text(object, "/kind") == "Service" {
+            let name = text(object, "/metadata/name");
+            if name.len() > crate::names::LABEL {
+                let message = format!(
+                    "Service \"{name}\" is invalid: metadata.name: Invalid value: \"{name}\": must be no more than 63 \
+                     characters"
+                );
+                note("size-service-name", true, message);
+            }
+        }
+    }
+    notes
+}

@@ -1,0 +1,73 @@
+//! What differs between the releases of OLM v1.
+
+/// How objects are applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runtime {
+    /// As a Helm release.
+    Helm,
+    /// As a ClusterObjectSet, in phases.
+    Boxcutter,
+}
+
+/// A release of OLM v1 and what is switched on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// The minor version: 11 for 1.11.
+    pub minor: u32,
+    /// How objects are applied.
+    pub runtime: Runtime,
+    /// Whether bundles without AllNamespaces are installed.
+    pub single_own_namespace: bool,
+    /// Whether `spec.config.inline.deploymentConfig` is known.
+    pub deployment_config: bool,
+}
+
+impl Profile {
+    /// The newest release that is known.
+    pub const NEWEST: u32 = 11;
+    /// The oldest release whose rendering is the one described here.
+    pub const OLDEST: u32 = 6;
+
+    /// Returns the defaults of a release; nothing for those that are not known.
+    pub fn of(minor: u32) -> Option<Profile> {
+        (Profile::OLDEST..=Profile::NEWEST).contains(&minor).then_some(Profile {
+            minor,
+            runtime: Runtime::Helm,
+            single_own_namespace: minor == 8,
+            deployment_config: false,
+        })
+    }
+
+    /// Whether pods learn in which namespace their operator is installed.
+    pub(crate) fn operator_namespace(&self) -> bool {
+        self.minor >= 11
+    }
+
+    /// Whether each request to the cluster is made as the account that the ClusterExtension names.
+    pub fn needs_account(&self) -> bool {
+        self.minor <= 10
+    }
+
+    /// Says what of this release matters to bundles, for people.
+    pub fn differences(&self) -> Vec<&'static str> {
+        let mut told = Vec::new();
+        if self.single_own_namespace {
+            told.push("installs bundles without AllNamespaces");
+        }
+        if self.minor >= 11 {
+            told.push("works as cluster-admin; spec.serviceAccount is ignored");
+        } else {
+            told.push("works with the rights of spec.serviceAccount");
+        }
+        if self.operator_namespace() {
+            told.push("annotates pods with olm.operatorNamespace");
+        }
+        told
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Profile { minor: Self::NEWEST, runtime: Runtime::Helm, single_own_namespace: false, deployment_config: false }
+    }
+}
