@@ -35,3 +35,4 @@ mod usage;
 mod validate;
 mod verify;
 mod why;
+mod workflow;
