@@ -1,21 +1,26 @@
 //! Any sequence of edits on a valid catalog gives a valid catalog, or a refusal.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use catalog::Warnings;
+use edit::add_bundle::{NewBundle, add_bundle};
 use edit::changes::Changes;
 use edit::deprecate::{self, Target};
 use edit::filter::{AllFacts, Selection, filter};
+use edit::merge::{Side, merge};
 use edit::promote::{Policy, Promotion, promote};
 use edit::remove::{Removal, remove};
 use edit::rewrite::{Rewritten, new_file, rewrite};
 use edit::set_edge::{Edges, set_edge};
-use edit::{Outline, Refusal, set_default};
+use edit::verify::{Contents, Told, unchanged_but};
+use edit::{Made, Outline, Refusal, set_default};
 use fbc::range::VersionRange;
 use fbc::{Fbc, LoadOptions};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 type Files = BTreeMap<PathBuf, String>;
 
@@ -24,30 +29,52 @@ struct Read {
     fbc: Fbc,
     outline: Outline,
     errors: Vec<String>,
+    contents: Contents,
     directory: tempfile::TempDir,
 }
 
+impl Read {
+    fn told(&self) -> Told<'_> {
+        Told { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
+    }
+}
+
 fn read(files: &Files) -> Read {
+    read_into(files, Contents::default())
+}
+
+fn read_into(files: &Files, contents: Contents) -> Read {
     let directory = tempfile::tempdir().unwrap();
     for (path, text) in files {
         let path = directory.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let inspect = catalog::inspect(Warnings::Off);
+    let rules = catalog::inspect(Warnings::Off);
+    let inspect = |blob: &fbc::Blob, text: fbc::json::Raw<'_>, problems: &mut Vec<fbc::Problem>| {
+        contents.note(blob, text);
+        rules(blob, text, problems);
+    };
     let mut fbc = Fbc::default();
-    let options = LoadOptions { inspect: Some(&inspect), ..LoadOptions::default() };
+    let options = LoadOptions { inspect: Some(&inspect), keep_text: true, ..LoadOptions::default() };
     let loaded = fbc.load_dir(directory.path(), &options).unwrap();
     let checked = catalog::check(&fbc, loaded, Warnings::Off);
     let errors = checked.errors().map(ToString::to_string).collect();
-    Read { outline: Outline::new(&fbc), fbc, errors, directory }
+    Read { outline: Outline::new(&fbc), fbc, errors, contents, directory }
 }
 
-/// Makes an edit in the text of a catalog; tells what it says afterwards too.
-fn edited(files: &Files, verb: impl FnOnce(&mut Outline) -> Result<(), Refusal>) -> Result<(Files, Outline), Refusal> {
+/// What came of an edit.
+struct Edited {
+    files: Files,
+    /// What is wrong with the catalog now; such an edit is not made.
+    errors: Vec<String>,
+}
+
+/// Makes an edit in the text of a catalog, and checks that the text says what was meant and all else what it said.
+fn edited(files: &Files, verb: impl FnOnce(&Read, &mut Outline) -> Result<(), Refusal>) -> Result<Edited, Refusal> {
     let before = read(files);
     let mut wanted = before.outline.clone();
-    verb(&mut wanted)?;
+    verb(&before, &mut wanted)?;
     let changes = Changes::between(&before.fbc, &before.outline, &wanted)?;
     let mut new = files.clone();
     for (file, change) in &changes.files {
@@ -63,10 +90,16 @@ fn edited(files: &Files, verb: impl FnOnce(&mut Outline) -> Result<(), Refusal>)
             }
         }
     }
+    let mut made = BTreeMap::new();
     for (package, blobs) in &changes.new_packages {
-        new.insert(Changes::path_for(package, false), new_file(blobs, false));
+        let path = Changes::path_for(package, false);
+        new.insert(path.clone(), new_file(blobs, false));
+        made.insert(path, blobs.clone());
     }
-    Ok((new, wanted))
+    let after = read_into(&new, Contents::of_changed(&before.contents, &changes, &made));
+    assert!(after.outline.agrees_with(&wanted), "{files:#?}\n{new:#?}");
+    assert_eq!(unchanged_but(before.told(), &changes, &made, after.told()), Ok(()), "{files:#?}\n{new:#?}");
+    Ok(Edited { files: new, errors: after.errors })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,14 +129,7 @@ fn written(style: Style, count: usize, several: bool) -> Files {
     blobs.push(("channels", channel("fast", count)));
     blobs.push(("channels", channel("stable", count.div_ceil(2))));
     for i in 0..count {
-        blobs.push((
-            "bundles",
-            format!(
-                r#"{{"schema":"olm.bundle","package":"p","name":"{}","image":"i","properties":[{{"type":"olm.package","value":{{"packageName":"p","version":"{}"}}}}]}}"#,
-                name(i),
-                &name(i)[3..]
-            ),
-        ));
+        blobs.push(("bundles", bundle_json(&name(i))));
     }
     let mut files = Files::new();
     for (kind, blob) in blobs {
@@ -131,37 +157,191 @@ fn written(style: Style, count: usize, several: bool) -> Files {
     files
 }
 
+/// The edits that are tried.
+const VERBS: [&str; 16] = [
+    "set-default",
+    "set-edge: skips",
+    "set-edge: replaces",
+    "promote: replaces",
+    "promote: semver",
+    "promote: skip-patch",
+    "deprecate",
+    "deprecate: undo",
+    "remove bundle",
+    "remove bundle: forget",
+    "remove entry",
+    "remove channel",
+    "filter: versions",
+    "filter: heads",
+    "add-bundle",
+    "merge",
+];
+
 fn verb() -> impl Strategy<Value = (usize, usize, usize, usize)> {
-    (0..9usize, 0..12usize, 0..3usize, 0..12usize)
+    (0..VERBS.len(), 0..12usize, 0..3usize, 0..12usize)
+}
+
+fn bundle_json(name: &str) -> String {
+    format!(
+        r#"{{"schema":"olm.bundle","package":"p","name":"{name}","image":"i","properties":[{{"type":"olm.package","value":{{"packageName":"p","version":"{}"}}}}]}}"#,
+        &name[3..]
+    )
+}
+
+/// Returns one of the entries of a channel.
+fn listed(outline: &Outline, channel: &str, number: usize) -> Option<String> {
+    let entries = &outline.packages.get("p")?.channels.get(channel)?.entries;
+    entries.get(number % entries.len().max(1)).map(|entry| entry.name.to_string())
 }
 
 /// Makes the edit that some numbers stand for.
-fn act(outline: &mut Outline, (verb, bundle, channel, other): (usize, usize, usize, usize)) -> Result<(), Refusal> {
+fn act(
+    before: &Read,
+    outline: &mut Outline,
+    (verb, bundle, channel, other): (usize, usize, usize, usize),
+) -> Result<(), Refusal> {
     let name = |i: usize| format!("p.v1.{}.{}", i / 2, i % 2);
-    let (bundle, other) = (name(bundle), name(other));
+    let (number, bundle, other) = (bundle, name(bundle), name(other));
     let channel = ["fast", "stable", "new"][channel];
     let target = Target::Bundle { package: None, bundle: bundle.clone() };
-    match verb {
-        0 => set_default::set_default(outline, "p", channel),
-        1 => {
+    let promoted = |outline: &mut Outline, policy| {
+        promote(outline, None, &bundle, channel, &Promotion { policy, create: true, ..Promotion::default() })
+    };
+    let filtered =
+        |outline: &mut Outline, selection: &Selection| filter(outline, selection, &AllFacts::new()).map(|_| ());
+    match VERBS[verb] {
+        "set-default" => set_default::set_default(outline, "p", channel),
+        "set-edge: skips" => {
+            let bundle = listed(outline, channel, number).unwrap_or(bundle);
             let edges = Edges { add_skips: vec![other], skip_range: Some("<1.2.0".into()), ..Edges::default() };
             set_edge(outline, None, channel, &bundle, &edges)
         }
-        2 => {
+        "set-edge: replaces" => {
+            let bundle = listed(outline, channel, number).unwrap_or(bundle);
             let edges = Edges { replaces: Some(other), skips: Some(vec![]), ..Edges::default() };
             set_edge(outline, None, channel, &bundle, &edges)
         }
-        3..=5 => {
-            let policy = [Policy::Replaces, Policy::Semver, Policy::SkipPatch][verb - 3];
-            promote(outline, None, &bundle, channel, &Promotion { policy, create: true, ..Promotion::default() })
+        "promote: replaces" => promoted(outline, Policy::Replaces),
+        "promote: semver" => promoted(outline, Policy::Semver),
+        "promote: skip-patch" => promoted(outline, Policy::SkipPatch),
+        "deprecate" => deprecate::deprecate(outline, &target, &format!("use {other}: it's better")),
+        "deprecate: undo" => {
+            let package = outline.package("p")?;
+            let deprecated =
+                package.deprecations.as_ref().and_then(|it| it.entries.get(number % it.entries.len().max(1)));
+            let bundle = deprecated.map_or(bundle.clone(), |entry| entry.name.to_string());
+            deprecate::undo(outline, &Target::Bundle { package: None, bundle })
         }
-        6 => deprecate::deprecate(outline, &target, &format!("use {other}: it's better")),
-        7 => remove(outline, &target, &Removal::default()).map(|_| ()),
-        _ => {
+        "remove bundle" => remove(outline, &target, &Removal::default()).map(|_| ()),
+        "remove bundle: forget" => {
+            remove(outline, &target, &Removal { forget: true, ..Removal::default() }).map(|_| ())
+        }
+        "remove entry" => {
+            let removal = Removal { channel: Some(channel.to_owned()), ..Removal::default() };
+            remove(outline, &target, &removal).map(|_| ())
+        }
+        "remove channel" => {
+            let target = Target::Channel { package: "p".to_owned(), channel: channel.to_owned() };
+            let removal = Removal { default_channel: Some("fast".to_owned()), ..Removal::default() };
+            remove(outline, &target, &removal).map(|_| ())
+        }
+        "filter: versions" => {
             let range = VersionRange::parse(&format!(">={}", &bundle[3..])).unwrap();
-            let selection = Selection { versions: vec![(None, range)], ..Selection::default() };
-            filter(outline, &selection, &AllFacts::new()).map(|_| ())
+            filtered(outline, &Selection { versions: vec![(None, range)], ..Selection::default() })
         }
+        "filter: heads" => {
+            let channels = vec![("p".to_owned(), channel.to_owned())];
+            let default_channels = channels.clone();
+            filtered(outline, &Selection { heads_only: true, channels, default_channels, ..Selection::default() })
+        }
+        "add-bundle" => {
+            // Versions between those that are there, into a channel of old and one that may be new.
+            let name = format!("p.v1.{}.{}", number / 2, 2 + number);
+            let new =
+                NewBundle { json: bundle_json(&name), name, package: "p".to_owned(), csv: None, files: Vec::new() };
+            let promotion = Promotion { policy: Policy::Semver, create: true, ..Promotion::default() };
+            let channels = [channel.to_owned(), "added".to_owned()];
+            add_bundle(outline, &new, &channels, &promotion).map(|_| ())
+        }
+        _ => {
+            let mut second = Fbc::default();
+            let name = format!("p.v2.{number}.0");
+            for json in [
+                format!(r#"{{"schema":"olm.package","name":"p","defaultChannel":"merged-{number}"}}"#),
+                format!(
+                    r#"{{"schema":"olm.channel","package":"p","name":"merged-{number}","entries":[{{"name":"{name}"}}]}}"#
+                ),
+                bundle_json(&name),
+                r#"{"schema":"custom","package":"q","x":[1.5,"~"]}"#.to_owned(),
+            ] {
+                second.add_made(&json, &fbc::Limits::default()).unwrap();
+            }
+            let text = |fbc: &Fbc, blob: usize| {
+                let mut buffer = fbc::blob::TextBuffer::default();
+                let text = fbc.text(&fbc.blobs()[blob], &mut buffer).unwrap();
+                Ok(Made::json(text.text()))
+            };
+            let (one, two) = (|blob| text(&before.fbc, blob), |blob| text(&second, blob));
+            let theirs = Outline::new(&second);
+            let first = Side { outline: &before.outline, text: &one };
+            let (merged, _) = merge(first, Side { outline: &theirs, text: &two }, true)?;
+            *outline = merged;
+            Ok(())
+        }
+    }
+}
+
+/// How often each edit was made, was refused, and would have left an invalid catalog.
+type Counts = BTreeMap<&'static str, [usize; 3]>;
+
+fn styles() -> impl Strategy<Value = Style> {
+    prop::sample::select(vec![Style::Block, Style::Commented, Style::Flow, Style::Json, Style::Compact])
+}
+
+#[test]
+fn edits_keep_a_catalog_valid_or_are_refused() {
+    let counts: RefCell<Counts> = RefCell::default();
+    let mut runner =
+        TestRunner::new(ProptestConfig { cases: 160, failure_persistence: None, ..ProptestConfig::default() });
+    let strategy = (styles(), 1..10usize, any::<bool>(), prop::collection::vec(verb(), 1..14));
+    let run = runner.run(&strategy, |(style, count, several, verbs)| {
+        let mut files = written(style, count, several);
+        prop_assert_eq!(read(&files).errors, Vec::<String>::new());
+        if count % 2 == 0 {
+            let first = Target::Bundle { package: None, bundle: "p.v1.0.0".to_owned() };
+            files = edited(&files, |_, outline| deprecate::deprecate(outline, &first, "old")).unwrap().files;
+        }
+        for (verb, bundle, channel, other) in verbs {
+            // Most of them about something that is there.
+            let verb = (verb, bundle % (count + 2), channel, other % (count + 2));
+            let mut counts = counts.borrow_mut();
+            let [made, refused, invalid] = counts.entry(VERBS[verb.0]).or_default();
+            match edited(&files, |before, outline| act(before, outline, verb)) {
+                Err(_) => *refused += 1,
+                Ok(edited) if edited.errors.is_empty() => {
+                    *made += 1;
+                    files = edited.files;
+                }
+                Ok(edited) => {
+                    *invalid += 1;
+                    // Edges are what users make them; all other edits know what a channel needs.
+                    prop_assert!(
+                        VERBS[verb.0].starts_with("set-edge"),
+                        "{verb:?}\n{:#?}\n{files:#?}\n{:#?}",
+                        edited.errors,
+                        edited.files
+                    );
+                }
+            }
+        }
+        Ok(())
+    });
+    let counts = counts.into_inner();
+    println!("{counts:?}");
+    run.unwrap();
+    for verb in VERBS {
+        let [made, ..] = counts.get(verb).copied().unwrap_or_default();
+        assert!(made >= 3, "{verb}: {counts:?}");
     }
 }
 
@@ -169,28 +349,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn edits_keep_a_catalog_valid_or_are_refused(
-        style in prop::sample::select(vec![Style::Block, Style::Commented, Style::Flow, Style::Json, Style::Compact]),
-        count in 1..10usize,
-        several in any::<bool>(),
-        verbs in prop::collection::vec(verb(), 1..6),
-    ) {
-        let mut files = written(style, count, several);
-        prop_assert_eq!(read(&files).errors, Vec::<String>::new());
-        for verb in verbs {
-            let Ok((new, wanted)) = edited(&files, |outline| act(outline, verb)) else { continue };
-            let now = read(&new);
-            // Whatever the text says now is what was wanted; if that is no valid catalog, the edit is not made.
-            prop_assert!(now.outline.agrees_with(&wanted), "{verb:?}\n{files:#?}\n{new:#?}");
-            if now.errors.is_empty() {
-                files = new;
-            }
-        }
-    }
-
-    #[test]
     fn edits_that_undo_each_other_leave_no_trace(
-        style in prop::sample::select(vec![Style::Block, Style::Commented, Style::Flow, Style::Json, Style::Compact]),
+        style in styles(),
         count in 2..10usize,
         several in any::<bool>(),
         pick in 0..10usize,
@@ -200,9 +360,9 @@ proptest! {
         let some = format!("p.v1.{}.{}", pick % count / 2, pick % count % 2);
         let bundle = |bundle: &str| Target::Bundle { package: None, bundle: bundle.to_owned() };
         let there_and_back = |there: &dyn Fn(&mut Outline) -> Result<(), Refusal>, back: &dyn Fn(&mut Outline) -> Result<(), Refusal>| {
-            let (changed, _) = edited(&files, there).expect("the edit is made");
+            let changed = edited(&files, |_, outline| there(outline)).expect("the edit is made").files;
             assert_ne!(&changed, &files);
-            let (undone, _) = edited(&changed, back).expect("it is undone");
+            let undone = edited(&changed, |_, outline| back(outline)).expect("it is undone").files;
             assert_eq!(&undone, &files);
         };
         there_and_back(

@@ -22,6 +22,7 @@ mod large_files;
 mod list;
 mod migrate;
 mod package_files;
+mod random_edits;
 mod readme;
 mod render;
 mod render_template;
