@@ -10,6 +10,8 @@ use crate::limits::Limits;
 
 /// The name of files that say what is no catalog content.
 const IGNORE_FILE: &str = ".indexignore";
+/// Where git keeps what it knows; no part of any catalog.
+const GIT: &str = ".git";
 /// No sensible ignore file is larger.
 const IGNORE_FILE_LIMIT: u64 = 1 << 20;
 
@@ -25,7 +27,7 @@ pub(crate) struct Found {
 
 /// Lists the files of the catalog under `root` in lexical order of path.
 ///
-/// Every file is content unless an `.indexignore` file says otherwise. Ignored
+/// Every file is content unless an `.indexignore` file says otherwise, or it is git's own. Ignored
 /// directories are walked all the same, since a later pattern may bring back
 /// what is in them.
 ///
@@ -56,6 +58,9 @@ impl Walk<'_> {
         }
         entries.sort_by(|a, b| a.0.as_encoded_bytes().cmp(b.0.as_encoded_bytes()));
         for (name, kind) in entries {
+            if name == OsStr::new(GIT) {
+                continue;
+            }
             let path = directory.join(&name);
             if kind.is_dir() {
                 if let Err(error) = self.directory(&path) {

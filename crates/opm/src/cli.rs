@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::builder::{TypedValueParser, ValueParser};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
@@ -151,8 +151,12 @@ pub(crate) fn parse<T: FromArgMatches>(
     arguments: Vec<OsString>,
     printer: &mut Printer,
 ) -> Result<Option<T>, Failure> {
-    let matches = match command.try_get_matches_from(arguments) {
+    let matches = match command.clone().try_get_matches_from(arguments) {
         Ok(matches) => matches,
+        Err(mut error) if error.kind() == ErrorKind::InvalidSubcommand => {
+            suggest(&command, &mut error);
+            return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
+        }
         // A command that only groups others shows them, as users of Go programs expect.
         Err(error) if error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
@@ -163,6 +167,45 @@ pub(crate) fn parse<T: FromArgMatches>(
         }
     };
     T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// Names the commands that an unknown word may mean, wherever they are.
+fn suggest(command: &Command, error: &mut clap::Error) {
+    const MOST: usize = 4;
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let mut found = Vec::new();
+    find_word(command, command.get_name(), word, &mut found);
+    found.sort();
+    let nearest = found.first().map(|(distance, _)| *distance);
+    // A slip of the pen is looked for where the word stands, before all other places.
+    let here = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::String(name)) => is_near(word, name),
+        Some(ContextValue::Strings(names)) => names.iter().any(|name| is_near(word, name)),
+        _ => false,
+    };
+    if here && nearest != Some(0) {
+        return;
+    }
+    let names: Vec<String> =
+        found.into_iter().filter(|(distance, _)| Some(*distance) == nearest).map(|(_, name)| name).take(MOST).collect();
+    if !names.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
+    }
+}
+
+/// Finds the commands below `path` whose last word is `word`, or nearly so: distance, and all words.
+fn find_word(command: &Command, path: &str, word: &str, found: &mut Vec<(usize, String)>) {
+    for sub in command.get_subcommands() {
+        let full = format!("{path} {}", sub.get_name());
+        if is_near(word, sub.get_name()) {
+            found.push((::catalog::rules::distance(word, sub.get_name()), full.clone()));
+        }
+        find_word(sub, &full, word, found);
+    }
+}
+
+fn is_near(word: &str, name: &str) -> bool {
+    ::catalog::rules::distance(word, name) <= if word.len() < 5 { 1 } else { 2 }
 }
 
 /// Returns the whole command line as clap knows it.
@@ -206,9 +249,12 @@ fn mark_deprecated(mut command: Command) -> Command {
         command = command.mut_subcommand(name, |mut group| {
             let names: Vec<String> = group.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
             for name in names.into_iter().filter(|name| !current.contains(&name.as_str())) {
-                group = group.mut_subcommand(name, |sub| sub.before_help(DEPRECATED));
+                group = group.mut_subcommand(name, |sub| {
+                    let about = sub.get_about().map(|about| format!("{about} (deprecated)")).unwrap_or_default();
+                    sub.before_help(DEPRECATED).about(about)
+                });
             }
-            group
+            group.before_help(DEPRECATED)
         });
     }
     command

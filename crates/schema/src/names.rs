@@ -1,5 +1,7 @@
 //! Names that are nearly right.
 
+use catalog::rules::distance;
+
 /// Returns those of `names` that `wanted` is probably meant to be, the nearest first.
 pub(crate) fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Vec<String> {
     const MOST: usize = 3;
@@ -20,20 +22,4 @@ pub(crate) fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Vec<
     found.sort();
     found.dedup_by(|a, b| a.1 == b.1);
     found.into_iter().take(MOST).map(|(_, name)| name).collect()
-}
-
-/// Counts the single-letter changes between two texts.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -238,8 +238,13 @@ impl Guesses {
     }
 }
 
+/// Returns the one of `names` that `name` is probably meant to be.
+pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    Guesses::new().nearest(name, names)
+}
+
 /// Counts the single-letter changes between two texts.
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

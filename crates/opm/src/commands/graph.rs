@@ -1,5 +1,7 @@
 //! `opm graph`, and `opm alpha render-graph`: the upgrades of a catalog as a picture.
 
+use std::collections::BTreeSet;
+
 use catalog::graph::Graph;
 use catalog::{GraphError, GraphOptions, draw as drawings, mermaid};
 use fbc::Fbc;
@@ -79,31 +81,20 @@ enum Output {
 /// Runs `opm graph`.
 pub(crate) fn run(args: &GraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let fbc = load(&args.what, tls, printer)?;
-    if let Some(name) = &args.package
-        && !fbc.blobs().iter().any(|blob| *blob.package == **name)
-    {
-        let mut names: Vec<&str> =
-            fbc.blobs().iter().map(|blob| &*blob.package).filter(|name| !name.is_empty()).collect();
-        names.sort_unstable();
-        names.dedup();
-        let (shown, more) = (names.len().min(MOST_NAMES), names.len().saturating_sub(MOST_NAMES));
-        let more = if more == 0 { String::new() } else { format!(" and {more} more ('opm list packages' has all)") };
-        return Err(Failure::message(format!(
-            "the catalog has no package {name:?}; it has {}{more}",
-            names[..shown].join(", ")
-        )));
+    if let Some(name) = args.package.as_deref().filter(|name| !name.is_empty()) {
+        check_package(name, &fbc, false, printer)?;
     }
     draw(&fbc, args.package.as_deref(), args.output, &args.what, printer)
 }
 
-/// Runs `opm alpha render-graph`, which draws nothing of a package that is not there.
+/// Runs `opm alpha render-graph`, of which scripts know the empty diagram of a package that is not there.
 pub(crate) fn run_alpha(args: &RenderGraphArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let fbc = load(&args.what, tls, printer)?;
+    if let Some(name) = args.package_name.as_deref().filter(|name| !name.is_empty()) {
+        check_package(name, &fbc, args.output == Output::Mermaid, printer)?;
+    }
     draw(&fbc, args.package_name.as_deref(), args.output, &args.what, printer)
 }
-
-/// So many names are listed when one is not known.
-const MOST_NAMES: usize = 10;
 
 fn load(what: &What, tls: &TlsFlags, printer: &mut Printer) -> Result<Fbc, Failure> {
     let images = Images::new(tls, &what.pull);
@@ -133,6 +124,23 @@ fn draw(fbc: &Fbc, package: Option<&str>, output: Output, what: &What, printer: 
     warnings.iter().for_each(|warning| printer.warning(warning));
     printer.data().write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// Refuses a package that is not there, or only warns of it.
+fn check_package(name: &str, fbc: &Fbc, warn_only: bool, printer: &Printer) -> Outcome {
+    let packages: BTreeSet<&str> =
+        fbc.blobs().iter().map(|blob| &*blob.package).filter(|name| !name.is_empty()).collect();
+    if packages.contains(name) {
+        return Ok(());
+    }
+    let message = format!("there is no package \"{name}\"");
+    let near = catalog::rules::nearest(name, packages.into_iter());
+    let help = near.map(|near| format!("\nhelp: did you mean \"{near}\"?")).unwrap_or_default();
+    if warn_only {
+        printer.warning(&format!("{message}{help}"));
+        return Ok(());
+    }
+    Err(Failure::message(format!("{message}{help}")))
 }
 
 /// Returns the width of the terminal that is written to, if it is one.

@@ -1,11 +1,12 @@
 //! `opm validate`: everything that is wrong with a catalog, at once.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use catalog::Warnings;
 use catalog::needs::Requirement;
 use fbc::json::{Layout, Raw, write_str};
-use fbc::{Blob, Fbc, Problem, Severity, Stage, path};
+use fbc::{Blob, Fbc, FileId, Problem, Severity, Stage, path};
 use resolve::dependencies;
 use resolve::input::{Reader, Source};
 use resolve::pool::Pool;
@@ -15,7 +16,7 @@ use super::offline::sources;
 use crate::exit::{Failure, Outcome};
 use crate::github::Annotation;
 use crate::images::{Images, PullFlags, TlsFlags};
-use crate::printer::Printer;
+use crate::printer::{Printer, Style};
 use crate::report::{self, Found};
 use crate::{limits, sarif, source};
 
@@ -109,12 +110,22 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     }
     let found = report::find(&fbc, &checked.problems);
     let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
+    if args.output == Output::Text && !errors.is_empty() && fbc::load::is_bundle_dir(&directory) {
+        let source = &args.source;
+        return Err(Failure::message(format!(
+            "\"{source}\" is a bundle directory, not a catalog\nhelp: 'opm bundle validate {source}' checks it, and 'opm render \
+             {source}' makes a catalog of it"
+        )));
+    }
     match args.output {
         Output::Text if errors.is_empty() && printer.is_read => {
             report::tell(printer, &found);
             printer.tell("No errors found");
         }
-        Output::Text => report::tell(printer, &found),
+        Output::Text => {
+            report::tell(printer, &found);
+            tell_strangers(&fbc, &found, &directory, printer);
+        }
         Output::Json | Output::Yaml => {
             let json = result(&errors);
             let raw = Raw::from_checked(&json);
@@ -179,6 +190,61 @@ fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
         Err(_) => {}
     }
     source::catalog_directory(source, images)
+}
+
+/// The rules that files break which were never meant to be part of a catalog.
+const OF_STRANGERS: [&str; 5] = ["json-syntax", "yaml-syntax", "utf-8", "document-is-object", "schema-required"];
+
+/// Names the files that look like no part of a catalog at all, where there are many: somebody checks a repository.
+fn tell_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer) {
+    const MANY: usize = 2;
+    const SHOWN: usize = 8;
+    let has_blobs: BTreeSet<FileId> = fbc.blobs().iter().filter_map(|blob| Some(blob.origin?.0)).collect();
+    let broken = found.iter().filter(|found| OF_STRANGERS.contains(&found.problem.rule));
+    let files = broken.filter_map(|found| found.problem.place.as_ref()).map(|place| place.file);
+    let strangers: BTreeSet<FileId> = files.filter(|file| !has_blobs.contains(file)).collect();
+    if strangers.len() < MANY {
+        return;
+    }
+    let below = |file: FileId| {
+        let path = fbc.full_path_of(file).unwrap_or_default();
+        path.strip_prefix(root).map_or_else(|_| path.clone(), Path::to_path_buf)
+    };
+    // A directory in which nothing is a catalog is named as one.
+    let top = |file: FileId| {
+        let path = below(file);
+        let mut parts = path.components();
+        let first = parts.next().map(|part| part.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
+        (first, parts.next().is_some())
+    };
+    let good: BTreeSet<String> = has_blobs.iter().map(|file| top(*file).0).collect();
+    let names: BTreeSet<String> = strangers
+        .iter()
+        .map(|file| match top(*file) {
+            (first, true) if !good.contains(&first) => format!("{first}/"),
+            _ => below(*file).display().to_string(),
+        })
+        .collect();
+    let mut list: Vec<&str> = names.iter().map(String::as_str).take(SHOWN).collect();
+    let more = format!("and {} more", names.len().saturating_sub(SHOWN));
+    if names.len() > SHOWN {
+        list.push(&more);
+    }
+    printer.tell(&format!("\n{} files look like no part of a catalog: {}", strangers.len(), list.join(", ")));
+    let catalogs: Vec<String> =
+        has_blobs.iter().map(|file| top(*file)).filter(|(_, inside)| *inside).map(|(first, _)| first).collect();
+    let catalogs: BTreeSet<&String> = catalogs.iter().collect();
+    let help = match catalogs.iter().next() {
+        Some(first) if catalogs.len() == 1 => {
+            format!(
+                "name them in {}, or check {} alone",
+                root.join(".indexignore").display(),
+                root.join(first).display()
+            )
+        }
+        _ => format!("name them in {}", root.join(".indexignore").display()),
+    };
+    printer.tell(&format!("{} {help}", printer.paint(Style::Help, "help:")));
 }
 
 /// The result as older tools print it.

@@ -53,6 +53,23 @@ fn a_graph_is_text_unless_another_format_is_given() {
     exit 1
     --- stdout
     --- stderr
-    error: the catalog has no package "lantren"; it has buoy, lantern, tide-gauge, weather-vane
+    error: there is no package "lantren"
+    help: did you mean "lantern"?
     "#);
+}
+
+#[test]
+fn a_package_that_is_not_there_is_an_error() {
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", crate::env::SMALL.replace("foo", "lantern"));
+    for format in ["text", "svg", "dot", "html"] {
+        let told = env.opm(&["alpha", "render-graph", "catalog", "-p", "lanterm", "-o", format]);
+        assert_eq!(
+            told,
+            "exit 1\n--- stdout\n--- stderr\nerror: there is no package \"lanterm\"\nhelp: did you mean \"lantern\"?\n"
+        );
+    }
+    // Scripts know what older tools draw then.
+    let told = env.opm(&["alpha", "render-graph", "catalog", "-p", "lanterm"]);
+    assert!(told.starts_with("exit 0\n") && told.contains("warning: there is no package \"lanterm\""), "{told}");
 }

@@ -82,3 +82,28 @@ fn nothing_that_works_is_found_under_alpha_alone() {
     let listed = alpha.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     assert_eq!(listed.lines().filter(|line| !line.trim_start().starts_with("help ")).count(), 8, "{listed}");
 }
+
+#[test]
+fn a_word_of_another_level_names_the_right_command() {
+    let env = TestEnv::new();
+    insta::assert_snapshot!(env.opm(&["render-graph", "x"]), @r"
+    exit 1
+    --- stdout
+    --- stderr
+    error: unrecognized subcommand 'render-graph'
+
+      tip: a similar subcommand exists: 'opm alpha render-graph'
+
+    Usage: opm [OPTIONS] <COMMAND>
+
+    For more information, try '--help'.
+    ");
+    let told = env.opm(&["prune"]);
+    for command in ["opm index prune", "opm registry prune"] {
+        assert!(told.contains(&format!("'{command}'")), "{told}");
+    }
+    let told = env.opm(&["convert-templat"]);
+    assert!(told.contains("'opm alpha convert-template'"), "{told}");
+    let told = env.opm(&["index", "list"]);
+    assert!(told.starts_with("exit 1\n") && told.contains("unrecognized subcommand 'list'"), "{told}");
+}

@@ -263,3 +263,34 @@ fn a_hundred_problems_of_a_rule_are_shown_and_the_rest_is_counted() {
     let all = env.opm(&["validate", "catalog", "-o", "sarif"]);
     assert_eq!(all.matches("\"ruleId\": \"entry-has-bundle\"").count(), 150, "{all}");
 }
+
+#[test]
+fn a_bundle_directory_is_named_as_what_it_is() {
+    let env = TestEnv::new();
+    env.file("foo/manifests/csv.yaml", "kind: ClusterServiceVersion\nmetadata: {name: foo.v1}\n")
+        .file("foo/metadata/annotations.yaml", "annotations: {}\n");
+    insta::assert_snapshot!(env.opm(&["validate", "foo"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "foo" is a bundle directory, not a catalog
+    help: 'opm bundle validate foo' checks it, and 'opm render foo' makes a catalog of it
+    "#);
+}
+
+#[test]
+fn the_root_of_a_repository_is_no_catalog_but_may_hold_one() {
+    let env = TestEnv::new();
+    env.file("repo/.git/config", "[core]\n").file("repo/.git/HEAD", "ref: refs/heads/main\n");
+    env.file("repo/catalog/foo.yaml", SMALL);
+    assert_eq!(env.opm(&["validate", "repo"]), "exit 0\n--- stdout\n--- stderr\n", "git's own files are no part of it");
+    env.file("repo/README.md", "# A catalog\n").file("repo/Makefile", "all:\n\ttrue\n");
+    env.file("repo/src/a.go", "package a\n").file("repo/src/deep/b.go", "package b\n");
+    let told = env.opm(&["validate", "repo"]);
+    assert!(told.starts_with("exit 1\n"), "{told}");
+    let end = "\n4 files look like no part of a catalog: Makefile, README.md, src/\n\
+        help: name them in repo/.indexignore, or check repo/catalog alone\n";
+    assert!(told.ends_with(end), "{told}");
+    env.file("repo/.indexignore", "README.md\nMakefile\nsrc/\n");
+    assert_eq!(env.opm(&["validate", "repo"]), "exit 0\n--- stdout\n--- stderr\n");
+}
