@@ -1,46 +1,111 @@
-//! The first layout of file-based catalogs: a file for each package, and each object of a bundle in a file of its own.
+//! How a catalog lies in files: all in one, a file for each package as the first design has it, or one for each bundle.
 
 use std::fs;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use fbc::blob::TextBuffer;
-use fbc::json::{Layout, Raw, write_as_written};
-use fbc::{Blob, Fbc, blob};
+use fbc::json::{Layout as Spacing, Raw, write_as_written};
+use fbc::{Arrangement, Blob, Fbc, Format, blob};
 
 use crate::commands::add::blobs;
 use crate::commands::edit::attached::{IGNORE_FILE, OBJECTS_IGNORED};
 use crate::exit::{Failure, Outcome, in_path};
 
-/// Writes a catalog below `root`: `<package>/<package>.json`, and `<package>/objects/<bundle>/<object>.yaml` with a
+/// The file of blobs that belong to no package.
+const GLOBAL: &str = "__global.json";
+
+/// Which files a catalog is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// `catalog.json`, with all objects in it.
+    Single,
+    /// `<package>/<package>.json`, and each object of a bundle in `<package>/objects/<bundle>/<object>.yaml`.
+    Package,
+    /// The same, but each bundle in `<package>/bundles/<bundle>.json`, with `objects` beside it.
+    Bundle,
+}
+
+/// Writes a catalog below `root`. What belongs to no package goes to `__global.json`; a package with objects has an
 /// `.indexignore` that names them.
-pub(crate) fn write(fbc: &Fbc, root: &Path) -> Outcome {
+pub(crate) fn write(fbc: &Fbc, root: &Path, layout: Layout) -> Outcome {
     let blobs = fbc.in_order();
+    if layout == Layout::Single {
+        let mut file = CatalogFile::create(&root.join("catalog.json"))?;
+        for blob in blobs {
+            file.add(&text(fbc, blob)?)?;
+        }
+        return file.finish();
+    }
     for group in blobs.chunk_by(|a, b| a.package == b.package) {
+        if group[0].package.is_empty() {
+            let mut file = CatalogFile::create(&root.join(GLOBAL))?;
+            for blob in group {
+                file.add(&text(fbc, blob)?)?;
+            }
+            file.finish()?;
+            continue;
+        }
         let package = element(&group[0].package)?;
         let directory = root.join(package);
-        fs::create_dir(&directory).map_err(|error| in_path(&directory, &error))?;
-        let path = directory.join(format!("{package}.json"));
-        let file = fs::File::create_new(&path).map_err(|error| in_path(&path, &error))?;
-        let mut out = BufWriter::new(file);
-        let mut buffer = TextBuffer::default();
+        let bundles = if layout == Layout::Bundle { directory.join("bundles") } else { directory.clone() };
+        fs::create_dir_all(&bundles).map_err(|error| in_path(&bundles, &error))?;
+        let mut file = CatalogFile::create(&directory.join(format!("{package}.json")))?;
+        let mut has_objects = false;
         for blob in group {
-            let text = fbc.text(blob, &mut buffer)?;
-            let json =
-                if &*blob.schema == blob::BUNDLE { bundle(blob, text, &directory)? } else { text.text().to_owned() };
-            let mut printed = Vec::new();
-            write_as_written(Raw::from_checked(&json), Layout::Indented(4), 0, &mut printed);
-            printed.push(b'\n');
-            out.write_all(&printed).map_err(|error| in_path(&path, &error))?;
+            let text = text(fbc, blob)?;
+            if &*blob.schema != blob::BUNDLE {
+                file.add(&text)?;
+                continue;
+            }
+            let (json, objects) = bundle(blob, &text, &bundles)?;
+            has_objects |= objects;
+            if layout == Layout::Bundle {
+                let mut own = CatalogFile::create(&bundles.join(format!("{}.json", element(&blob.name)?)))?;
+                own.add(&json)?;
+                own.finish()?;
+            } else {
+                file.add(&json)?;
+            }
         }
-        out.flush().map_err(|error| in_path(&path, &error))?;
-        if directory.join("objects").exists() {
+        file.finish()?;
+        if has_objects {
             // In the folder of the package, so that it can be copied as it is.
             let ignore = directory.join(IGNORE_FILE);
             fs::write(&ignore, OBJECTS_IGNORED).map_err(|error| in_path(&ignore, &error))?;
         }
     }
     Ok(())
+}
+
+/// Returns the JSON of a blob with all its fields, and its objects in it.
+fn text(fbc: &Fbc, blob: &Blob) -> Result<String, Failure> {
+    let mut text = Vec::new();
+    fbc.write_arranged(&[blob], Format::Json, Arrangement::Whole, &mut text)?;
+    String::from_utf8(text).map_err(|error| Failure::message(error.to_string()))
+}
+
+/// A file of a catalog that is being written.
+struct CatalogFile {
+    path: PathBuf,
+    out: BufWriter<fs::File>,
+}
+
+impl CatalogFile {
+    fn create(path: &Path) -> Result<CatalogFile, Failure> {
+        let file = fs::File::create_new(path).map_err(|error| in_path(path, &error))?;
+        Ok(CatalogFile { path: path.to_path_buf(), out: BufWriter::new(file) })
+    }
+
+    fn add(&mut self, json: &str) -> Outcome {
+        let mut printed = Vec::new();
+        write_as_written(Raw::from_checked(json), Spacing::Indented(4), 0, &mut printed);
+        printed.push(b'\n');
+        self.out.write_all(&printed).map_err(|error| in_path(&self.path, &error))
+    }
+
+    fn finish(mut self) -> Outcome {
+        self.out.flush().map_err(|error| in_path(&self.path, &error))
+    }
 }
 
 /// Refuses names that would lead out of their directory.
@@ -54,27 +119,27 @@ fn element(name: &str) -> Result<&str, Failure> {
     }
 }
 
-/// Writes the objects of a bundle to files, and returns its text with references to them.
-fn bundle(blob: &Blob, text: Raw<'_>, package: &Path) -> Result<String, Failure> {
-    let directory = package.join("objects").join(element(&blob.name)?);
-    let (json, files) = blobs::bundle(text.text(), &blob.name)
+/// Writes the objects of a bundle to files; returns its text with references to them, and whether there are any.
+fn bundle(blob: &Blob, text: &str, beside: &Path) -> Result<(String, bool), Failure> {
+    let directory = beside.join("objects").join(element(&blob.name)?);
+    let (json, files) = blobs::bundle(text.trim_end(), &blob.name)
         .map_err(|error| Failure::message(format!("bundle {:?}: {error}", blob.name)))?;
-    if !files.is_empty() {
-        fs::create_dir_all(&directory).map_err(|error| in_path(&directory, &error))?;
+    if files.is_empty() {
+        return Ok((json, false));
     }
+    fs::create_dir_all(&directory).map_err(|error| in_path(&directory, &error))?;
     for (name, content) in files {
         let path = directory.join(name);
         fs::write(&path, content).map_err(|error| in_path(&path, &error))?;
     }
-    Ok(json)
+    Ok((json, true))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_catalog_reads_the_same_in_this_layout() {
+    fn sample() -> (Fbc, &'static str) {
         let limits = fbc::Limits::default();
         let mut data = Vec::new();
         let csv = r#"{"apiVersion":"operators.coreos.com/v1alpha1","kind":"ClusterServiceVersion","metadata":{"name":"foo.v1"}}"#;
@@ -82,27 +147,68 @@ mod tests {
         let data = String::from_utf8(data).unwrap();
         let mut fbc = Fbc::default();
         for text in [
-            r#"{"schema":"olm.package","name":"foo","defaultChannel":"stable"}"#.to_owned(),
+            r#"{"schema":"olm.package","name":"foo","defaultChannel":"stable","vendor":"me"}"#.to_owned(),
             r#"{"schema":"olm.channel","package":"foo","name":"stable","entries":[{"name":"foo.v1"}]}"#.to_owned(),
+            r#"{"schema":"example.com/thing","name":"x","free":[1,{"a":null}]}"#.to_owned(),
             format!(
                 r#"{{"schema":"olm.bundle","name":"foo.v1","package":"foo","image":"r.test/foo:v1","properties":[{{"type":"olm.package","value":{{"packageName":"foo","version":"1.0.0"}}}},{{"type":"olm.bundle.object","value":{{"data":"{data}"}}}},{{"type":"olm.bundle.object","value":{{"data":"{data}"}}}}]}}"#
             ),
         ] {
             fbc.add_made(&text, &limits).unwrap();
         }
+        (fbc, csv)
+    }
+
+    #[test]
+    fn a_catalog_reads_the_same_in_every_layout() {
+        let limits = fbc::Limits::default();
+        let (fbc, csv) = sample();
+        for (layout, file, objects) in [
+            (Layout::Single, "catalog.json", None),
+            (Layout::Package, "foo/foo.json", Some("foo/objects/foo.v1")),
+            (Layout::Bundle, "foo/bundles/foo.v1.json", Some("foo/bundles/objects/foo.v1")),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            write(&fbc, root.path(), layout).unwrap();
+            assert!(root.path().join(file).is_file(), "{layout:?}");
+            assert_eq!(root.path().join(GLOBAL).is_file(), layout != Layout::Single);
+            if let Some(objects) = objects {
+                assert_eq!(fs::read_dir(root.path().join(objects)).unwrap().count(), 2);
+            }
+            let mut again = Fbc::default();
+            let options = fbc::LoadOptions { limits: limits.clone(), keep_text: true, ..fbc::LoadOptions::default() };
+            let loaded = again.load_dir(root.path(), &options).unwrap();
+            assert_eq!(again.blobs().len(), 4, "{layout:?}: {:?}", loaded.problems);
+            let of = |schema: &str| again.blobs().iter().find(|blob| &*blob.schema == schema).unwrap();
+            let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            let csv_again = again.csv(of(blob::BUNDLE), &limits).unwrap().unwrap();
+            assert_eq!(value(&csv_again), value(csv), "{layout:?}");
+            assert_eq!(value(&text(&again, of(blob::PACKAGE)).unwrap())["vendor"], "me", "{layout:?}");
+            assert_eq!(value(&text(&again, of("example.com/thing")).unwrap())["free"][1], value(r#"{"a":null}"#));
+        }
+    }
+
+    #[test]
+    fn names_that_lead_elsewhere_are_refused() {
+        for name in ["..", "a/b", ""] {
+            assert!(element(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_no_json_becomes_a_file_as_it_is() {
+        let mut fbc = Fbc::default();
+        // "kind: A\n", YAML, and "{oops", which only starts like JSON.
+        for (name, data) in [("foo.v1", "a2luZDogQQo="), ("foo.v2", "e29vcHM=")] {
+            let text = format!(
+                r#"{{"schema":"olm.bundle","name":"{name}","package":"foo","properties":[{{"type":"olm.bundle.object","value":{{"data":"{data}"}}}}]}}"#
+            );
+            fbc.add_made(&text, &fbc::Limits::default()).unwrap();
+        }
         let root = tempfile::tempdir().unwrap();
-        write(&fbc, root.path()).unwrap();
-        let objects = root.path().join("foo/objects/foo.v1");
-        assert_eq!(fs::read_dir(objects).unwrap().count(), 2);
-        let mut again = Fbc::default();
-        let options = fbc::LoadOptions { limits: limits.clone(), keep_text: true, ..fbc::LoadOptions::default() };
-        let loaded = again.load_dir(root.path(), &options).unwrap();
-        assert_eq!(again.blobs().len(), 3, "{:?}", loaded.problems);
-        let bundle = again.blobs().iter().find(|blob| &*blob.schema == blob::BUNDLE).unwrap();
-        let csv_again = again.csv(bundle, &limits).unwrap().unwrap();
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&csv_again).unwrap(),
-            serde_json::from_str::<serde_json::Value>(csv).unwrap()
-        );
+        write(&fbc, root.path(), Layout::Package).unwrap();
+        let content =
+            |bundle: &str| fs::read_to_string(root.path().join(format!("foo/objects/{bundle}/obj0000.yaml"))).unwrap();
+        assert_eq!((content("foo.v1").as_str(), content("foo.v2").as_str()), ("kind: A\n", "{oops"));
     }
 }

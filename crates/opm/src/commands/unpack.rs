@@ -1,10 +1,11 @@
 //! `opm unpack`: a catalog image into a directory that can be edited.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fbc::Fbc;
+use fbc::{Fbc, FileId};
 use image::Location;
 
 use crate::exit::{Failure, Outcome};
@@ -12,17 +13,23 @@ use crate::fetch::or_latest;
 use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
-use crate::{database, limits, seed_layout, source, tree};
+use crate::seed_layout::Layout;
+use crate::{database, limits, report, seed_layout, source, tree};
 
 /// Unpack a catalog image into a directory that can be edited
 #[derive(clap::Args)]
 #[command(
     long_about = "Unpack a catalog image into a directory that can be edited.\n\n\
         The directory is called as the repository of the image, and appears only when everything is in it. It holds \
-        the files of the catalog as they are in the image, so that 'opm build' makes the same catalog of it again.",
+        the files of the catalog as they are in the image, so that 'opm build' makes the same catalog of it again. Where a \
+        file of the image holds several packages, each package gets a file of its own, PACKAGE/PACKAGE.json, with the \
+        objects of its bundles beside it in PACKAGE/objects; what belongs to no package goes to __global.json.\n\n\
+        --layout chooses: image leaves all files as they are, single makes one file, package one for each package, \
+        bundle one for each bundle.",
     after_help = "Examples:\n  \
         opm unpack quay.io/me/catalog:v1              # to the directory 'catalog'\n  \
         opm unpack quay.io/me/catalog:v1 --unpack-dir edited\n  \
+        opm unpack quay.io/me/catalog:v1 --layout bundle\n  \
         opm unpack oci:layout:v1"
 )]
 pub(crate) struct UnpackArgs {
@@ -35,11 +42,33 @@ pub(crate) struct UnpackArgs {
     /// Directory to write, which must be empty or absent; called as the repository if not given
     #[arg(long, value_name = "DIR")]
     unpack_dir: Option<PathBuf>,
+    /// Which files the catalog is written to (image|single|package|bundle); image, or package where a file holds several
+    #[arg(long, value_name = "LAYOUT", value_parser = layout)]
+    layout: Option<Files>,
     /// Tell what is unpacked
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
     pull: PullFlags,
+}
+
+/// Which files a catalog is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    /// Those of the image.
+    Image,
+    /// New ones.
+    New(Layout),
+}
+
+fn layout(text: &str) -> Result<Files, String> {
+    Ok(match text {
+        "image" => Files::Image,
+        "single" => Files::New(Layout::Single),
+        "package" => Files::New(Layout::Package),
+        "bundle" => Files::New(Layout::Bundle),
+        _ => return Err("expected image, single, package or bundle".into()),
+    })
 }
 
 pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -72,7 +101,16 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     fs::create_dir_all(parent).map_err(|error| tree::in_path(parent, &error))?;
     let aside = Unfinished::create(parent, ".opm-unpack-").map_err(|error| tree::in_path(parent, &error))?;
     if matches!(fetched.kind, Kind::Database(_)) {
-        unpack_database(&configs, aside.path(), &images, printer)?;
+        let layout = match args.layout {
+            None => Layout::Package,
+            Some(Files::New(layout)) => layout,
+            Some(Files::Image) => {
+                return Err(Failure::message("--layout image: the image holds a database, not files"));
+            }
+        };
+        unpack_database(&configs, aside.path(), layout, &images, printer)?;
+    } else if let Some((fbc, layout)) = rearranged(args.layout, &configs, reference, &images, printer)? {
+        seed_layout::write(&fbc, aside.path(), layout)?;
     } else {
         for link in tree::copy(&configs, aside.path())? {
             let link = link.strip_prefix(&configs).unwrap_or(&link);
@@ -86,12 +124,48 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     Ok(())
 }
 
-/// Writes what is in a database to files, in the first layout of file-based catalogs.
-fn unpack_database(file: &Path, target: &Path, images: &Images, printer: &Printer) -> Outcome {
+/// Returns the catalog if its files are to be others than those of the image, and which.
+fn rearranged(
+    wanted: Option<Files>,
+    configs: &Path,
+    reference: &str,
+    images: &Images,
+    printer: &Printer,
+) -> Result<Option<(Fbc, Layout)>, Failure> {
+    if wanted == Some(Files::Image) {
+        return Ok(None);
+    }
+    let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
+    let mut fbc = Fbc::default();
+    let loaded = source::load_catalog(&mut fbc, configs, &options)?;
+    // What cannot be read whole can only be copied.
+    let whole = loaded.problems.is_empty() && fbc.homeless().next().is_none();
+    match wanted {
+        Some(Files::New(layout)) if whole => Ok(Some((fbc, layout))),
+        Some(Files::New(_)) => {
+            report::tell(printer, &report::find(&fbc, &loaded.problems));
+            let text =
+                format!("index image \"{reference}\": its files cannot be written anew; --layout image copies them");
+            Err(Failure::message(text))
+        }
+        _ if whole && holds_several_packages(&fbc) => Ok(Some((fbc, Layout::Package))),
+        _ => Ok(None),
+    }
+}
+
+/// Tells whether a file of a catalog holds blobs of several packages.
+fn holds_several_packages(fbc: &Fbc) -> bool {
+    let mut packages: HashMap<FileId, &str> = HashMap::new();
+    let placed = fbc.blobs().iter().filter_map(|blob| Some((blob.origin?.0, &*blob.package)));
+    placed.into_iter().any(|(file, package)| *packages.entry(file).or_insert(package) != package)
+}
+
+/// Writes what is in a database to files.
+fn unpack_database(file: &Path, target: &Path, layout: Layout, images: &Images, printer: &Printer) -> Outcome {
     let options = source::Options { keep_text: true, ..source::Options::catalogs(limits::from_env()?, images) };
     let mut fbc = Fbc::default();
     database::load(&mut fbc, file, &options, printer).map_err(Failure::Message)?;
-    seed_layout::write(&fbc, target)
+    seed_layout::write(&fbc, target, layout)
 }
 
 /// Names a directory after an image.

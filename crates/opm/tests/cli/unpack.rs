@@ -67,3 +67,53 @@ fn a_database_becomes_a_file_for_each_package() {
     env.stdout(&["validate", "catalog"]);
     assert_eq!(env.stdout(&["list", "bundles", "catalog"]), env.stdout(&["list", "bundles", "index.db"]));
 }
+
+/// Two packages and a blob of nobody in one file.
+fn single_file(env: &TestEnv) {
+    let small = crate::env::SMALL;
+    let object = "- type: olm.bundle.object\n  value: {data: eyJraW5kIjoiQSIsIm1ldGFkYXRhIjp7Im5hbWUiOiJiIn19}\n";
+    let text = format!(
+        "{small}{object}---\n{}---\nschema: example.com/thing\nname: x\ncolour: red\n",
+        small.replace("foo", "bar").replace("defaultChannel", "vendor: me\ndefaultChannel")
+    );
+    env.file("catalog/all.yaml", text);
+    env.stdout(&["build", "catalog", "--data-only", "-o", "oci:index:v1"]);
+}
+
+#[test]
+fn a_catalog_in_one_file_is_split_by_package() {
+    let env = TestEnv::new();
+    single_file(&env);
+    env.stdout(&["unpack", "oci:index:v1", "--unpack-dir", "split"]);
+    assert_eq!(env.names("split"), [".indexignore", "__global.json", "bar", "foo"]);
+    assert_eq!(
+        (env.names("split/foo"), env.names("split/bar")),
+        (vec!["foo.json".into(), "objects".into()], vec!["bar.json".into()])
+    );
+    assert_eq!(env.names("split/foo/objects/foo.v1.0.0"), ["b___a.yaml"]);
+    assert!(env.read("split/bar/bar.json").contains("\"vendor\": \"me\""), "unknown fields are kept");
+    assert!(env.read("split/__global.json").contains("\"colour\": \"red\""));
+    assert_eq!(env.opm(&["validate", "split"]), "exit 0\n--- stdout\n--- stderr\n");
+    assert_eq!(env.stdout(&["list", "bundles", "split"]), env.stdout(&["list", "bundles", "catalog"]));
+}
+
+#[test]
+fn the_layout_can_be_chosen() {
+    let env = TestEnv::new();
+    single_file(&env);
+    let unpack = |layout: &str| env.stdout(&["unpack", "oci:index:v1", "--layout", layout, "--unpack-dir", layout]);
+    for layout in ["image", "single", "package", "bundle"] {
+        unpack(layout);
+        assert_eq!(env.opm(&["validate", layout]), "exit 0\n--- stdout\n--- stderr\n", "{layout}");
+        assert_eq!(env.stdout(&["list", "bundles", layout]), env.stdout(&["list", "bundles", "catalog"]), "{layout}");
+    }
+    assert_eq!(env.names("image"), ["all.yaml"]);
+    assert_eq!(env.read("image/all.yaml"), env.read("catalog/all.yaml"));
+    assert_eq!(env.names("single"), ["catalog.json"]);
+    assert_eq!(env.names("bundle/foo"), ["bundles", "foo.json"]);
+    assert_eq!(env.names("bundle/foo/bundles"), ["foo.v1.0.0.json", "objects"]);
+    let rendered = |source: &str| env.stdout(&["render", source]);
+    assert_eq!(rendered("single"), rendered("catalog"));
+    let told = env.opm(&["unpack", "oci:index:v1", "--layout", "some", "--unpack-dir", "out"]);
+    assert!(told.contains("expected image, single, package or bundle"), "{told}");
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use fbc::json::{Raw, write_str};
+use fbc::limits::MAX_DEPTH;
 use fbc::{base64, property};
 
 /// The longest name of a file that is made from what an object says of itself.
@@ -64,11 +65,20 @@ pub(crate) fn bundle(json: &str, name: &str) -> Result<(String, Vec<(String, Vec
                         continue;
                     };
                     let object = base64::decode(&data).map_err(|at| format!("object is no base64 at {at}"))?;
-                    let object = String::from_utf8(object).map_err(|error| error.to_string())?;
-                    let file = unused(&file_name(&object, files.len()), &mut taken);
-                    let mut yaml = Vec::new();
-                    fbc::yaml::write_document(Raw::from_checked(&object), &mut yaml);
-                    yaml.push(b'\n');
+                    // What is no JSON stays as it is: it comes from a catalog, which may hold anything.
+                    let json = std::str::from_utf8(&object).ok().and_then(|text| Raw::parse(text, MAX_DEPTH).ok());
+                    let stem =
+                        json.map_or_else(|| format!("obj{:04}", files.len()), |json| file_name(json, files.len()));
+                    let file = unused(&stem, &mut taken);
+                    let yaml = json.map_or_else(
+                        || object.clone(),
+                        |json| {
+                            let mut yaml = Vec::new();
+                            fbc::yaml::write_document(json, &mut yaml);
+                            yaml.push(b'\n');
+                            yaml
+                        },
+                    );
                     let reference = Object::new().text("ref", &format!("objects/{name}/{file}")).end();
                     properties.push(Object::new().text("type", &kind).raw("value", &reference).end());
                     files.push((file, yaml));
@@ -83,8 +93,7 @@ pub(crate) fn bundle(json: &str, name: &str) -> Result<(String, Vec<(String, Vec
 }
 
 /// Names the file of an object: name, group, version and kind.
-fn file_name(object: &str, index: usize) -> String {
-    let object = Raw::from_checked(object);
+fn file_name(object: Raw<'_>, index: usize) -> String {
     let text = |value: Option<Raw<'_>>| value.and_then(|value| value.as_str()).unwrap_or_default().into_owned();
     let name = text(object.get("metadata").and_then(|metadata| metadata.get("name")));
     let name = if name.is_empty() { format!("obj{index:04}") } else { name };
