@@ -35,6 +35,17 @@ impl ContainerTool {
         }
     }
 
+    /// Returns the tool that builds where none is named: the first that is installed, or this program.
+    pub(crate) fn at_hand() -> ContainerTool {
+        let tools = [ContainerTool::Podman, ContainerTool::Docker];
+        tools.into_iter().find(|tool| tool.is_installed()).unwrap_or(ContainerTool::None)
+    }
+
+    fn is_installed(self) -> bool {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|folder| folder.join(self.name()).is_file())
+    }
+
     /// Runs the program and returns what it prints.
     fn run(self, what: &str, arguments: &[&str]) -> Result<String, String> {
         let output = Command::new(self.name())

@@ -25,7 +25,7 @@ use crate::{limits, personality};
 const CONFIGS: &str = "/configs";
 const CACHE: &str = "/tmp/cache";
 /// Who runs the program in an image made from scratch.
-const USER: &str = "1001";
+pub(crate) const USER: &str = "1001";
 /// Any user of an image may have to read the cache, and root's group to renew it.
 const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
 
@@ -204,6 +204,11 @@ fn program_for(args: &BuildArgs, platform: &Platform) -> Result<PathBuf, Failure
     Ok(path)
 }
 
+/// Makes sure that a program runs on a platform in an image that holds nothing else.
+pub(crate) fn check_program(path: &Path, platform: &Platform) -> Result<(), String> {
+    program::check(path, platform, true)
+}
+
 /// Returns the time that everything shall have been made at, as all tools that build reproducibly do.
 pub(crate) fn source_date_epoch() -> Result<u64, Failure> {
     match std::env::var("SOURCE_DATE_EPOCH") {
@@ -275,7 +280,7 @@ fn upstream_cache(directory: &Directory, answers: &dyn Query, scratch: &Path) ->
     Ok(target)
 }
 
-fn program_layer(program: &Path) -> Result<Layer, Failure> {
+pub(crate) fn program_layer(program: &Path) -> Result<Layer, Failure> {
     let mut layer = Layer::new();
     layer.file("/bin/opm", program, 0o755)?;
     for name in personality::other_names() {

@@ -81,7 +81,7 @@ fn an_index_is_generated_whole_or_not_at_all() {
     assert_eq!(env.names("."), there);
     assert_eq!(fs::read(env.path("database/index.db")).unwrap(), before);
     let told = env.opm(&["index", "add", "-b", "./0.9.2", "--build-tool", "none"]);
-    assert!(told.contains("none is not a valid container-tool for index add"), "{told}");
+    assert!(told.contains("nowhere to put the image: say --push, or --image-output oci:DIR"), "{told}");
 }
 
 #[test]
@@ -205,4 +205,123 @@ fn the_program_is_operator_registry_when_called_so() {
     assert!(env.opm(&["operator-registry", "delete", "etcd", "index.db"]).starts_with("exit 0\n"));
     assert!(run(&["add", "foo:sha256@abcd123", "index.db"]).contains("invalid reference format"));
     assert_eq!(env.names("."), ["0.6.1", "0.9.0", "0.9.2", "index.db", "new.db", "operator-registry"]);
+}
+
+/// Runs `opm` where there is neither docker nor podman.
+fn alone(env: &TestEnv, arguments: &[&str]) -> String {
+    let output = env.command().env("PATH", env.path("no-programs")).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", env.show(output));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn an_index_image_is_built_without_any_other_program() {
+    let Some(registry) = testkit::DockerRegistry::start(testkit::RegistryPlan::default()) else { return };
+    let env = etcd();
+    let host = registry.host();
+    let (base, first, second) = (format!("{host}/base:v1"), format!("{host}/index:v1"), format!("{host}/index:v2"));
+    env.copy_of("examples/catalog");
+    env.stdout(&["build", "catalog", "--data-only", "-t", &base, "--push", "--use-http"]);
+
+    // Neither docker nor podman is there, so that none is the default.
+    let add = ["index", "add", "--mode", "semver", "-b", "./0.6.1,./0.9.0", "-i", &base, "--push", "--use-http"];
+    let digest = alone(&env, &[&add[..], &["-t", &first]].concat());
+    assert!(digest.starts_with("sha256:"), "{digest}");
+    assert_eq!(alone(&env, &[&add[..], &["-t", &second]].concat()), digest, "the same database is the same image");
+    let from = |image: &str| ["-f".to_owned(), image.to_owned()];
+    let names = |image: &str| {
+        let found = env.stdout(&["index", "inspect", "package", "etcd", "-f", image, "--use-http"]);
+        ["0.6.1", "0.9.0", "0.9.2"]
+            .into_iter()
+            .filter(|version| found.contains(&format!("\"{version}\"")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&first), ["0.6.1", "0.9.0"]);
+
+    let none = ["--container-tool", "none", "--push", "--use-http", "-i", &base];
+    let run = |command: &[&str], from: &[String], tag: &str| {
+        let from: Vec<&str> = from.iter().map(String::as_str).collect();
+        env.stdout(&[&["index"], command, &from[..], &["-t", tag], &none[..]].concat())
+    };
+    run(&["add", "--mode", "semver", "-b", "./0.9.2"], &from(&first), &second);
+    assert_eq!(names(&second), ["0.6.1", "0.9.0", "0.9.2"]);
+    run(&["prune", "-p", "etcd"], &from(&second), &first);
+    assert_eq!(names(&first), ["0.6.1", "0.9.0", "0.9.2"]);
+    run(&["rm", "-o", "etcd"], &from(&second), &format!("{host}/index:v3"));
+    let packages = env.stdout(&["index", "inspect", "packages", "-f", &format!("{host}/index:v3"), "--use-http"]);
+    assert!(!packages.contains("etcd"), "{packages}");
+    run(&["prune-stranded"], &from(&second), &format!("{host}/index:v4"));
+    assert_eq!(names(&format!("{host}/index:v4")), ["0.6.1", "0.9.0", "0.9.2"]);
+
+    // The image starts the program of its base, on the database.
+    let output = ["index", "add", "--mode", "semver", "-b", "./0.6.1", "--container-tool", "none", "--use-http"];
+    env.stdout(&[&output[..], &["-i", &base, "--image-output", "oci:from-base"]].concat());
+    env.stdout(&[&output[..], &["-i", "scratch", "--image-output", "oci:from-scratch"]].concat());
+    let config = |layout: &str| -> serde_json::Value {
+        let read = |path: &str| -> serde_json::Value { serde_json::from_str(&env.read(path)).unwrap() };
+        let blob = |digest: &serde_json::Value| {
+            read(&format!("{layout}/blobs/{}", digest.as_str().unwrap().replace(':', "/")))
+        };
+        let manifest = blob(&read(&format!("{layout}/index.json"))["manifests"][0]["digest"]);
+        blob(&manifest["config"]["digest"])["config"].clone()
+    };
+    let with_program = config("from-base");
+    assert_eq!(with_program["Entrypoint"], serde_json::json!(["/bin/opm"]));
+    assert_eq!(with_program["Cmd"], serde_json::json!(["registry", "serve", "--database", "/database/index.db"]));
+    let label = "operators.operatorframework.io.index.database.v1";
+    assert_eq!(with_program["Labels"][label], "/database/index.db");
+    let data_only = config("from-scratch");
+    assert_eq!(data_only["Labels"][label], "/database/index.db");
+    assert!(data_only.get("Entrypoint").is_none_or(serde_json::Value::is_null), "{data_only}");
+    assert_eq!(env.stdout(&["list", "packages", "oci:from-scratch"]).lines().count(), 2);
+}
+
+#[test]
+fn an_index_image_that_has_no_place_is_refused_before_any_work() {
+    let env = etcd();
+    let told = |arguments: &[&str]| {
+        let told = env.opm(&[&["index", "add", "-b", "./0.6.1"], arguments].concat());
+        assert!(told.starts_with("exit 1\n") && env.names(".") == ["0.6.1", "0.9.0", "0.9.2"], "{told}");
+        told
+    };
+    let none = ["--container-tool", "none"];
+    assert!(told(&[&none[..], &["--push"]].concat()).contains("say -t REF"));
+    assert!(told(&[&none[..], &["--generate", "--push"]].concat()).contains("which --generate does not"));
+    assert!(told(&["--container-tool", "docker", "--push"]).contains("are for --container-tool none"));
+    // This program is not static when it is tested, and an image with nothing else could not run it.
+    let alone = told(&[&none[..], &["--image-output", "oci:out"]].concat());
+    assert!(alone.contains("--binary-image") && alone.contains("'scratch'"), "{alone}");
+    let told = env.opm(&["index", "add", "-b", "./0.6.1", "--container-tool", "other"]);
+    assert!(told.contains("expected none, docker or podman"), "{told}");
+}
+
+#[test]
+fn a_catalog_is_inspected_without_a_notice_on_databases() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    env.stdout(&["build", "catalog", "--data-only", "-o", "oci:catalog-image"]);
+    for arguments in [&["packages", "-f", "oci:catalog-image"][..], &["packages", "-f", "catalog"]] {
+        let told = env.opm(&[&["index", "inspect"], arguments].concat());
+        assert!(told.starts_with("exit 0\n") && told.ends_with("--- stderr\n"), "{told}");
+    }
+}
+
+#[test]
+fn commands_on_databases_say_that_they_are_deprecated() {
+    let env = TestEnv::new();
+    for command in
+        ["index add", "index rm", "index prune", "index rmb", "index export", "registry add", "registry serve"]
+    {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = env.stdout(&words);
+        assert!(help.starts_with("DEPRECATED: ") && help.contains("'opm migrate'"), "{help}");
+    }
+    for group in ["index", "registry"] {
+        let help = env.stdout(&[group, "--help"]);
+        assert!(help.starts_with("DEPRECATED: "), "{help}");
+        assert!(help.contains("(deprecated)\n"), "{help}");
+    }
+    for current in [["index", "inspect"], ["registry", "doctor"]] {
+        assert!(!env.stdout(&[current[0], current[1], "--help"]).contains("DEPRECATED"));
+    }
 }

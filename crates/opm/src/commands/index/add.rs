@@ -42,11 +42,12 @@ pub(crate) struct AddArgs {
 
 pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let tools = args.tools.tools("add")?;
+    let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
     let mut bundles = items(&args.bundles);
     bundles.extend(items(&args.references));
-    args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, |database| {
+    let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, |database| {
         add(database, &bundles, &args.how, Manner::default(), &fetcher, printer)
-    })
+    })?;
+    built.print(printer)
 }

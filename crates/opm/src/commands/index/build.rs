@@ -4,11 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use image::{Base, Descriptor, ImagePlan, Layer, Location, Platform, Store};
+
+use crate::commands::build::{
+    USER, base_image, check_program, deliver, output, program_layer, reference, source_date_epoch,
+};
 use crate::container::{ContainerTool, container_tool};
 use crate::exit::{Failure, Outcome};
 use crate::fetch::Fetcher;
-use crate::images::{PullFlags, TlsFlags};
+use crate::images::{DATABASE_LABEL, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
+use crate::printer::Printer;
 
 const DEFAULT_BINARY: &str = "quay.io/operator-framework/opm:latest";
 const DEFAULT_TAG: &str = "operator-registry-index:latest";
@@ -19,18 +25,25 @@ const DATABASE: &str = "database/index.db";
 /// What becomes of a changed database.
 #[derive(clap::Args)]
 pub(crate) struct BuildArgs {
-    /// Image that brings the program of the new image
-    #[arg(short = 'i', long, value_name = "REF", default_value = DEFAULT_BINARY)]
-    binary_image: String,
+    /// Image that brings the program of the new image; quay.io/operator-framework/opm:latest, or with --container-tool
+    /// none an image with this program alone. 'scratch' makes one with nothing but the database
+    #[arg(short = 'i', long, value_name = "REF")]
+    binary_image: Option<String>,
     /// Leave the database and a Dockerfile in the current directory, and build nothing
     #[arg(long)]
     generate: bool,
     /// Name of the Dockerfile; index.Dockerfile if not given
     #[arg(short = 'd', long, value_name = "FILE")]
     out_dockerfile: Option<PathBuf>,
-    /// Name of the new image
-    #[arg(short, long, value_name = "REF", default_value = DEFAULT_TAG)]
-    tag: String,
+    /// Name of the new image; operator-registry-index:latest unless it is given
+    #[arg(short, long, value_name = "REF")]
+    tag: Option<String>,
+    /// Push the image to the registry that its name says; with --container-tool none
+    #[arg(long)]
+    push: bool,
+    /// Where to write the image: oci:DIR, oci-archive:FILE or docker-archive:FILE; with --container-tool none
+    #[arg(long, value_name = "WHERE", value_parser = output)]
+    image_output: Option<Location>,
     #[command(flatten)]
     pull: PullFlags,
     /// Log in detail
@@ -41,10 +54,10 @@ pub(crate) struct BuildArgs {
 /// The programs that pull and build, where both can be chosen.
 #[derive(clap::Args)]
 pub(crate) struct ToolArgs {
-    /// Program to pull and build images with (docker|podman)
+    /// Program to pull and build images with (none|docker|podman)
     #[arg(short, long, value_name = "TOOL", value_parser = container_tool)]
     container_tool: Option<ContainerTool>,
-    /// Program to build the image with (docker|podman); podman if not given
+    /// Program to build the image with (none|docker|podman); podman or docker, or none where neither is installed
     #[arg(short = 'u', long, value_name = "TOOL", value_parser = container_tool)]
     build_tool: Option<ContainerTool>,
     /// Program to pull images with (none|docker|podman); none if not given
@@ -59,15 +72,14 @@ pub(crate) struct Tools {
 }
 
 impl ToolArgs {
-    pub(crate) fn tools(&self, command: &str) -> Result<Tools, Failure> {
+    pub(crate) fn tools(&self) -> Result<Tools, Failure> {
         let (pull, build) = match (self.container_tool, self.pull_tool, self.build_tool) {
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
                 return Err(Failure::message("container-tool cannot be set alongside pull-tool or build-tool"));
             }
             (Some(both), ..) => (both, both),
-            (None, pull, build) => (pull.unwrap_or(ContainerTool::None), build.unwrap_or(ContainerTool::Podman)),
+            (None, pull, build) => (pull.unwrap_or(ContainerTool::None), build.unwrap_or_else(ContainerTool::at_hand)),
         };
-        refuse_none(build, command)?;
         Ok(Tools { pull, build })
     }
 }
@@ -75,23 +87,16 @@ impl ToolArgs {
 /// The one program of commands that pull and build with the same.
 #[derive(clap::Args)]
 pub(crate) struct OneToolArgs {
-    /// Program to pull and build images with (docker|podman); without it podman builds and nothing is needed to pull
+    /// Program to pull and build images with (none|docker|podman); without it nothing is needed to pull, and podman or
+    /// docker builds, or none where neither is installed
     #[arg(short, long, value_name = "TOOL", value_parser = container_tool)]
     container_tool: Option<ContainerTool>,
 }
 
 impl OneToolArgs {
-    pub(crate) fn tools(&self, command: &str) -> Result<Tools, Failure> {
-        let build = self.container_tool.unwrap_or(ContainerTool::Podman);
-        refuse_none(build, command)?;
+    pub(crate) fn tools(&self) -> Result<Tools, Failure> {
+        let build = self.container_tool.unwrap_or_else(ContainerTool::at_hand);
         Ok(Tools { pull: self.container_tool.unwrap_or(ContainerTool::None), build })
-    }
-}
-
-fn refuse_none(build: ContainerTool, command: &str) -> Outcome {
-    match build {
-        ContainerTool::None => Err(Failure::message(format!("none is not a valid container-tool for index {command}"))),
-        _ => Ok(()),
     }
 }
 
@@ -100,16 +105,38 @@ impl BuildArgs {
         Fetcher::new(tls, &self.pull, tools.pull)
     }
 
+    /// Refuses flags that do not go together, before any work is done.
+    fn check(&self, tools: &Tools) -> Outcome {
+        let placed = self.push || self.image_output.is_some();
+        let refused = |text: &str| Err(Failure::message(text));
+        match (tools.build, self.generate, placed) {
+            (_, true, true) => refused("--push and --image-output build an image, which --generate does not"),
+            (ContainerTool::Docker | ContainerTool::Podman, false, true) => {
+                refused("--push and --image-output are for --container-tool none")
+            }
+            (ContainerTool::None, false, false) => refused(
+                "nowhere to put the image: say --push, or --image-output oci:DIR; or name a program that builds and keeps \
+                 images with --container-tool docker|podman",
+            ),
+            (ContainerTool::None, false, true) if self.push && self.tag.is_none() => {
+                refused("the image has no name to push it by: say -t REF")
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the database out of an image, or an empty one, changes it, and builds an image of it.
     ///
-    /// Nothing appears before the change is made.
+    /// Nothing appears before the change is made. The digest of an image that is built here is returned.
     pub(crate) fn rebuild(
         &self,
         from_index: Option<&str>,
         fetcher: &Fetcher,
         tools: &Tools,
+        tls: &TlsFlags,
         change: impl FnOnce(&Path) -> Outcome,
-    ) -> Outcome {
+    ) -> Result<Built, Failure> {
+        self.check(tools)?;
         let here = Path::new(".");
         let in_path = |path: &Path, error: std::io::Error| Failure::message(format!("{}: {error}", path.display()));
         let aside = Unfinished::create(here, "index_build_tmp").map_err(|error| in_path(here, error))?;
@@ -130,16 +157,97 @@ impl BuildArgs {
             fs::create_dir_all(here.join("database")).map_err(|error| in_path(&target, error))?;
             fs::rename(&database, &target).map_err(|error| in_path(&target, error))?;
             let name = self.out_dockerfile.as_deref().unwrap_or(Path::new(DEFAULT_DOCKERFILE));
-            let text = dockerfile(&self.binary_image, DATABASE);
-            return fs::write(name, text).map_err(|error| in_path(name, error));
+            let text = dockerfile(self.binary(), DATABASE);
+            fs::write(name, text).map_err(|error| in_path(name, error))?;
+            return Ok(Built(None));
+        }
+        if tools.build == ContainerTool::None {
+            return self.build(&database, tls).map(|image| Built(Some(image.digest.to_string())));
         }
         let source = database.strip_prefix(here).unwrap_or(&database).to_string_lossy().into_owned();
         let name = match &self.out_dockerfile {
             Some(name) => name.clone(),
             None => aside.path().join(DEFAULT_DOCKERFILE),
         };
-        fs::write(&name, dockerfile(&self.binary_image, &source)).map_err(|error| in_path(&name, error))?;
-        tools.build.build(&name, &self.tag).map_err(Failure::Message)
+        fs::write(&name, dockerfile(self.binary(), &source)).map_err(|error| in_path(&name, error))?;
+        let tag = self.tag.as_deref().unwrap_or(DEFAULT_TAG);
+        tools.build.build(&name, tag).map_err(Failure::Message)?;
+        Ok(Built(None))
+    }
+
+    fn binary(&self) -> &str {
+        self.binary_image.as_deref().unwrap_or(DEFAULT_BINARY)
+    }
+
+    /// Builds the image without any other program, the same bytes for the same database.
+    fn build(&self, database: &Path, tls: &TlsFlags) -> Result<Descriptor, Failure> {
+        let time = source_date_epoch()?;
+        let scratch = Unfinished::private("opm-index-")?;
+        let store = Store::open(&scratch.path().join("image"))?;
+        let images = Images::new(tls, &self.pull);
+        let mut layers = Vec::new();
+        let mut history = Vec::new();
+        let base = match self.binary_image.as_deref() {
+            None | Some("scratch") => None,
+            Some(reference) => Some(base_image(reference, &images, &store)?),
+        };
+        let platform = match (&self.pull.platform, &base) {
+            (Some(platform), _) => platform.clone(),
+            (None, Some(base)) => Platform {
+                os: base.config.os.clone(),
+                architecture: base.config.architecture.clone(),
+                variant: base.config.variant.clone(),
+                ..Platform::default()
+            },
+            (None, None) if self.binary_image.is_none() => Platform::host(),
+            (None, None) => Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() },
+        };
+        if self.binary_image.is_none() {
+            let program = std::env::current_exe()?;
+            check_program(&program, &platform).map_err(|error| {
+                let text = "or take 'scratch' for an image with nothing but the database";
+                Failure::message(format!("{error}; name an image that has the program with --binary-image, {text}"))
+            })?;
+            layers.push(program_layer(&program)?.write(&store, time, &|_| {})?);
+            history.push("opm index: the program".to_owned());
+        }
+        let mut layer = Layer::new();
+        layer.directory("/database", 0o777);
+        layer.file(&format!("/{DATABASE}"), database, 0o666)?;
+        layers.push(layer.write(&store, time, &|_| {})?);
+        history.push("opm index: the database".to_owned());
+        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let file = format!("/{DATABASE}");
+        let runs = self.binary_image.as_deref() != Some("scratch");
+        let plan = ImagePlan {
+            platform,
+            labels: [(DATABASE_LABEL.to_owned(), file.clone())].into(),
+            entrypoint: runs.then(|| words(&["/bin/opm"])).flatten(),
+            cmd: runs.then(|| words(&["registry", "serve", "--database", &file])).flatten(),
+            ports: if runs { vec!["50051/tcp".into()] } else { Vec::new() },
+            user: (runs && base.is_none()).then(|| USER.to_owned()),
+            created: time,
+            history,
+            ..ImagePlan::default()
+        };
+        let base = base.as_ref().map(|base| Base { manifest: &base.manifest, config: &base.config });
+        let image = image::build(&store, &plan, &layers, base)?;
+        let tag = self.tag.as_deref().map(reference).transpose().map_err(Failure::Message)?;
+        deliver(tag.as_ref(), self.push, self.image_output.as_ref(), &store, &image, &images)?;
+        Ok(image)
+    }
+}
+
+/// The digest of an image, if one was built here.
+#[must_use]
+pub(crate) struct Built(Option<String>);
+
+impl Built {
+    pub(crate) fn print(self, printer: &mut Printer) -> Outcome {
+        if let Some(digest) = self.0 {
+            writeln!(printer.data(), "{digest}")?;
+        }
+        Ok(())
     }
 }
 

@@ -35,12 +35,13 @@ pub(crate) struct DeprecateArgs {
 
 pub(crate) fn run(args: &DeprecateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let tools = args.tools.tools("deprecatetruncate")?;
+    let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, |path| {
+    let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, |path| {
         let strictness = database::strictness(args.permissive);
         let database = Database::write(path).map_err(database::failure)?;
         let changed = database.deprecate(&items(&args.bundles), args.allow_package_removal, strictness);
         database::report(changed, printer)
-    })
+    })?;
+    built.print(printer)
 }

@@ -22,10 +22,12 @@ use crate::printer::Printer;
     subcommand_required = true,
     arg_required_else_help = true,
     long_about = "Work on images of database indexes.\n\n\
-        Each command takes the database out of an image, changes it, and builds a new image with a container tool; \
-        with --generate it leaves the database and a Dockerfile in the current directory instead.",
+        Each command takes the database out of an image, changes it, and builds a new image: with docker or podman, or \
+        without either (--container-tool none), when it is pushed by --push or written by --image-output. With --generate it \
+        leaves the database and a Dockerfile in the current directory instead.",
     after_help = "Examples:\n  \
         opm index add -b quay.io/example/bundle:v1.0.0 --generate\n  \
+        opm index add -b quay.io/example/bundle:v1.0.0 -t quay.io/me/index:v1 --container-tool none --push\n  \
         opm index inspect packages -f quay.io/example/index:v1\n  \
         opm migrate quay.io/example/index:v1 my-catalog"
 )]

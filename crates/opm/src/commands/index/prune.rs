@@ -31,10 +31,11 @@ pub(crate) struct PruneArgs {
 
 pub(crate) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let tools = args.tools.tools("prune")?;
+    let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
+    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |path| {
         let database = Database::write(path).map_err(database::failure)?;
         database::report(database.prune(&items(&args.packages)), printer)
-    })
+    })?;
+    built.print(printer)
 }

@@ -24,10 +24,11 @@ pub(crate) struct PruneStrandedArgs {
 
 pub(crate) fn run(args: &PruneStrandedArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let tools = args.tools.tools("prune-stranded")?;
+    let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
+    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |path| {
         let database = Database::write(path).map_err(database::failure)?;
         database::report(database.prune_stranded(), printer)
-    })
+    })?;
+    built.print(printer)
 }

@@ -31,11 +31,12 @@ pub(crate) struct RmArgs {
 
 pub(crate) fn run(args: &RmArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let tools = args.tools.tools("rm")?;
+    let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
-    args.build.rebuild(Some(&args.from_index), &fetcher, &tools, |path| {
+    let built = args.build.rebuild(Some(&args.from_index), &fetcher, &tools, tls, |path| {
         let strictness = database::strictness(args.permissive);
         let database = Database::write(path).map_err(database::failure)?;
         database::report(database.remove_packages(&items(&args.operators), strictness), printer)
-    })
+    })?;
+    built.print(printer)
 }

@@ -48,7 +48,7 @@ pub(crate) struct RmbArgs {
 pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let mode = Mode::parse(&args.mode).map_err(Failure::Message)?;
-    let tools = args.tools.tools("rmb")?;
+    let tools = args.tools.tools()?;
     let fetcher = args.build.fetcher(tls, &tools)?;
     let change = |path: &Path| {
         let database = Database::write(path).map_err(database::failure)?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RmbArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
         // Whatever is written to a file that is not there is not what was meant.
         Which::File(file) if !file.exists() => Err(Failure::message(format!("{}: no such file", file.display()))),
         Which::File(file) => change(&file),
-        Which::Image(image) => args.build.rebuild(Some(image), &fetcher, &tools, change),
+        Which::Image(image) => args.build.rebuild(Some(image), &fetcher, &tools, tls, change)?.print(printer),
     }
 }
 
