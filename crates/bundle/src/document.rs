@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use fbc::documents::{End, Splitter};
 use fbc::json::{self, Layout, Raw, Step, write_canonical};
 use fbc::spans::Spans;
-use fbc::{Limits, number, yaml};
+use fbc::{Format, Limits, number, yaml};
 
 use crate::whole::Position;
 
@@ -39,30 +40,49 @@ pub(crate) enum Body<'a> {
 /// Text whose first character is `{` is JSON; if it is not, it may still be YAML, whose flow
 /// style looks alike.
 pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, String> {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let mut splitter = Splitter::new(limits.depth);
     let mut not_json = None;
-    if text.trim_ascii_start().first() == Some(&b'{') {
-        let json = String::from_utf8_lossy(text);
-        match json::check(&json, 0, limits.depth) {
-            Ok(range) => {
-                let more = json[range.end..].trim_ascii_start().starts_with('{');
-                let body = match json {
-                    Cow::Borrowed(json) => Cow::Borrowed(&json[range]),
-                    Cow::Owned(json) => Cow::Owned(json[range].to_owned()),
-                };
-                return Ok(First { body: Body::Json(body), more });
-            }
-            Err(error) => not_json = Some(error),
+    let mut batch = splitter.step(text, true, 1);
+    if matches!(batch.end, End::Utf8(_)) && batch.documents.is_empty() {
+        // What is no UTF-8 is read as the replacement character.
+        let json = String::from_utf8_lossy(text).into_owned();
+        let mut splitter = Splitter::new(limits.depth);
+        let batch = splitter.step(json.as_bytes(), true, 1);
+        if let Some(value) = batch.documents.first().and_then(|document| batch.json(document.as_ref().ok()?)) {
+            let more = json.as_bytes()[batch.consumed..].trim_ascii_start().first() == Some(&b'{');
+            return Ok(First { body: Body::Json(Cow::Owned(value.text().to_owned())), more });
         }
+        not_json = batch.not_json;
     }
-    let mut documents = yaml::documents(text);
-    match documents.next() {
+    if let Some(Ok(document)) = batch.documents.first()
+        && document.format == Format::Json
+    {
+        let more = text[batch.consumed..].trim_ascii_start().first() == Some(&b'{');
+        let own = std::str::from_utf8(&text[document.range()]).map_err(|error| error.to_string())?;
+        return Ok(First { body: Body::Json(Cow::Borrowed(own)), more });
+    }
+    let mut start = 0;
+    if let Some(error) = batch.not_json.take() {
+        not_json = Some(error);
+        start = batch.consumed;
+        batch = splitter.step(&text[start..], true, 1);
+    }
+    match batch.documents.first() {
         None => Err("file is empty".into()),
-        Some(Err(error)) => Err(at_line(error.line, &error)),
+        Some(Err(error)) => Err(at_line(lines(&text[..start]) + error.line, error)),
         Some(Ok(document)) => {
-            let (text, rest) = split_at_end_mark(document.text);
-            let more = has_content(rest) || documents.any(|next| next.is_ok_and(|next| has_content(next.text)));
-            Ok(First { body: Body::Yaml { text, line: document.line, not_json }, more })
+            let line = lines(&text[..start + document.start]);
+            let own = &text[start + document.start..start + document.end];
+            let (own, rest) = split_at_end_mark(own);
+            let mut more = has_content(rest);
+            let mut at = start + batch.consumed;
+            while !more && batch.end == End::Window && batch.not_json.is_none() {
+                batch = splitter.step(&text[at..], true, 1);
+                let next = batch.documents.iter().flatten().next();
+                more = next.is_some_and(|next| has_content(batch.text(next)));
+                at += batch.consumed;
+            }
+            Ok(First { body: Body::Yaml { text: own, line, not_json }, more })
         }
     }
 }
@@ -80,43 +100,44 @@ pub(crate) struct Found<'a> {
 
 /// Finds all documents in the text of a file that hold something.
 pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>, String> {
-    let mark = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    let mut splitter = Splitter::new(limits.depth);
     let mut found = Vec::new();
-    if let Ok(json) = std::str::from_utf8(&text[mark..])
-        && json.trim_ascii_start().starts_with('{')
-        && let Ok(()) = all_json(json, mark, limits, &mut found)
-    {
-        return Ok(found);
-    }
-    found.clear();
-    for document in yaml::documents(&text[mark..]) {
-        let document = document.map_err(|error| at_line(error.line, &error))?;
-        let (text, rest) = split_at_end_mark(document.text);
-        if has_content(text) {
-            let body = Body::Yaml { text, line: document.line, not_json: None };
-            found.push(Found { body, line: document.line, offset: mark + document.offset });
-        }
-        if has_content(rest) {
-            let line = document.line + memchr::memchr_iter(b'\n', text).count();
-            let body = Body::Yaml { text: rest, line, not_json: None };
-            found.push(Found { body, line, offset: mark + document.offset + text.len() });
+    // Lines are counted on from where they were counted to.
+    let (mut counted, mut line) = (0, 0);
+    let mut at = 0;
+    loop {
+        let batch = splitter.step(&text[at..], true, limits.documents.saturating_add(1));
+        for document in &batch.documents {
+            let document = document.as_ref().map_err(|error| at_line(lines(&text[..at]) + error.line, error))?;
+            let (start, end) = (at + document.start, at + document.end);
+            line += lines(&text[counted..start]);
+            counted = start;
+            if document.format == Format::Json {
+                let json = std::str::from_utf8(&text[start..end]).map_err(|error| at_line(line, &error))?;
+                found.push(Found { line, offset: start, body: Body::Json(Cow::Borrowed(json)) });
+                continue;
+            }
+            let (own, rest) = split_at_end_mark(&text[start..end]);
+            let mut add = |text: &'a [u8], offset: usize, line: usize| {
+                if has_content(text) {
+                    found.push(Found { body: Body::Yaml { text, line, not_json: None }, line, offset });
+                }
+            };
+            add(own, start, line);
+            add(rest, start + own.len(), line + lines(own));
         }
         if found.len() > limits.documents {
             return Err(format!("more than {} documents", limits.documents));
         }
+        at += batch.consumed;
+        match batch.end {
+            End::Text => return Ok(found),
+            End::Window if batch.consumed > 0 || batch.not_json.is_some() => {}
+            End::Window => return Ok(found),
+            End::Json(error) => return Err(error.to_string()),
+            End::Utf8(offset) => return Err(format!("invalid UTF-8 at byte {offset}")),
+        }
     }
-    Ok(found)
-}
-
-fn all_json<'a>(json: &'a str, mark: usize, limits: &Limits, found: &mut Vec<Found<'a>>) -> Result<(), json::Error> {
-    let mut at = 0;
-    while !json[at..].trim_ascii_start().is_empty() {
-        let range = json::check(json, at, limits.depth)?;
-        at = range.end;
-        let line = memchr::memchr_iter(b'\n', &json.as_bytes()[..range.start]).count();
-        found.push(Found { line, offset: mark + range.start, body: Body::Json(Cow::Borrowed(&json[range])) });
-    }
-    Ok(())
 }
 
 /// Finds where a JSON pointer leads to in a document of `text`.
@@ -137,6 +158,10 @@ pub(crate) fn position(text: &[u8], document: &Found<'_>, pointer: &str) -> Opti
     let before = text.get(..offset)?;
     let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
     Some(Position { line: memchr::memchr_iter(b'\n', before).count() + 1, column: offset - line_start + 1 })
+}
+
+fn lines(text: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', text).count()
 }
 
 fn at_line(line: usize, error: &dyn fmt::Display) -> String {

@@ -27,6 +27,7 @@ pub mod blob;
 pub mod csv;
 pub mod csv_metadata;
 mod decode;
+pub mod documents;
 pub mod load;
 pub mod locate;
 mod migrate;

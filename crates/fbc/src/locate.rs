@@ -4,11 +4,11 @@ use std::fs;
 use std::ops::Range;
 
 use crate::blob::Fbc;
-use crate::json::{self, ErrorKind, Path, Raw};
+use crate::documents::{End, Splitter};
+use crate::json::Path;
 use crate::limits::MAX_DEPTH;
 use crate::problem::{FileId, Place, Spot};
 use crate::spans::Spans;
-use crate::yaml;
 
 /// A place as people name it, with the line it is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Text {
         let rest = self.bytes.get(start..)?;
         if self.document.as_ref().is_none_or(|(at, _)| *at != start) {
             crate::work::steps(rest.len());
-            self.document = Some((start, json_document(rest, start).or_else(|| yaml_document(rest, start))));
+            self.document = Some((start, document(rest, start)));
         }
         let (_, document) = self.document.as_ref()?;
         let found = document.as_ref().and_then(|document| {
@@ -112,34 +112,30 @@ impl<'a> Locator<'a> {
     }
 }
 
-/// Reads the JSON value that `text` starts with, which is `start` bytes into its file.
-fn json_document(text: &[u8], start: usize) -> Option<Document> {
-    if text.first() != Some(&b'{') {
-        return None;
-    }
+/// Reads the document that `text` starts with, which is `start` bytes into its file.
+fn document(text: &[u8], start: usize) -> Option<Document> {
     // A document is a small part of what follows its start.
     let mut length = FIRST_LOOK;
+    let mut splitter = Splitter::new(MAX_DEPTH);
+    let mut at = 0;
     loop {
-        let part = &text[..length.min(text.len())];
-        let valid = match std::str::from_utf8(part) {
-            Ok(part) => part,
-            Err(error) => std::str::from_utf8(&part[..error.valid_up_to()]).ok()?,
-        };
-        match json::check(valid, 0, MAX_DEPTH) {
-            Ok(range) => {
-                let spans = Spans::of_json(Raw::from_checked(&valid[range.clone()]));
-                return Some(Document { base: start + range.start, spans });
-            }
-            Err(error) if error.kind == ErrorKind::End && length < text.len() => length *= 4,
-            Err(_) => return None,
+        let end = text.len().min(at + length);
+        let batch = splitter.step(&text[at..end], end == text.len(), 1);
+        if let Some(found) = batch.documents.first() {
+            let found = found.as_ref().ok()?;
+            let (base, spans) = match batch.json(found) {
+                Some(value) => (found.body, Spans::of_json(value)),
+                None => (found.start, Spans::of_yaml(batch.text(found))?),
+            };
+            return Some(Document { base: start + at + base, spans });
         }
+        match (&batch.end, &batch.not_json) {
+            (End::Window, Some(_)) => {}
+            (End::Window, None) => length *= 4,
+            _ => return None,
+        }
+        at += batch.consumed;
     }
-}
-
-/// Reads the YAML document that `text` starts with, which is `start` bytes into its file.
-fn yaml_document(text: &[u8], start: usize) -> Option<Document> {
-    let document = yaml::documents(text).next()?.ok()?;
-    Some(Document { base: start + document.offset, spans: Spans::of_yaml(document.text)? })
 }
 
 fn located(text: &mut Text, range: Range<usize>) -> Located {

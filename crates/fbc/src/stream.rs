@@ -1,7 +1,9 @@
 //! The documents of one text, outside of any catalog: templates, standard input.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
 
+use crate::documents::{End, Splitter};
 use crate::json::{self, Layout, Raw, write_canonical};
 use crate::limits::Limits;
 use crate::yaml;
@@ -21,33 +23,16 @@ pub struct StreamError {
 /// # Errors
 /// Fails at the first document that cannot be read.
 pub fn documents(text: &[u8], limits: &Limits) -> Result<Vec<String>, StreamError> {
-    let skipped = if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
-    let mut at = skipped;
-    let mut documents = Vec::new();
-    if text[at..].trim_ascii_start().first() == Some(&b'{') {
-        let valid = std::str::from_utf8(text)
-            .map_err(|error| StreamError { offset: error.valid_up_to(), message: "invalid UTF-8".into() })?;
-        loop {
-            if json::trim_start(&valid[at..]).is_empty() {
-                return Ok(documents);
-            }
-            match json::check(valid, at, limits.depth) {
-                Ok(range) => {
-                    at = range.end;
-                    documents.push(canonical(Raw::from_checked(&valid[range])));
-                }
-                // What starts as JSON may turn out to be YAML in its first two documents.
-                Err(error) if documents.len() < 2 => {
-                    return read_yaml(text, at, limits, documents).map_err(|_| json_fault(&error));
-                }
-                Err(error) => return Err(json_fault(&error)),
-            }
-            if documents.len() > limits.documents {
-                return Err(StreamError { offset: at, message: format!("more than {} documents", limits.documents) });
-            }
+    let mut found = Vec::new();
+    let mut walk = Walk::new(text, limits);
+    while let Some((document, json)) = walk.next(limits.documents + 1 - found.len())? {
+        found.push(json);
+        if found.len() > limits.documents {
+            let message = format!("more than {} documents", limits.documents);
+            return Err(StreamError { offset: document.offset, message });
         }
     }
-    read_yaml(text, at, limits, documents)
+    Ok(found)
 }
 
 /// The first document of a text, for what is one document.
@@ -75,28 +60,14 @@ pub struct Repeated {
 /// # Errors
 /// Fails when that document cannot be read.
 pub fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<Option<(First<'a>, String)>, StreamError> {
-    let start = if text.starts_with("\u{feff}".as_bytes()) { 3 } else { 0 };
-    let mut fault = None;
-    if text[start..].trim_ascii_start().first() == Some(&b'{') {
-        let valid = text.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-        match json::check(valid, start, limits.depth) {
-            Ok(range) => {
-                let first = First { offset: range.start, text: &text[range.clone()], is_json: true };
-                return Ok(Some((first, canonical(Raw::from_checked(&valid[range])))));
-            }
-            Err(error) if error.offset >= valid.len() && valid.len() < text.len() => {
-                fault = Some(StreamError { offset: valid.len(), message: "invalid UTF-8".into() });
-            }
-            Err(error) => fault = Some(json_fault(&error)),
+    let mut walk = Walk::new(text, limits);
+    loop {
+        match walk.next(1)? {
+            Some((first, json)) if json != "null" => return Ok(Some((first, json))),
+            Some(_) => {}
+            None => return Ok(None),
         }
     }
-    for document in yaml_documents(text, start, limits) {
-        let (document, json) = document.map_err(|error| fault.take().unwrap_or(error))?;
-        if json != "null" {
-            return Ok(Some((First { offset: document.offset, text: document.text, is_json: false }, json)));
-        }
-    }
-    Ok(None)
 }
 
 impl First<'_> {
@@ -111,41 +82,80 @@ impl First<'_> {
     }
 }
 
-fn read_yaml(
-    text: &[u8],
-    start: usize,
-    limits: &Limits,
-    mut documents: Vec<String>,
-) -> Result<Vec<String>, StreamError> {
-    for document in yaml_documents(text, start, limits) {
-        let (document, json) = document?;
-        documents.push(json);
-        if documents.len() > limits.documents {
-            let message = format!("more than {} documents", limits.documents);
-            return Err(StreamError { offset: document.offset, message });
-        }
-    }
-    Ok(documents)
+/// Goes through the documents of a text.
+struct Walk<'a, 'l> {
+    text: &'a [u8],
+    limits: &'l Limits,
+    splitter: Splitter,
+    /// Where the text starts that was not looked at.
+    at: usize,
+    /// Documents that were found and not given, by their places in the text.
+    waiting: VecDeque<(usize, Range<usize>, Option<String>)>,
+    /// Why a text that looks like JSON is none.
+    not_json: Option<StreamError>,
+    /// What comes behind the documents that wait.
+    end: Option<Result<(), StreamError>>,
 }
 
-/// Walks the documents of the YAML from `start` on, each with its JSON and its place in all of `text`.
-fn yaml_documents<'a, 'l>(
-    text: &'a [u8],
-    start: usize,
-    limits: &'l Limits,
-) -> impl Iterator<Item = Result<(yaml::Document<'a>, String), StreamError>> + use<'a, 'l> {
-    let start = text.len() - text[start..].trim_ascii_start().len();
-    yaml::documents(&text[start..]).map(move |document| {
-        let mut document = document
-            .map_err(|error| StreamError { offset: start + error.offset, message: format!("yaml: {error}") })?;
-        document.offset += start;
+impl<'a> Walk<'a, '_> {
+    fn new<'l>(text: &'a [u8], limits: &'l Limits) -> Walk<'a, 'l> {
+        // Blank lines before the first document are none.
+        let unmarked = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+        let at = text.len() - unmarked.trim_ascii_start().len();
+        let splitter = Splitter::new(limits.depth);
+        Walk { text, limits, splitter, at, waiting: VecDeque::new(), not_json: None, end: None }
+    }
+
+    /// Returns the next document with its canonical JSON, and looks at `most` more if none waits.
+    fn next(&mut self, most: usize) -> Result<Option<(First<'a>, String)>, StreamError> {
+        while self.waiting.is_empty() {
+            match self.end.take() {
+                Some(Ok(())) => return Ok(None),
+                Some(Err(error)) => return Err(self.not_json.take().unwrap_or(error)),
+                None => self.look(most),
+            }
+        }
+        let Some((offset, range, json)) = self.waiting.pop_front() else { return Ok(None) };
+        let text = &self.text[range];
+        let first = First { offset, text, is_json: json.is_some() };
+        if let Some(json) = json {
+            return Ok(Some((first, json)));
+        }
         let mut out = Vec::new();
-        yaml::to_json(document.text, &limits.yaml(), &mut out).map_err(|error| StreamError {
-            offset: document.offset + error.offset,
-            message: format!("yaml: {error}"),
+        yaml::to_json(text, &self.limits.yaml(), &mut out).map_err(|error| {
+            let fault = StreamError { offset: offset + error.offset, message: format!("yaml: {error}") };
+            self.not_json.take().unwrap_or(fault)
         })?;
-        Ok((document, String::from_utf8_lossy(&out).into_owned()))
-    })
+        Ok(Some((first, String::from_utf8_lossy(&out).into_owned())))
+    }
+
+    fn look(&mut self, most: usize) {
+        let at = self.at;
+        let batch = self.splitter.step(&self.text[at..], true, most);
+        for document in &batch.documents {
+            match document {
+                Ok(document) => {
+                    let range = at + document.start..at + document.end;
+                    self.waiting.push_back((range.start, range, batch.json(document).map(canonical)));
+                }
+                Err(bad) => {
+                    let error = StreamError { offset: at + bad.offset, message: format!("yaml: {bad}") };
+                    self.end = Some(Err(error));
+                    return;
+                }
+            }
+        }
+        self.at += batch.consumed;
+        let moved = |error: &json::Error| json_fault(&json::Error { offset: at + error.offset, ..error.clone() });
+        match &batch.end {
+            End::Text => self.end = Some(Ok(())),
+            End::Window => self.not_json = self.not_json.take().or(batch.not_json.as_ref().map(moved)),
+            End::Json(error) => self.end = Some(Err(moved(error))),
+            End::Utf8(offset) => {
+                self.end = Some(Err(StreamError { offset: at + offset, message: "invalid UTF-8".into() }));
+            }
+        }
+    }
 }
 
 /// Finds a key that stands twice in one object.

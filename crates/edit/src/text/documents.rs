@@ -2,14 +2,11 @@
 
 use std::ops::Range;
 
-use fbc::json;
+use fbc::Format;
+use fbc::documents;
 use fbc::limits::MAX_DEPTH;
-use fbc::yaml;
 
 use super::{Splice, lines};
-
-/// So many bytes of a file are looked at to tell JSON from YAML, as in loading.
-const FORMAT_PREFIX: usize = 4096;
 
 /// A document of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,44 +32,14 @@ impl Document {
 
 /// Finds the documents of a file as loading does; nothing when the file cannot be read.
 pub(crate) fn find(text: &str) -> Option<Vec<Document>> {
-    let bom = if text.starts_with('\u{feff}') { 3 } else { 0 };
-    let mut found = Vec::new();
-    let mut at = bom;
-    let mut looks_like_json = text.len().min(bom + FORMAT_PREFIX);
-    while !text.is_char_boundary(looks_like_json) {
-        looks_like_json -= 1;
-    }
-    if text[bom..looks_like_json].trim_ascii_start().starts_with('{') {
-        loop {
-            let rest = json::trim_start(&text[at..]);
-            at = text.len() - rest.len();
-            if rest.is_empty() {
-                return Some(found);
-            }
-            match json::check(text, at, MAX_DEPTH) {
-                Ok(range) => {
-                    at = range.end;
-                    let (start, end) = (range.start, range.end);
-                    found.push(Document { start, body: start, end, json: true, separated: None });
-                }
-                Err(_) if found.len() < 2 => break,
-                Err(_) => return None,
-            }
-        }
-    }
-    let mut documents = yaml::documents(&text.as_bytes()[at..]).peekable();
-    while let Some(document) = documents.next() {
-        let document = document.ok()?;
-        let start = at + document.offset;
-        let end = start + document.text.len();
-        let next = match documents.peek() {
-            Some(next) => at + next.as_ref().ok()?.offset,
-            None => text.len(),
-        };
-        let body = if document.text.starts_with(b"---") { lines::next(text, start).min(end) } else { start };
-        found.push(Document { start, body, end, json: false, separated: (next > end).then_some(next) });
-    }
-    Some(found)
+    let found = documents::of(text.as_bytes(), MAX_DEPTH).ok()?;
+    let ends = found.iter().skip(1).map(|next| next.start).chain([text.len()]);
+    let found = found.iter().zip(ends).map(|(document, next)| {
+        let json = document.format == Format::Json;
+        let separated = (!json && next > document.end).then_some(next);
+        Document { start: document.start, body: document.body, end: document.end, json, separated }
+    });
+    Some(found.collect())
 }
 
 /// Removes documents, given by their places in `documents`, with one separator each.

@@ -1,9 +1,8 @@
 //! Reading catalogs from disk.
 
-mod json;
+mod read;
 mod referenced;
 mod window;
-mod yaml;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,9 +21,6 @@ use crate::problem::{FileId, Place, Problem, Spot, Stage};
 use crate::store::Store;
 use crate::walk::walk;
 use window::Window;
-
-/// How many bytes of a file are looked at to tell JSON from YAML.
-const FORMAT_PREFIX: usize = 4096;
 
 /// A look at each blob while its text is at hand.
 pub type Inspect<'a> = dyn Fn(&Blob, Raw<'_>, &mut Vec<Problem>) + Sync + 'a;
@@ -254,19 +250,7 @@ impl Task<'_> {
         let file = File::open(self.root.join(self.path))?;
         let metadata = file.metadata()?;
         outcome.stamp = Some((metadata.len(), metadata.modified()?));
-        let mut window = Window::new(file.take(self.limits().file_size));
-        window.fill(FORMAT_PREFIX)?;
-        // A byte order mark says nothing, neither about the content nor about its format.
-        if window.bytes().starts_with("\u{feff}".as_bytes()) {
-            window.consume(3);
-            window.fill(FORMAT_PREFIX)?;
-        }
-        let prefix = &window.bytes()[..window.bytes().len().min(FORMAT_PREFIX)];
-        if prefix.trim_ascii_start().first() == Some(&b'{') {
-            self.read_json(window, outcome)
-        } else {
-            self.read_yaml(window, outcome)
-        }
+        self.read_documents(Window::new(file.take(self.limits().file_size)), outcome)
     }
 
     /// Turns the document that starts at `offset` into a blob.

@@ -9,7 +9,8 @@ use cluster::run::partition::{self, Document, Language};
 use cluster::run::pod::{Content, Item};
 use edit::run_bundle::{self, Additions, Channel};
 use fbc::blob::TextBuffer;
-use fbc::{Blob, Fbc, FileId, Format, Limits, property, yaml};
+use fbc::limits::MAX_DEPTH;
+use fbc::{Blob, Fbc, FileId, Format, Limits, property};
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
 use crate::exit::{Failure, Outcome};
@@ -282,7 +283,7 @@ fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Result<Vec<Docu
     // Blobs that were made while loading stand for others; then all of them are printed.
     let all_printed = catalog.blobs().iter().any(|blob| blob.origin.is_none());
     let mut documents = Vec::with_capacity(catalog.blobs().len());
-    let mut files: HashMap<FileId, (Vec<u8>, Language)> = HashMap::new();
+    let mut files: HashMap<FileId, (Vec<u8>, HashMap<u64, fbc::documents::Document>)> = HashMap::new();
     let mut buffer = TextBuffer::default();
     for (place, blob) in catalog.blobs().iter().enumerate() {
         let name = shown(blob);
@@ -303,30 +304,23 @@ fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Result<Vec<Docu
             files.clear();
             let path = catalog.full_path_of(file).ok_or_else(|| Failure::message("a file of the index is gone"))?;
             let bytes = fs::read(&path)?;
-            let beginning = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes).trim_ascii_start();
-            let language = if beginning.first() == Some(&b'{') { Language::Json } else { Language::Yaml };
-            files.insert(file, (bytes, language));
+            let found = fbc::documents::of(&bytes, MAX_DEPTH).map_err(|_| gone())?;
+            let places = found.into_iter().map(|found| (found.start as u64, found)).collect();
+            files.insert(file, (bytes, places));
         }
-        let (bytes, language) = &files[&file];
-        let text = match language {
-            Language::Json => text.text().as_bytes(),
-            Language::Yaml => yaml_document(bytes, start)?,
+        let (bytes, places) = &files[&file];
+        let found = places.get(&start).ok_or_else(gone)?;
+        let (language, text) = match found.format {
+            Format::Json => (Language::Json, text.text().as_bytes()),
+            Format::Yaml => (Language::Yaml, &bytes[found.range()]),
         };
-        documents.push(Document { name, language: *language, text: text.to_vec() });
+        documents.push(Document { name, language, text: text.to_vec() });
     }
     Ok(documents)
 }
 
-/// Returns the YAML document that starts at a place, without the line of dashes before it.
-fn yaml_document(bytes: &[u8], start: u64) -> Result<&[u8], Failure> {
-    let gone = || Failure::message("a file of the index is not what it was");
-    let rest = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).ok_or_else(gone)?;
-    let text = yaml::documents(rest).next().and_then(Result::ok).ok_or_else(gone)?.text;
-    if !text.starts_with(b"---") {
-        return Ok(text);
-    }
-    let line = text.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| at + 1);
-    Ok(&text[line..])
+fn gone() -> Failure {
+    Failure::message("a file of the index is not what it was")
 }
 
 /// Writes documents as files of a catalog directory, one for each language.

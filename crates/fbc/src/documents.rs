@@ -1,0 +1,376 @@
+//! Where the documents of a text are, and what they are written in.
+//!
+//! Whoever reads catalog text asks a [`Splitter`]: loading files in windows, finding the line of a problem, reading
+//! templates and bundles, editing. It takes the text in windows of any size and gives the documents that the whole
+//! text has, so that all of them agree on what a document is.
+//!
+//! A text is JSON when the first character in its first 4 KiB is `{`; then it is a sequence of JSON values. What turns
+//! out to be no JSON in the first two of them is YAML from there on, whose flow style looks alike.
+
+use std::ops::Range;
+
+use crate::json::{self, ErrorKind, Raw, Span};
+use crate::write::Format;
+use crate::yaml::{self, BadSeparator};
+
+/// How many bytes of a text are looked at to tell JSON from YAML.
+const FORMAT_PREFIX: usize = 4096;
+/// The byte order mark, which says nothing, neither about the content nor about its format.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+/// So many values have to be JSON before a text is JSON for good.
+const SURE: usize = 2;
+
+/// A document, by its place in the text that was given to [`Splitter::step`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// Where it starts.
+    pub start: usize,
+    /// Where its own text starts: behind the separator that opens some YAML documents.
+    pub body: usize,
+    /// Where it ends.
+    pub end: usize,
+    /// What it is written in.
+    pub format: Format,
+    /// Its part of the list of long values.
+    spans: Range<usize>,
+}
+
+impl Document {
+    /// Returns the place of its own text.
+    pub fn range(&self) -> Range<usize> {
+        self.body..self.end
+    }
+}
+
+/// Why a text has no more documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// It ended.
+    Text,
+    /// It goes on in the next window, or as many documents were found as were asked for.
+    Window,
+    /// It stops being JSON.
+    Json(json::Error),
+    /// It stops being UTF-8 there, in the middle of JSON.
+    Utf8(usize),
+}
+
+/// The documents of a window.
+#[derive(Debug)]
+pub struct Batch<'t> {
+    /// The documents, in order; a bad separator stands for the text that it makes unreadable.
+    pub documents: Vec<Result<Document, BadSeparator>>,
+    /// How much of the window is done with; the next one starts there.
+    pub consumed: usize,
+    /// What comes behind them.
+    pub end: End,
+    /// Why the text is no JSON, though it looks so: what the next batches hold is YAML.
+    pub not_json: Option<json::Error>,
+    window: &'t [u8],
+    /// The window as far as it is UTF-8, if it is JSON.
+    valid: &'t str,
+    spans: Vec<Span>,
+}
+
+impl Batch<'_> {
+    /// Returns the text of a document of this batch, with the separator that opens it.
+    pub fn text(&self, document: &Document) -> &[u8] {
+        &self.window[document.start..document.end]
+    }
+
+    /// Returns the value of a JSON document of this batch; nothing for documents in YAML.
+    pub fn json(&self, document: &Document) -> Option<Raw<'_>> {
+        let spans = self.spans.get(document.spans.clone())?;
+        (document.format == Format::Json).then(|| Raw::from_indexed(self.valid, document.range(), spans))
+    }
+}
+
+/// Finds the documents of a text, a window at a time.
+#[derive(Debug, Clone)]
+pub struct Splitter {
+    max_depth: usize,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    /// Behind the byte order mark.
+    Marked,
+    /// In JSON, of which so many values were found.
+    Json(usize),
+    Yaml,
+}
+
+impl Splitter {
+    /// Starts on a text.
+    pub fn new(max_depth: usize) -> Splitter {
+        Splitter { max_depth, state: State::Start }
+    }
+
+    /// Tells what the text is written in, as far as that is known.
+    pub fn format(&self) -> Option<Format> {
+        match self.state {
+            State::Start | State::Marked => None,
+            State::Json(_) => Some(Format::Json),
+            State::Yaml => Some(Format::Yaml),
+        }
+    }
+
+    /// Returns the documents of a window that are there in full, `most` of them at most.
+    ///
+    /// The window starts where the last one was done with, and `ended` says whether the text ends with it. Where
+    /// nothing is done with, the next window has to be larger.
+    pub fn step<'t>(&mut self, text: &'t [u8], ended: bool, most: usize) -> Batch<'t> {
+        let mut skipped = 0;
+        if self.state == State::Start {
+            if !ended && text.len() < MARK.len() {
+                return Batch::of_nothing(text);
+            }
+            skipped = if text.starts_with(MARK) { MARK.len() } else { 0 };
+            self.state = State::Marked;
+        }
+        if self.state == State::Marked {
+            let prefix = &text[skipped..text.len().min(skipped + FORMAT_PREFIX)];
+            if !ended && prefix.len() < FORMAT_PREFIX {
+                return Batch { consumed: skipped, ..Batch::of_nothing(text) };
+            }
+            let json = prefix.trim_ascii_start().first() == Some(&b'{');
+            self.state = if json { State::Json(0) } else { State::Yaml };
+        }
+        match self.state {
+            State::Json(values) => self.json(text, skipped, ended, most, values),
+            _ => yaml(text, skipped, ended, most),
+        }
+    }
+
+    fn json<'t>(&mut self, text: &'t [u8], from: usize, ended: bool, most: usize, mut values: usize) -> Batch<'t> {
+        let (valid, damaged) = match std::str::from_utf8(text) {
+            Ok(valid) => (valid, false),
+            Err(error) => {
+                // A character cut by the end of the window is no damage.
+                let damaged = error.error_len().is_some() || ended;
+                (std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default(), damaged)
+            }
+        };
+        let mut batch = Batch { consumed: from, valid, ..Batch::of_nothing(text) };
+        loop {
+            let rest = json::trim_start(&valid[batch.consumed..]);
+            if rest.is_empty() {
+                batch.consumed = valid.len();
+                batch.end = match (damaged, ended) {
+                    (true, _) => End::Utf8(valid.len()),
+                    (false, true) => End::Text,
+                    (false, false) => End::Window,
+                };
+                break;
+            }
+            if batch.documents.len() == most {
+                break;
+            }
+            let first_span = batch.spans.len();
+            match json::check_indexed(valid, batch.consumed, self.max_depth, &mut batch.spans) {
+                Ok(Range { start, end }) => {
+                    let spans = first_span..batch.spans.len();
+                    batch.documents.push(Ok(Document { start, body: start, end, format: Format::Json, spans }));
+                    batch.consumed = end;
+                    values += 1;
+                }
+                Err(error) => {
+                    batch.spans.truncate(first_span);
+                    if error.kind == ErrorKind::End && damaged {
+                        batch.end = End::Utf8(valid.len());
+                    } else if error.kind == ErrorKind::End && !ended {
+                        batch.end = End::Window;
+                    } else if values < SURE {
+                        let space = rest.len() - rest.trim_ascii_start().len();
+                        batch.consumed = valid.len() - rest.len() + space;
+                        batch.not_json = Some(error);
+                        self.state = State::Yaml;
+                        return batch;
+                    } else {
+                        batch.end = End::Json(error);
+                    }
+                    break;
+                }
+            }
+        }
+        self.state = State::Json(values);
+        batch
+    }
+}
+
+fn yaml(text: &[u8], from: usize, ended: bool, most: usize) -> Batch<'_> {
+    let window = &text[from..];
+    let everything = yaml::Cut { end: window.len(), next: window.len() };
+    let Some(cut) = (if ended { Some(everything) } else { yaml::cut(window) }) else {
+        return Batch { consumed: from, ..Batch::of_nothing(text) };
+    };
+    let mut batch = Batch { consumed: from + cut.next, ..Batch::of_nothing(text) };
+    let mut found = yaml::documents(&window[..cut.end]);
+    for document in found.by_ref() {
+        if batch.documents.len() == most {
+            // Where the first of those that are left starts is where the next window does.
+            let at = document.as_ref().map_or_else(|bad| bad.offset, |document| document.offset);
+            batch.consumed = from + at;
+            return batch;
+        }
+        batch.documents.push(
+            document
+                .map(|document| {
+                    let start = from + document.offset;
+                    let end = start + document.text.len();
+                    let opened = document.text.starts_with(b"---");
+                    let line =
+                        || memchr::memchr(b'\n', document.text).map_or(document.text.len(), |newline| newline + 1);
+                    let body = if opened { start + line() } else { start };
+                    Document { start, body, end, format: Format::Yaml, spans: 0..0 }
+                })
+                .map_err(|bad| BadSeparator { offset: from + bad.offset, ..bad }),
+        );
+    }
+    batch.end = if ended { End::Text } else { End::Window };
+    batch
+}
+
+impl<'t> Batch<'t> {
+    fn of_nothing(window: &'t [u8]) -> Batch<'t> {
+        let (documents, spans) = (Vec::new(), Vec::new());
+        Batch { documents, consumed: 0, end: End::Window, not_json: None, window, valid: "", spans }
+    }
+}
+
+/// Why a whole text could not be split.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SplitError {
+    /// It stops being JSON.
+    #[error("json: {0}")]
+    Json(json::Error),
+    /// It stops being UTF-8 there.
+    #[error("invalid UTF-8")]
+    Utf8(usize),
+    /// A line starts like a separator and goes on like something else.
+    #[error("yaml: {0}")]
+    Separator(BadSeparator),
+}
+
+/// Returns the documents of a whole text.
+///
+/// # Errors
+/// Fails when the text has parts that belong to no document.
+pub fn of(text: &[u8], max_depth: usize) -> Result<Vec<Document>, SplitError> {
+    let mut splitter = Splitter::new(max_depth);
+    let mut found = Vec::new();
+    let mut at = 0;
+    loop {
+        let batch = splitter.step(&text[at..], true, usize::MAX);
+        for document in batch.documents {
+            let Document { start, body, end, format, .. } =
+                document.map_err(|bad| SplitError::Separator(BadSeparator { offset: at + bad.offset, ..bad }))?;
+            found.push(Document { start: at + start, body: at + body, end: at + end, format, spans: 0..0 });
+        }
+        at += batch.consumed;
+        match batch.end {
+            End::Window if batch.not_json.is_some() => {}
+            End::Text | End::Window => return Ok(found),
+            End::Json(error) => {
+                return Err(SplitError::Json(json::Error { offset: at - batch.consumed + error.offset, ..error }));
+            }
+            End::Utf8(offset) => return Err(SplitError::Utf8(at - batch.consumed + offset)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is found in a text: the places of documents and bad separators, and how it ends.
+    #[derive(Debug, Default, PartialEq)]
+    struct Found {
+        documents: Vec<(usize, Option<(usize, usize, Format)>)>,
+        not_json: Option<usize>,
+        end: Option<(&'static str, usize)>,
+    }
+
+    fn found(text: &[u8], window: usize, most: usize) -> Found {
+        let mut splitter = Splitter::new(50);
+        let mut all = Found::default();
+        let (mut at, mut wanted) = (0, window);
+        loop {
+            let end = text.len().min(at + wanted);
+            let ended = end == text.len();
+            let batch = splitter.step(&text[at..end], ended, most);
+            for document in &batch.documents {
+                all.documents.push(match document {
+                    Ok(document) => {
+                        if let Some(value) = batch.json(document) {
+                            assert!(Raw::parse(value.text(), 50).is_ok());
+                        }
+                        (at + document.start, Some((at + document.body, at + document.end, document.format)))
+                    }
+                    Err(bad) => (at + bad.offset, None),
+                });
+            }
+            all.not_json = all.not_json.or(batch.not_json.as_ref().map(|error| at + error.offset));
+            let stopped = match &batch.end {
+                End::Window => None,
+                End::Text => Some(("text", text.len())),
+                End::Json(error) => Some(("json", at + error.offset)),
+                End::Utf8(offset) => Some(("utf-8", at + offset)),
+            };
+            if stopped.is_some() {
+                all.end = stopped;
+                return all;
+            }
+            let progress = batch.consumed > 0 || batch.not_json.is_some();
+            at += batch.consumed;
+            wanted = if progress { window } else { wanted * 2 };
+        }
+    }
+
+    #[test]
+    fn json_may_turn_into_yaml_in_its_first_two_values() {
+        let text = b"\xef\xbb\xbf {\"a\": 1}\n---\nb: 2\n--- # c\nc: 3\n";
+        let documents = of(text, 50).unwrap();
+        let parts: Vec<&str> = documents.iter().map(|it| std::str::from_utf8(&text[it.range()]).unwrap()).collect();
+        assert_eq!(parts, ["{\"a\": 1}", "b: 2\n", "c: 3\n"]);
+        assert_eq!(documents[1].start, 13);
+        assert!(matches!(of(b"{} {} {} x", 50), Err(SplitError::Json(error)) if error.offset == 9));
+        assert!(matches!(of(b"{} {\"\xff", 50), Err(SplitError::Utf8(5))));
+        assert!(matches!(of(b"a: 1\n--- x\n", 50), Err(SplitError::Separator(bad)) if bad.offset == 5));
+    }
+
+    #[test]
+    fn a_text_that_looks_like_json_late_is_yaml() {
+        let text = format!("{}{{\"a\": 1}}\n", " ".repeat(FORMAT_PREFIX));
+        assert_eq!(of(text.as_bytes(), 50).unwrap()[0].format, Format::Yaml);
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::test_runner::Config::with_cases(96))]
+
+        #[test]
+        fn windows_of_any_size_give_what_the_whole_text_gives(
+            text in "(\u{feff})?( |\n)?((\\{\\}|\\{\"a\": \"é\\\\\"\"\\}|\\{a: 1\\}|\\{|---|a: 1|#|---x|--- # x|-| |\r|é)\n?){0,24}",
+            damage in proptest::option::of(0usize..60),
+            window in 1usize..40,
+            most in proptest::prop_oneof![1usize..4, proptest::strategy::Just(usize::MAX)],
+        ) {
+            let mut text = text.into_bytes();
+            if let Some(at) = damage.filter(|at| *at < text.len()) {
+                text[at] = 0xff;
+            }
+            proptest::prop_assert_eq!(found(&text, window, most), found(&text, usize::MAX / 4, usize::MAX));
+        }
+
+        #[test]
+        fn long_texts_are_the_same_in_windows(
+            parts in proptest::collection::vec("\\{\"[a-z]{0,9}\": \"[é-ö]{0,200}\"\\}|\n---\n|a: [a-z]{0,300}\n", 1..40),
+            window in 100usize..6000,
+        ) {
+            let text = parts.concat().into_bytes();
+            proptest::prop_assert_eq!(found(&text, window, usize::MAX), found(&text, usize::MAX / 4, usize::MAX));
+        }
+    }
+}
