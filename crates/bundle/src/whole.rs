@@ -199,6 +199,16 @@ fn parsed(body: &document::Body<'_>, limits: &Limits) -> Result<Value, String> {
     serde_json::from_slice(&json).map_err(|error| error.to_string())
 }
 
+/// Returns the objects in the text of a file.
+///
+/// # Errors
+/// Returns why the text is no Kubernetes objects.
+pub fn objects_of(text: &[u8], file: &str, limits: &Limits) -> Result<Vec<Object>, String> {
+    let mut objects = Vec::new();
+    add(text, file, limits, &mut objects)?;
+    Ok(objects)
+}
+
 /// Adds the objects in the text of a file.
 fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<Object>) -> Result<(), String> {
     for (document, found) in document::all(text, limits)?.into_iter().enumerate() {

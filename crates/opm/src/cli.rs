@@ -7,9 +7,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, diff, edit,
-    explain, generate, graph, index, init, list, migrate, registry, render, render_template, resolve,
-    run as run_commands, schema, serve, template, unpack, upgrade_path, validate, verify, version, why,
+    add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, crd_diff,
+    diff, edit, explain, generate, graph, index, init, list, migrate, registry, rehearse, render, render_template,
+    resolve, run as run_commands, schema, security, serve, template, unpack, upgrade_path, validate, verify, version,
+    why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -66,6 +67,9 @@ enum OpmCommand {
     Why(why::WhyArgs),
     Schema(schema::SchemaArgs),
     Explain(explain::ExplainArgs),
+    Rehearse(Box<rehearse::RehearseArgs>),
+    CrdDiff(crd_diff::CrdDiffArgs),
+    Security(security::SecurityArgs),
     Catalog(catalog::CatalogArgs),
     Controller(controller::ControllerArgs),
     Run(Box<run_commands::RunArgs>),
@@ -125,6 +129,9 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Why(args) => why::run(args, &opm.tls, printer),
         OpmCommand::Schema(args) => schema::run(args, printer),
         OpmCommand::Explain(args) => explain::run(args, printer),
+        OpmCommand::Rehearse(args) => rehearse::run(args, &opm.tls, printer),
+        OpmCommand::CrdDiff(args) => crd_diff::run(args, &opm.tls, printer),
+        OpmCommand::Security(args) => security::run(args, &opm.tls, printer),
         OpmCommand::Catalog(args) => catalog::run(args, printer),
         OpmCommand::Controller(args) => controller::run(args, printer),
         OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),

@@ -5,6 +5,7 @@
 //! `exit` decides how the process ends. Nothing else prints.
 
 mod app_registry;
+mod bundles;
 mod cli;
 mod cluster_flags;
 mod commands;
@@ -12,6 +13,7 @@ mod container;
 mod database;
 mod exit;
 mod fetch;
+mod findings;
 mod followed;
 mod github;
 mod images;

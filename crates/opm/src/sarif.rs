@@ -78,7 +78,7 @@ fn result(found: &Found<'_>, names: &[&str]) -> Value {
 }
 
 /// Writes a path as a URI reference.
-fn uri(path: &str) -> String {
+pub(crate) fn uri(path: &str) -> String {
     let mut out = String::new();
     for b in path.bytes() {
         match b {

@@ -50,10 +50,17 @@ pub struct Note {
 }
 
 /// Returns how an object is called in messages: `KIND NAMESPACE/NAME`, or `KIND NAME`.
+///
+/// A name that the cluster makes up ends with `*`.
 pub fn called(object: &serde_json::Value) -> String {
     let field = |pointer| object.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let name = match (field("/metadata/name"), field("/metadata/generateName")) {
+        ("", "") => String::new(),
+        ("", generated) => format!("{generated}*"),
+        (name, _) => name.to_owned(),
+    };
     match field("/metadata/namespace") {
-        "" => format!("{} {}", field("/kind"), field("/metadata/name")),
-        namespace => format!("{} {namespace}/{}", field("/kind"), field("/metadata/name")),
+        "" => format!("{} {name}", field("/kind")),
+        namespace => format!("{} {namespace}/{name}", field("/kind")),
     }
 }

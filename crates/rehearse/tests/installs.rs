@@ -232,8 +232,8 @@ fn olm_v0_makes_a_plan_and_then_the_rest() {
     RoleBinding ns/foo.manager-service-cert
     ClusterRoleBinding foo.manager-service-system:auth-delegator
     RoleBinding kube-system/foo.manager-service-auth-reader
-    ValidatingWebhookConfiguration 
-    MutatingWebhookConfiguration 
+    ValidatingWebhookConfiguration v.foo.io-*
+    MutatingWebhookConfiguration m.foo.io-*
     ");
     let deployment = &installed.made[0];
     // Here the annotations of the CSV win.

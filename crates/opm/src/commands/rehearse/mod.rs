@@ -1,0 +1,241 @@
+//! `opm rehearse`: what a cluster would make of a bundle, without a cluster.
+
+mod flags;
+mod report;
+mod write;
+
+use std::path::Path;
+
+use bundle::{Finding, Severity};
+use rehearse::v1::{self, Runtime};
+use rehearse::{Bundle, For, Installer, Level, Limit, Mode, Note, Refusal, v0};
+use serde_json::Value;
+
+use crate::bundles::{Read, read};
+use crate::exit::{Failure, Outcome};
+use crate::findings;
+use crate::images::{Images, TlsFlags};
+use crate::printer::Printer;
+use flags::{Generation, Output};
+
+pub(crate) use flags::RehearseArgs;
+
+/// What one generation of OLM makes of a bundle.
+struct Rehearsal {
+    generation: Generation,
+    /// Which OLM, for people: `OLM v1 (1.11, helm)`.
+    title: String,
+    namespace: String,
+    targets: Vec<String>,
+    refusal: Option<Refusal>,
+    objects: Vec<Value>,
+    notes: Vec<Note>,
+    limits: Vec<Limit>,
+    /// Whether objects are applied in phases.
+    phases: bool,
+}
+
+pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let new = read(&args.source, &images)?;
+    let old = args.from.as_ref().map(|from| read(from, &images)).transpose()?;
+    let rehearsal = rehearsed(args, &new, args.olm)?;
+    let other = rehearsed(args, &new, args.olm.other())?;
+    let upgrade = match &old {
+        Some(old) => {
+            let before = rehearsed(args, old, args.olm)?;
+            if let Some(refusal) = before.refusal {
+                printer.warning(&format!("{} would not have been installed: {}", args.from(), refusal.message));
+            }
+            Some(rehearse::upgrade(&before.objects, &rehearsal.objects))
+        }
+        None => None,
+    };
+    let mut found = found(&new, &rehearsal);
+    findings::locate(&mut found, &new.directory, new.shown.as_deref(), &new.limits);
+    findings::sort(&mut found);
+    let installable = rehearsal.refusal.is_none() && !found.iter().any(|finding| finding.severity >= Severity::Error);
+    if let Some(how) = args.installer {
+        return installer(args, &rehearsal, how, printer);
+    }
+    if let Some(directory) = &args.output_dir {
+        refuse(&rehearsal)?;
+        write::directory(&rehearsal.objects, directory)?;
+        printer.tell(&format!("{} objects in {}", rehearsal.objects.len(), directory.display()));
+    }
+    match args.output {
+        _ if args.output_dir.is_some() && args.output == Output::Text => {}
+        Output::Yaml => {
+            refuse(&rehearsal)?;
+            printer.data().write_all(&write::stream(&rehearsal.objects))?;
+        }
+        Output::Text => {
+            let text = report::text(&new, &rehearsal, &other, &found, upgrade.as_deref());
+            printer.data().write_all(text.as_bytes())?;
+        }
+        Output::Json => {
+            let json = report::json(&new, &rehearsal, &other, &found, upgrade.as_deref(), installable);
+            printer.data().write_all(format!("{json:#}\n").as_bytes())?;
+        }
+        Output::Findings(output) => findings::print(&found, installable, output, printer)?,
+    }
+    if installable { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Fails with the words of the cluster's software.
+fn refuse(rehearsal: &Rehearsal) -> Outcome {
+    match &rehearsal.refusal {
+        None => Ok(()),
+        Some(refusal) => Err(Failure::message(format!("{} refuses: {}", rehearsal.title, refusal.message))),
+    }
+}
+
+fn installer(args: &RehearseArgs, rehearsal: &Rehearsal, how: Installer, printer: &mut Printer) -> Outcome {
+    if rehearsal.generation == Generation::V0 {
+        return Err(Failure::message("--installer is for OLM v1: OLM v0 installs with rights of its own"));
+    }
+    refuse(rehearsal)?;
+    let role = rehearse::installer(&rehearsal.objects, &args.extension(rehearsal), how);
+    printer.data().write_all(&write::stream(&[role]))?;
+    Ok(())
+}
+
+fn rehearsed(args: &RehearseArgs, read: &Read, generation: Generation) -> Result<Rehearsal, Failure> {
+    match generation {
+        Generation::V1 => rehearsed_v1(args, read),
+        Generation::V0 => rehearsed_v0(args, read),
+    }
+}
+
+fn rehearsed_v1(args: &RehearseArgs, read: &Read) -> Result<Rehearsal, Failure> {
+    let bundle = Bundle::new(&read.whole);
+    let profile = args.profile()?;
+    let namespace = args.namespace(&bundle);
+    let config = args.config()?;
+    let runtime = profile.runtime;
+    let title =
+        format!("OLM v1 (1.{}, {})", profile.minor, if runtime == Runtime::Helm { "helm" } else { "boxcutter" });
+    let options = v1::Options {
+        profile,
+        namespace: namespace.clone(),
+        extension: args.name.clone().unwrap_or_else(|| bundle.package.clone()),
+        certificates: args.certificates,
+        config,
+    };
+    let mut rehearsal = Rehearsal {
+        generation: Generation::V1,
+        title,
+        namespace,
+        targets: Vec::new(),
+        refusal: None,
+        objects: Vec::new(),
+        notes: Vec::new(),
+        limits: Vec::new(),
+        phases: runtime == Runtime::Boxcutter,
+    };
+    match v1::install(&bundle, &options) {
+        Ok(installed) => {
+            rehearsal.limits = rehearse::check_limits(&installed.objects, For::V1(runtime));
+            rehearsal.objects = installed.objects;
+            rehearsal.notes = installed.notes;
+            rehearsal.targets = installed.targets;
+        }
+        Err(refusal) => rehearsal.refusal = Some(refusal),
+    }
+    Ok(rehearsal)
+}
+
+fn rehearsed_v0(args: &RehearseArgs, read: &Read) -> Result<Rehearsal, Failure> {
+    let whole = read.whole.clone().first_documents();
+    let bundle = Bundle::new(&whole);
+    let namespace = args.namespace(&bundle);
+    let targets = match &*args.watch_namespace {
+        [] if bundle.supports(Mode::AllNamespaces) => vec![String::new()],
+        [] => vec![namespace.clone()],
+        given => given.to_vec(),
+    };
+    let config = args.config()?.and_then(|config| config.get("deploymentConfig").cloned());
+    let group = format!("{namespace}-operators");
+    let options = v0::Options { namespace: namespace.clone(), targets: targets.clone(), group, config };
+    let mut rehearsal = Rehearsal {
+        generation: Generation::V0,
+        title: "OLM v0".into(),
+        namespace,
+        targets,
+        refusal: None,
+        objects: Vec::new(),
+        notes: Vec::new(),
+        limits: Vec::new(),
+        phases: false,
+    };
+    match v0::install(&bundle, &options) {
+        Ok(installed) => {
+            rehearsal.limits = rehearse::check_limits(installed.objects(), For::V0);
+            let files: Vec<Vec<u8>> =
+                whole.files.iter().filter_map(|file| content(&read.directory, &file.name)).collect();
+            let measured = rehearse::check_bundle(&whole, files.iter().map(Vec::as_slice));
+            rehearsal.limits.extend(measured);
+            rehearsal.objects = installed.plan.into_iter().chain(installed.made).collect();
+            rehearsal.notes = installed.notes;
+        }
+        Err(refusal) => rehearsal.refusal = Some(refusal),
+    }
+    Ok(rehearsal)
+}
+
+/// Reads a file that has been read before; what has gone since counts for nothing.
+fn content(directory: &Path, name: &str) -> Option<Vec<u8>> {
+    std::fs::read(directory.join(name)).ok()
+}
+
+/// Collects what is to be told of a rehearsal.
+fn found(read: &Read, rehearsal: &Rehearsal) -> Vec<Finding> {
+    let bundle = Bundle::new(&read.whole);
+    let name = &bundle.name;
+    let mut found = Vec::new();
+    if let Some(refusal) = &rehearsal.refusal {
+        let csv = read.whole.csv();
+        let mut finding = Finding::new(refusal.id, Severity::Error, refusal.message.clone()).of(name);
+        if let Some(csv) = csv {
+            finding = finding.at(&csv.file, csv.document, pointer_of(refusal.id));
+        }
+        found.push(finding);
+    }
+    for note in &rehearsal.notes {
+        let severity = if note.refused { Severity::Error } else { Severity::Info };
+        found.push(Finding::new(note.id, severity, note.message.clone()).of(name).about(note.object.clone()));
+    }
+    for limit in &rehearsal.limits {
+        let (severity, words) = match limit.level {
+            Level::Over => (Severity::Error, "more than"),
+            Level::Near => (Severity::Warning, "near"),
+        };
+        let message = format!("{} has {}, {words} {} for {}", limit.object, limit.size, limit.limit, limit.what);
+        found.push(Finding::new(limit.id, severity, message).of(name));
+    }
+    for field in &bundle.unknown {
+        let message = format!("{} is no field of Kubernetes and vanishes", field.pointer);
+        let help = "correct the name of the field, or remove it";
+        let finding = Finding::new("rehearse-unknown-field", Severity::Warning, message).of(name).help(help);
+        found.push(finding.at(&field.file, field.document, field.pointer.clone()));
+    }
+    for object in read.whole.objects.iter().filter(|object| object.document > 0) {
+        let message =
+            format!("{} {} is not in the first document: OLM v0 does not see it", object.kind(), object.name());
+        let help = "give each object a file of its own";
+        let finding = Finding::new("several-documents", Severity::Warning, message).of(name).help(help);
+        found.push(finding.at(&object.file, object.document, ""));
+    }
+    found
+}
+
+/// Returns the part of a CSV that a refusal is about.
+fn pointer_of(id: &str) -> &'static str {
+    match id {
+        "olmv1-all-namespaces" | "olmv1-install-modes" | "olmv1-targets" | "olmv0-install-mode" => "/spec/installModes",
+        "olmv1-api-services" => "/spec/apiservicedefinitions/owned",
+        "olmv1-webhooks" | "olmv0-webhook-name" | "olmv0-webhook-rules" => "/spec/webhookdefinitions",
+        "olmv1-dependency" => "/spec/customresourcedefinitions/required",
+        _ => "",
+    }
+}

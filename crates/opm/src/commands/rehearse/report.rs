@@ -1,0 +1,197 @@
+//! A rehearsal as people and programs read it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use bundle::{Finding, Severity};
+use rehearse::{Change, Effect, FIELDS, called, v1};
+use serde_json::{Value, json};
+
+use super::Rehearsal;
+use crate::bundles::Read;
+use crate::{findings, table};
+
+fn field<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Says what an object is made of, where that is not plain.
+fn special(object: &Value, rehearsal: &Rehearsal) -> String {
+    let name = called(object);
+    let notes = rehearsal.notes.iter().filter(|note| note.object == name);
+    notes.map(|note| note.id).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn text(
+    read: &Read,
+    rehearsal: &Rehearsal,
+    other: &Rehearsal,
+    found: &[Finding],
+    upgrade: Option<&[Change]>,
+) -> String {
+    let mut out = String::new();
+    let name = read.whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default();
+    match &rehearsal.refusal {
+        Some(_) => {
+            let _ = writeln!(out, "{} refuses {name}", rehearsal.title);
+        }
+        None => {
+            let watched = match &*rehearsal.targets {
+                [only] if only.is_empty() => "all namespaces".to_owned(),
+                targets => targets.join(", "),
+            };
+            let (title, namespace) = (&rehearsal.title, &rehearsal.namespace);
+            let _ = writeln!(out, "{title} installs {name} in namespace {namespace}, watching {watched}");
+            let rows = rehearsal.objects.iter().enumerate().map(|(at, object)| {
+                let kind = field(object, "/kind");
+                let order = if rehearsal.phases { v1::phase(kind).to_owned() } else { (at + 1).to_string() };
+                let name = called(object);
+                let name = name.strip_prefix(kind).unwrap_or(&name).trim().to_owned();
+                vec![order, kind.to_owned(), name, object.to_string().len().to_string(), special(object, rehearsal)]
+            });
+            let order = if rehearsal.phases { "PHASE" } else { "#" };
+            out.push('\n');
+            let table = table::text(&[order, "KIND", "NAME", "BYTES", "NOTE"], rows.collect());
+            table.lines().for_each(|line| {
+                out.push_str(line.trim_end());
+                out.push('\n');
+            });
+        }
+    }
+    for finding in found {
+        let object = if finding.object.is_empty() { String::new() } else { format!("{}: ", finding.object) };
+        let place = match (&*finding.file, finding.position) {
+            ("", _) => String::new(),
+            (file, Some(at)) => format!(" ({file}:{})", at.line),
+            (file, None) => format!(" ({file})"),
+        };
+        let _ = write!(out, "\n{}: {object}{}{place} [{}]", finding.severity, finding.message, finding.id);
+    }
+    if !found.is_empty() {
+        out.push('\n');
+    }
+    if let Some(changes) = upgrade {
+        out.push_str("\nThe upgrade:\n");
+        changes.iter().for_each(|change| out.push_str(&change_line(change)));
+        if changes.is_empty() {
+            out.push_str("  changes nothing\n");
+        }
+    }
+    let differences = differences(rehearsal, other);
+    if !differences.is_empty() {
+        let _ = writeln!(out, "\n{} differs:", other.title);
+        differences.iter().for_each(|difference| {
+            let _ = writeln!(out, "  {difference}");
+        });
+    }
+    out
+}
+
+fn change_line(change: &Change) -> String {
+    let verb = verb(change.effect);
+    let mut line = format!("  {verb} {}", change.object);
+    if !change.fields.is_empty() {
+        let _ = write!(line, ": {}", change.fields.join(", "));
+        if change.fields.len() == FIELDS {
+            line.push_str(", ...");
+        }
+    }
+    line.push('\n');
+    line
+}
+
+fn verb(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Deleted => "deletes",
+        Effect::Restarted => "restarts",
+        Effect::Changed => "changes",
+        Effect::Created => "creates",
+    }
+}
+
+/// Names what the other generation does differently.
+fn differences(this: &Rehearsal, other: &Rehearsal) -> Vec<String> {
+    if let Some(refusal) = &other.refusal {
+        return vec![format!("refuses: {}", refusal.message)];
+    }
+    if this.refusal.is_some() {
+        return vec!["installs the bundle".into()];
+    }
+    // Names of roles hold a hash that each generation makes in its own way.
+    let names = |objects: &[Value]| -> BTreeSet<String> {
+        let generated = |name: &str| name.rsplit_once('-').is_some_and(|(_, end)| end.len() > 30);
+        let named = objects.iter().filter(|object| !generated(field(object, "/metadata/name")));
+        named.filter(|object| !field(object, "/metadata/name").is_empty()).map(called).collect()
+    };
+    let (ours, theirs) = (names(&this.objects), names(&other.objects));
+    let mut told = Vec::new();
+    let list = |names: Vec<&String>| names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    let more: Vec<&String> = theirs.difference(&ours).collect();
+    if !more.is_empty() {
+        told.push(format!("also makes: {}", list(more)));
+    }
+    let less: Vec<&String> = ours.difference(&theirs).collect();
+    if !less.is_empty() {
+        told.push(format!("does not make: {}", list(less)));
+    }
+    let find = |objects: &[Value], wanted: &str| objects.iter().find(|object| called(object) == wanted).cloned();
+    for name in ours.intersection(&theirs).filter(|name| name.starts_with("Deployment ")) {
+        let annotations = |objects: &[Value]| {
+            find(objects, name).and_then(|object| object.pointer("/spec/template/metadata/annotations").cloned())
+        };
+        let (ours, theirs) = (annotations(&this.objects), annotations(&other.objects));
+        let (Some(Value::Object(ours)), Some(Value::Object(theirs))) = (ours, theirs) else { continue };
+        let differing: Vec<&str> = ours
+            .iter()
+            .filter(|(key, value)| theirs.get(*key).is_some_and(|it| it != *value))
+            .map(|(key, _)| &**key)
+            .collect();
+        if !differing.is_empty() {
+            told.push(format!("annotates pods of {name} differently: {}", differing.join(", ")));
+        }
+    }
+    told
+}
+
+pub(super) fn json(
+    read: &Read,
+    rehearsal: &Rehearsal,
+    other: &Rehearsal,
+    found: &[Finding],
+    upgrade: Option<&[Change]>,
+    installable: bool,
+) -> Value {
+    let objects: Vec<Value> = rehearsal
+        .objects
+        .iter()
+        .map(|object| {
+            json!({
+                "phase": rehearsal.phases.then(|| v1::phase(field(object, "/kind"))),
+                "bytes": object.to_string().len(),
+                "object": object,
+            })
+        })
+        .collect();
+    let changes = upgrade.map(|changes| {
+        let change =
+            |change: &Change| json!({"effect": verb(change.effect), "object": change.object, "fields": change.fields});
+        changes.iter().map(change).collect::<Vec<_>>()
+    });
+    let mut out = json!({
+        "olm": rehearsal.title,
+        "bundle": read.whole.csv().map(bundle::Object::name),
+        "package": read.whole.package,
+        "namespace": rehearsal.namespace,
+        "targets": rehearsal.targets,
+        "installable": installable,
+        "refusal": rehearsal.refusal.as_ref().map(|it| json!({"id": it.id, "message": it.message})),
+        "objects": objects,
+        "upgrade": changes,
+        "other": {"olm": other.title, "differences": differences(rehearsal, other)},
+    });
+    let passed = !found.iter().any(|finding| finding.severity >= Severity::Error);
+    let findings = findings::json(found, passed);
+    out["findings"] = findings["findings"].clone();
+    out["counts"] = findings["counts"].clone();
+    out
+}

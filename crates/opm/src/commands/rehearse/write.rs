@@ -1,0 +1,60 @@
+//! Objects as files.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use fbc::json::Raw;
+use serde_json::Value;
+
+use crate::exit::{Failure, Outcome, in_path};
+use crate::interrupt::Unfinished;
+
+/// Returns objects as a stream of YAML documents.
+pub(super) fn stream(objects: &[Value]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for object in objects {
+        out.extend_from_slice(b"---\n");
+        document(object, &mut out);
+    }
+    out
+}
+
+fn document(object: &Value, out: &mut Vec<u8>) {
+    fbc::yaml::write_document(Raw::from_checked(&object.to_string()), out);
+}
+
+/// Writes each object to a file whose name says when it is applied.
+pub(super) fn directory(objects: &[Value], target: &Path) -> Outcome {
+    match fs::read_dir(target) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(in_path(target, &error)),
+        Ok(mut entries) => {
+            if entries.next().is_some() {
+                return Err(Failure::message(format!("output dir \"{}\" must be empty", target.display())));
+            }
+        }
+    }
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
+    let aside = Unfinished::create(parent, ".opm-rehearse-").map_err(|error| in_path(parent, &error))?;
+    for (at, object) in objects.iter().enumerate() {
+        let mut text = Vec::new();
+        document(object, &mut text);
+        let path = aside.path().join(file_name(at, object));
+        fs::write(&path, text).map_err(|error| in_path(&path, &error))?;
+    }
+    // An empty directory gives way to one that is renamed.
+    aside.finish(target).map_err(|error| in_path(target, &error))
+}
+
+fn file_name(at: usize, object: &Value) -> String {
+    let field = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let name = match field("/metadata/name") {
+        "" => field("/metadata/generateName"),
+        name => name,
+    };
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-._".contains(c) { c.to_ascii_lowercase() } else { '-' };
+    let name: String = format!("{}-{name}", field("/kind")).chars().map(plain).take(150).collect();
+    format!("{:03}-{}.yaml", at + 1, name.trim_end_matches(['-', '.']))
+}

@@ -1,0 +1,140 @@
+//! `opm security`: what an operator may do, and what grew.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use bundle::{Finding, Severity};
+use review::security::{self, Options, RULES};
+use serde_json::{Value, json};
+
+use crate::bundles;
+use crate::exit::{Failure, Outcome, in_path};
+use crate::findings::{self, Output};
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::printer::Printer;
+
+/// Tell what an operator may do, and what grew between two versions
+#[derive(clap::Args)]
+#[command(
+    long_about = "Tell what an operator may do, and what grew between two versions.\n\n\
+        Of one bundle: rights in the cluster and in namespaces, ways to more rights, Secrets, host access, privileged pods, \
+        webhooks, images by tag. Of two: what is new. A right is new only if the same account did not have it in other \
+        words. The exit code is 1 if something is found that --deny names. docs/security.md lists what is looked for.",
+    after_help = "Examples:\n  \
+        opm security ./bundle\n  \
+        opm security quay.io/me/foo-bundle:v1.0.0 ./bundle --deny high\n  \
+        opm security ./old ./new -o markdown                      # for a pull request\n  \
+        opm security ./bundle --write-baseline accepted.json      # accept what is there\n  \
+        opm security ./bundle --deny high --baseline accepted.json"
+)]
+pub(crate) struct SecurityArgs {
+    /// Bundle (directory or image); with NEW, the one that is installed
+    #[arg(value_name = "OLD")]
+    old: String,
+    /// Bundle that comes next
+    #[arg(value_name = "NEW")]
+    new: Option<String>,
+    /// Fail for findings of this severity or worse (info|low|medium|high|critical), or of this name; can be given several times
+    #[arg(long, value_name = "SEVERITY|ID", value_delimiter = ',', value_parser = denial)]
+    deny: Vec<Denial>,
+    /// Leave findings of this name out, of one account only if it is given; can be given several times
+    #[arg(long, value_name = "ID[:ACCOUNT]", value_delimiter = ',', value_parser = allowance)]
+    allow: Vec<(String, Option<String>)>,
+    /// Leave findings out that this file lists
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Write what is found to this file, to be given to --baseline
+    #[arg(long, value_name = "FILE")]
+    write_baseline: Option<PathBuf>,
+    /// Where the operator watches (all|namespaces); all namespaces if it can
+    #[arg(long, value_name = "MODE", default_value = "all", value_parser = mode)]
+    install_mode: Options,
+    /// Output format (text|json|sarif|github|markdown)
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output)]
+    output: Output,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+#[derive(Debug, Clone)]
+enum Denial {
+    Severity(Severity),
+    Id(String),
+}
+
+fn known(id: &str) -> Result<String, String> {
+    if RULES.iter().any(|(name, _)| *name == id) { Ok(id.to_owned()) } else { Err(format!("nothing is called {id}")) }
+}
+
+fn denial(text: &str) -> Result<Denial, String> {
+    match Severity::parse(text) {
+        Some(severity) => Ok(Denial::Severity(severity)),
+        None => known(text).map(Denial::Id),
+    }
+}
+
+fn allowance(text: &str) -> Result<(String, Option<String>), String> {
+    let (id, account) = text.split_once(':').map_or((text, None), |(id, account)| (id, Some(account.to_owned())));
+    Ok((known(id)?, account))
+}
+
+fn mode(text: &str) -> Result<Options, String> {
+    match text {
+        "all" => Ok(Options { namespaces: false }),
+        "namespaces" => Ok(Options { namespaces: true }),
+        _ => Err("expected all or namespaces".into()),
+    }
+}
+
+pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let old = bundles::read(&args.old, &images)?;
+    let new = args.new.as_ref().map(|new| bundles::read(new, &images)).transpose()?;
+    let found = match &new {
+        None => security::judge(&old.whole, args.install_mode),
+        Some(new) => security::judge_change(&old.whole, &new.whole, args.install_mode),
+    };
+    let mut found = found.map_err(Failure::Message)?;
+    let read = new.as_ref().unwrap_or(&old);
+    findings::locate(&mut found, &read.directory, read.shown.as_deref(), &read.limits);
+    if let Some(path) = &args.write_baseline {
+        let keys: BTreeSet<String> = found.iter().map(key).collect();
+        let text = format!("{:#}\n", json!({"accepted": keys}));
+        std::fs::write(path, text).map_err(|error| in_path(path, &error))?;
+    }
+    if let Some(path) = &args.baseline {
+        let accepted = baseline(path)?;
+        found.retain(|finding| !accepted.contains(&key(finding)));
+    }
+    let allowed = |finding: &Finding| {
+        args.allow.iter().any(|(id, account)| {
+            let of = |account: &String| finding.object == format!("ServiceAccount {account}");
+            finding.id == id && account.as_ref().is_none_or(of)
+        })
+    };
+    found.retain(|finding| !allowed(finding));
+    findings::sort(&mut found);
+    let denied = |finding: &Finding| {
+        args.deny.iter().any(|denial| match denial {
+            Denial::Severity(severity) => finding.severity >= *severity,
+            Denial::Id(id) => finding.id == id,
+        })
+    };
+    let passed = !found.iter().any(denied);
+    findings::print(&found, passed, args.output, printer)?;
+    if passed { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// What makes a finding the same in another run: not the line that it stands in.
+fn key(finding: &Finding) -> String {
+    format!("{} | {} | {}", finding.id, finding.object, finding.message)
+}
+
+fn baseline(path: &Path) -> Result<BTreeSet<String>, Failure> {
+    let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
+    let wrong = |why: String| Failure::message(format!("{}: {why}", path.display()));
+    let json: Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+    let accepted =
+        json.get("accepted").and_then(Value::as_array).ok_or_else(|| wrong("no list \"accepted\" in it".into()))?;
+    Ok(accepted.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+}

@@ -1,0 +1,224 @@
+//! Findings about bundles, as people and programs read them.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use bundle::{Finding, Severity};
+use serde_json::{Map, Value, json};
+
+use crate::exit::Failure;
+use crate::github::Annotation;
+use crate::printer::Printer;
+
+/// How findings are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Output {
+    Text,
+    Json,
+    Sarif,
+    Github,
+    Markdown,
+}
+
+/// Reads a format.
+pub(crate) fn output(text: &str) -> Result<Output, String> {
+    Ok(match text {
+        "text" | "" => Output::Text,
+        "json" => Output::Json,
+        "sarif" => Output::Sarif,
+        "github" => Output::Github,
+        "markdown" => Output::Markdown,
+        _ => return Err("expected text, json, sarif, github or markdown".into()),
+    })
+}
+
+/// Prints findings, the worst first; `failed` are those for which the command fails.
+pub(crate) fn print(findings: &[Finding], passed: bool, output: Output, printer: &mut Printer) -> Result<(), Failure> {
+    let text = match output {
+        Output::Text => text(findings),
+        Output::Json => format!("{:#}\n", json(findings, passed)),
+        Output::Sarif => sarif(findings),
+        Output::Github => findings.iter().map(annotation).collect(),
+        Output::Markdown => markdown(findings),
+    };
+    printer.data().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Puts the worst first; those of one severity stay in order of file and place.
+pub(crate) fn sort(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        let place = |it: &Finding| (it.bundle.clone(), it.file.clone(), it.position.map_or(0, |at| at.line));
+        (b.severity, place(a), a.id, &a.message).cmp(&(a.severity, place(b), b.id, &b.message))
+    });
+}
+
+/// Finds the lines of findings in the bundle's directory; files are shown as the user can open them.
+pub(crate) fn locate(findings: &mut [Finding], directory: &Path, shown: Option<&str>, limits: &fbc::Limits) {
+    for finding in findings.iter_mut().filter(|finding| !finding.file.is_empty() && finding.position.is_none()) {
+        finding.position = bundle::position(directory, &finding.file, finding.document, &finding.pointer, limits);
+        if let Some(shown) = shown {
+            finding.file = Path::new(shown).join(&finding.file).display().to_string();
+        }
+    }
+}
+
+fn place(finding: &Finding) -> String {
+    match (&*finding.file, finding.position) {
+        ("", _) => String::new(),
+        (file, Some(at)) => format!("{file}:{}:{}", at.line, at.column),
+        (file, None) => file.to_owned(),
+    }
+}
+
+fn text(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    for finding in findings {
+        let object = if finding.object.is_empty() { String::new() } else { format!("{}: ", finding.object) };
+        let _ = writeln!(out, "{}: {object}{} [{}]", finding.severity, finding.message, finding.id);
+        let place = place(finding);
+        if !place.is_empty() {
+            let _ = writeln!(out, "  --> {place}");
+        }
+        if !finding.help.is_empty() {
+            let _ = writeln!(out, "  help: {}", finding.help);
+        }
+    }
+    out
+}
+
+/// Returns findings for programs; the keys are a contract.
+pub(crate) fn json(findings: &[Finding], passed: bool) -> Value {
+    let mut counts = Map::new();
+    for severity in Severity::ALL.into_iter().rev() {
+        let count = findings.iter().filter(|finding| finding.severity == severity).count();
+        counts.insert(severity.to_string(), count.into());
+    }
+    let findings: Vec<Value> = findings
+        .iter()
+        .map(|finding| {
+            json!({
+                "id": finding.id, "severity": finding.severity.to_string(), "message": finding.message,
+                "help": finding.help, "bundle": finding.bundle, "object": finding.object, "file": finding.file,
+                "line": finding.position.map(|at| at.line), "column": finding.position.map(|at| at.column),
+                "pointer": finding.pointer,
+            })
+        })
+        .collect();
+    json!({"passed": passed, "findings": findings, "counts": counts})
+}
+
+fn level(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical | Severity::Error | Severity::High => "error",
+        Severity::Warning | Severity::Medium => "warning",
+        Severity::Low | Severity::Info => "note",
+    }
+}
+
+fn sarif(findings: &[Finding]) -> String {
+    let mut ids: Vec<&str> = findings.iter().map(|finding| finding.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let danger = |severity| match severity {
+        Severity::Critical => Some("9.5"),
+        Severity::High => Some("8.0"),
+        Severity::Medium => Some("5.0"),
+        Severity::Low => Some("2.0"),
+        _ => None,
+    };
+    let rules: Vec<Value> = ids
+        .iter()
+        .map(|id| {
+            let mut rule = json!({"id": id, "shortDescription": {"text": id.replace('-', " ")}});
+            let worst = findings.iter().filter(|finding| finding.id == *id).map(|finding| finding.severity).max();
+            if let Some(danger) = worst.and_then(danger) {
+                rule["properties"] = json!({"security-severity": danger, "tags": ["security"]});
+            }
+            rule
+        })
+        .collect();
+    let results: Vec<Value> = findings
+        .iter()
+        .map(|finding| {
+            let mut message = finding.message.clone();
+            if !finding.object.is_empty() {
+                message = format!("{}: {message}", finding.object);
+            }
+            if !finding.help.is_empty() {
+                let _ = write!(message, "\nhelp: {}", finding.help);
+            }
+            let mut result = json!({
+                "ruleId": finding.id, "ruleIndex": ids.iter().position(|id| *id == finding.id),
+                "level": level(finding.severity), "message": {"text": message},
+            });
+            if !finding.file.is_empty() {
+                let mut physical = json!({"artifactLocation": {"uri": crate::sarif::uri(&finding.file)}});
+                if let Some(at) = finding.position {
+                    physical["region"] = json!({"startLine": at.line, "startColumn": at.column});
+                }
+                result["locations"] = json!([{"physicalLocation": physical}]);
+            }
+            result
+        })
+        .collect();
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "opm", "version": env!("CARGO_PKG_VERSION"),
+                "informationUri": "https://olm.operatorframework.io", "rules": rules,
+            }},
+            "results": results,
+        }],
+    });
+    format!("{log:#}\n")
+}
+
+fn annotation(finding: &Finding) -> String {
+    let level = match level(finding.severity) {
+        "note" => "notice",
+        other => other,
+    };
+    let object = if finding.object.is_empty() { String::new() } else { format!("{}: ", finding.object) };
+    Annotation {
+        level,
+        file: Some(&*finding.file).filter(|file| !file.is_empty()),
+        line: finding.position.map(|at| (at.line as u64, Some(at.column as u64))),
+        title: finding.id,
+        message: &format!("{object}{}", finding.message),
+    }
+    .line()
+}
+
+/// So many rows of a table are shown; the others are folded.
+const ROWS: usize = 50;
+
+fn markdown(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "Nothing found.\n".into();
+    }
+    let cell = |text: &str| text.replace('|', "\\|").replace('\n', "<br>");
+    let row = |finding: &Finding| {
+        let place = place(finding);
+        let place = if place.is_empty() { String::new() } else { format!("`{place}`") };
+        format!(
+            "| {} | {} | {} | {} | {place} |\n",
+            finding.severity,
+            finding.id,
+            cell(&finding.object),
+            cell(&finding.message)
+        )
+    };
+    const HEAD: &str = "| severity | rule | object | what | where |\n|---|---|---|---|---|\n";
+    let mut out = String::from(HEAD);
+    findings.iter().take(ROWS).for_each(|finding| out.push_str(&row(finding)));
+    if findings.len() > ROWS {
+        let more = findings.len() - ROWS;
+        let _ = write!(out, "\n<details><summary>{more} more</summary>\n\n{HEAD}");
+        findings.iter().skip(ROWS).for_each(|finding| out.push_str(&row(finding)));
+        out.push_str("\n</details>\n");
+    }
+    out
+}

@@ -1,0 +1,176 @@
+use crate::env::TestEnv;
+
+const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: foo.vVERSION}
+spec:
+  version: VERSION
+  installModes: [{type: AllNamespaces, supported: ALL}, {type: OwnNamespace, supported: true}]
+  install:
+    strategy: deployment
+    spec:
+      clusterPermissions:
+      - {serviceAccountName: foo, rules: [{verbs: [get], apiGroups: [''], resources: [pods]}]}
+      deployments:
+      - name: foo
+        spec:
+          selector: {matchLabels: {app: foo}}
+          template:
+            metadata: {labels: {app: foo}}
+            spec:
+              serviceAccountName: foo
+              containers: [{name: manager, image: example.com/foo:VERSION, imagePolicy: Always}]
+";
+
+fn bundle(env: &TestEnv, name: &str, version: &str, all: bool) {
+    let csv = CSV.replace("VERSION", version).replace("ALL", &all.to_string());
+    env.file(&format!("{name}/manifests/csv.yaml"), csv);
+    env.file(
+        &format!("{name}/metadata/annotations.yaml"),
+        "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  operators.operatorframework.io.bundle.channels.v1: stable\n",
+    );
+}
+
+#[test]
+fn objects_are_listed_with_what_the_other_olm_does() {
+    let env = TestEnv::new();
+    bundle(&env, "new", "1.1.0", true);
+    bundle(&env, "old", "1.0.0", true);
+    insta::assert_snapshot!(env.opm(&["rehearse", "new", "--from", "old"]), @"
+    exit 0
+    --- stdout
+    OLM v1 (1.11, helm) installs foo.v1.1.0 in namespace foo-system, watching all namespaces
+
+    #  KIND                NAME                                                         BYTES  NOTE
+    1  ServiceAccount      foo-system/foo                                               206
+    2  ClusterRole         foo.v1.1.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff  326
+    3  ClusterRoleBinding  foo.v1.1.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff  485
+    4  Deployment          foo-system/foo                                               553
+
+    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is no field of Kubernetes and vanishes (new/manifests/csv.yaml:20) [rehearse-unknown-field]
+
+    The upgrade:
+      deletes ClusterRole foo.v1.0.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff
+      deletes ClusterRoleBinding foo.v1.0.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff
+      restarts Deployment foo-system/foo: /spec/template/spec/containers/0/image
+      creates ClusterRole foo.v1.1.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff
+      creates ClusterRoleBinding foo.v1.1.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff
+
+    OLM v0 differs:
+      also makes: ClusterServiceVersion foo-system/foo.v1.1.0, OperatorCondition foo-system/foo.v1.1.0, Role foo-system/foo.v1.1.0, RoleBinding foo-system/foo.v1.1.0
+    --- stderr
+    ");
+}
+
+#[test]
+fn a_refusal_is_in_the_words_of_the_cluster() {
+    let env = TestEnv::new();
+    bundle(&env, "own", "1.0.0", false);
+    insta::assert_snapshot!(env.opm(&["rehearse", "own"]), @r#"
+    exit 1
+    --- stdout
+    OLM v1 (1.11, helm) refuses foo.v1.0.0
+
+    error: error for resolved bundle "foo.v1.0.0" with version "1.0.0": unsupported bundle: bundle does not support AllNamespaces install mode (own/manifests/csv.yaml:6) [olmv1-all-namespaces]
+    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is no field of Kubernetes and vanishes (own/manifests/csv.yaml:20) [rehearse-unknown-field]
+
+    OLM v0 differs:
+      installs the bundle
+    --- stderr
+    "#);
+    insta::assert_snapshot!(env.opm(&["rehearse", "own", "-o", "yaml"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: OLM v1 (1.11, helm) refuses: error for resolved bundle "foo.v1.0.0" with version "1.0.0": unsupported bundle: bundle does not support AllNamespaces install mode
+    "#);
+    insta::assert_snapshot!(env.opm(&["rehearse", "own", "-o", "github"]), @r#"
+    exit 1
+    --- stdout
+    ::error file=own/manifests/csv.yaml,line=6,col=17,title=olmv1-all-namespaces::error for resolved bundle "foo.v1.0.0" with version "1.0.0": unsupported bundle: bundle does not support AllNamespaces install mode
+    ::warning file=own/manifests/csv.yaml,line=20,col=87,title=rehearse-unknown-field::/spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is no field of Kubernetes and vanishes
+    --- stderr
+    "#);
+    let gate = ["--gate", "SingleOwnNamespaceInstallSupport"];
+    insta::assert_snapshot!(env.opm(&["rehearse", "own", gate[0], gate[1]]), @r#"
+    exit 1
+    --- stdout
+    OLM v1 (1.11, helm) refuses foo.v1.0.0
+
+    error: error for resolved bundle "foo.v1.0.0" with version "1.0.0": invalid ClusterExtension configuration: invalid configuration: required field "watchNamespace" is missing (own/manifests/csv.yaml:1) [olmv1-config]
+    warning: /spec/install/spec/deployments/0/spec/template/spec/containers/0/imagePolicy is no field of Kubernetes and vanishes (own/manifests/csv.yaml:20) [rehearse-unknown-field]
+
+    OLM v0 differs:
+      installs the bundle
+    --- stderr
+    "#);
+    let watched =
+        env.stdout(&["rehearse", "own", gate[0], gate[1], "-n", "here", "--set", "watchNamespace=here", "-o", "yaml"]);
+    assert!(watched.contains("olm.targetNamespaces: here\n"), "{watched}");
+}
+
+#[test]
+fn objects_are_written_to_files_in_order() {
+    let env = TestEnv::new();
+    bundle(&env, "new", "1.1.0", true);
+    insta::assert_snapshot!(env.opm(&["rehearse", "new", "--output-dir", "out"]), @"
+    exit 0
+    --- stdout
+    --- stderr
+    4 objects in out
+    ");
+    insta::assert_snapshot!(env.names("out").join("\n"), @"
+    001-serviceaccount-foo.yaml
+    002-clusterrole-foo.v1.1.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff.yaml
+    003-clusterrolebinding-foo.v1.1.0-foo-2bi22284kbio8nvaxyhmhsfoth9thiss4bix4ntcvqff.yaml
+    004-deployment-foo.yaml
+    ");
+    insta::assert_snapshot!(env.read("out/001-serviceaccount-foo.yaml"), @"
+    apiVersion: v1
+    kind: ServiceAccount
+    metadata:
+      labels:
+        olm.operatorframework.io/owner-kind: ClusterExtension
+        olm.operatorframework.io/owner-name: foo
+      name: foo
+      namespace: foo-system
+    ");
+    // What is there is not written over.
+    insta::assert_snapshot!(env.opm(&["rehearse", "new", "--output-dir", "out"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: output dir "out" must be empty
+    "#);
+    let refused = env.opm(&["rehearse", "new", "--certificates", "nobody"]);
+    assert!(refused.contains("expected cert-manager, openshift or none"), "{refused}");
+}
+
+#[test]
+fn an_installer_gets_the_least_role() {
+    let env = TestEnv::new();
+    bundle(&env, "new", "1.1.0", true);
+    let short = env.stdout(&["rehearse", "new", "--installer=short"]);
+    assert!(short.contains("  - bind\n  - escalate\n"), "{short}");
+    let every = env.stdout(&["rehearse", "new", "--installer"]);
+    assert!(!every.contains("escalate") && every.contains("  - pods\n"), "{every}");
+    insta::assert_snapshot!(env.opm(&["rehearse", "new", "--olm", "v0", "--installer"]), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: --installer is for OLM v1: OLM v0 installs with rights of its own
+    ");
+}
+
+#[test]
+fn json_has_objects_findings_and_differences() {
+    let env = TestEnv::new();
+    bundle(&env, "new", "1.1.0", true);
+    let json: serde_json::Value = serde_json::from_str(&env.stdout(&["rehearse", "new", "-o", "json"])).unwrap();
+    let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+    insta::assert_snapshot!(format!("{keys:?}"), @r#"["olm", "bundle", "package", "namespace", "targets", "installable", "refusal", "objects", "upgrade", "other", "findings", "counts"]"#);
+    assert_eq!(json["installable"], true);
+    assert_eq!(json["objects"][0]["object"]["kind"], "ServiceAccount");
+    assert_eq!(json["findings"][0]["id"], "rehearse-unknown-field");
+    assert_eq!(json["findings"][0]["line"], 20);
+}

@@ -1,0 +1,240 @@
+//! What is new between two lists of facts, or two lists of rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bundle::{Finding, Severity};
+
+use crate::judge::judge;
+use crate::rights::{Right, Rule, Scope};
+
+/// Something that is so in a bundle.
+#[derive(Debug, Clone)]
+pub(crate) struct Fact {
+    /// What makes it the same fact in another version.
+    pub(crate) key: String,
+    pub(crate) finding: Finding,
+    /// Where it stands on a scale, for facts of which there is always one.
+    pub(crate) rank: Option<usize>,
+}
+
+/// So many comparisons of rules are made before input counts as hostile.
+const COMPARISONS: usize = 30_000_000;
+/// So many rights are named in a finding.
+const NAMED: usize = 6;
+
+/// Returns what is worth telling of one bundle.
+pub(crate) fn present(facts: Vec<Fact>) -> Vec<Finding> {
+    // These matter only when they change.
+    const CHANGES: [&str; 8] = [
+        "image-registry",
+        "image-repository",
+        "image-changed",
+        "crd-added",
+        "network-policy-removed",
+        "pod-hardening",
+        "install-mode",
+        "kube-version",
+    ];
+    facts.into_iter().filter(|fact| !CHANGES.contains(&fact.finding.id)).map(|fact| fact.finding).collect()
+}
+
+/// Returns what is new, and what went that protected.
+pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
+    let known: BTreeSet<&str> = old.iter().map(|fact| fact.key.as_str()).collect();
+    let now: BTreeSet<&str> = new.iter().map(|fact| fact.key.as_str()).collect();
+    let mut findings = Vec::new();
+    for fact in new.iter().filter(|fact| !known.contains(fact.key.as_str())) {
+        let mut finding = fact.finding.clone();
+        match finding.id {
+            // Good news, or said elsewhere.
+            "network-policy-removed" | "pod-hardening" => continue,
+            "install-mode" => {
+                if !(finding.message.contains("AllNamespaces")
+                    && old.iter().any(|fact| fact.finding.id == "install-mode"))
+                {
+                    continue;
+                }
+                let alone = new.iter().filter(|fact| fact.finding.id == "install-mode").count() == 1;
+                if !alone {
+                    continue;
+                }
+                finding.id = "scope-wider";
+                finding.severity = Severity::High;
+                finding.message = "AllNamespaces became the only install mode".into();
+            }
+            "kube-version" => {
+                finding.severity = Severity::Low;
+                finding.message = format!("{}, other than before", finding.message);
+            }
+            "dependency-new" => finding.severity = Severity::Medium,
+            "pod-security-level" => {
+                let before = old.iter().find(|it| it.finding.id == finding.id && it.finding.object == finding.object);
+                match (before.and_then(|fact| fact.rank), fact.rank) {
+                    (Some(before), Some(now)) if now > before => finding.severity = Severity::Medium,
+                    _ => continue,
+                }
+            }
+            // A digest that became a tag; an image that is new is told by its repository.
+            "image-unpinned" => {
+                let repository = finding.message.split([':', ' ']).next().unwrap_or_default().to_owned();
+                let had = |fact: &&Fact| fact.finding.id == "image-repository" && fact.key.ends_with(&repository);
+                if !old.iter().any(|fact| had(&fact)) {
+                    continue;
+                }
+            }
+            // Without images before there is nothing to be new against.
+            "image-registry" | "image-repository" if !old.iter().any(|fact| fact.finding.id == finding.id) => continue,
+            _ => {}
+        }
+        findings.push(finding);
+    }
+    for fact in old.iter().filter(|fact| !now.contains(fact.key.as_str())) {
+        let mut finding = fact.finding.clone();
+        match finding.id {
+            "network-policy-removed" => {
+                finding.severity = Severity::Medium;
+                finding.message = "is gone: it protected pods".into();
+            }
+            "pod-hardening" => {
+                let gone = !new.iter().any(|it| it.finding.object == finding.object);
+                if gone {
+                    continue;
+                }
+                finding.severity = Severity::Low;
+                finding.message = format!("no longer so: {}", finding.message);
+            }
+            _ => continue,
+        }
+        finding.file = String::new();
+        finding.pointer = String::new();
+        findings.push(finding);
+    }
+    findings
+}
+
+/// Returns what accounts may do, the worst of each kind.
+pub(crate) fn rights(rules: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, String> {
+    let mut told = Told::default();
+    let mut size = 0usize;
+    for rule in rules {
+        size = size.saturating_add(rule.size());
+        if size > COMPARISONS / 10 {
+            return Err(too_many());
+        }
+        for right in rule.rights() {
+            let (id, severity) = judge(rule, &right, own_groups);
+            told.add(id, severity, rule, right, "may");
+        }
+    }
+    Ok(told.findings())
+}
+
+fn too_many() -> String {
+    "the bundle gives more rights than can be judged".into()
+}
+
+/// Returns the rights that are new, moved or gone.
+pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, String> {
+    let mut told = Told::default();
+    let mut left = COMPARISONS;
+    let of = |rules: &[Rule]| -> BTreeMap<String, Vec<Rule>> {
+        let mut by_account: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
+        rules.iter().for_each(|rule| by_account.entry(rule.account.clone()).or_default().push(rule.clone()));
+        by_account
+    };
+    let (old_by, new_by) = (of(old), of(new));
+    let nothing = Vec::new();
+    for rule in new {
+        let before = old_by.get(&rule.account).unwrap_or(&nothing);
+        for right in rule.rights() {
+            left = left.checked_sub(before.len().max(1)).ok_or_else(too_many)?;
+            if before.iter().any(|known| known.covers(rule, &right)) {
+                continue;
+            }
+            let narrower = Rule { scope: Scope::Namespaces, ..rule.clone() };
+            if rule.scope == Scope::Cluster && before.iter().any(|known| known.covers(&narrower, &right)) {
+                told.add("scope-wider", Severity::High, rule, right, "may now in the whole cluster");
+                continue;
+            }
+            left = left.checked_sub(old.len().max(1)).ok_or_else(too_many)?;
+            if old.iter().any(|known| known.account != rule.account && known.covers(rule, &right)) {
+                told.add("rights-moved", Severity::Info, rule, right, "may now, as another account could,");
+                continue;
+            }
+            let (id, severity) = judge(rule, &right, own_groups);
+            told.add(id, severity, rule, right, "may now");
+        }
+    }
+    for rule in old {
+        let now = new_by.get(&rule.account).unwrap_or(&nothing);
+        for right in rule.rights() {
+            left = left.checked_sub(now.len().max(1)).ok_or_else(too_many)?;
+            if !now.iter().any(|known| known.covers(rule, &right)) {
+                let gone = Rule { file: String::new(), pointer: String::new(), ..rule.clone() };
+                told.add("rights-removed", Severity::Info, &gone, right, "may no longer");
+            }
+        }
+    }
+    let mut findings = told.findings();
+    for account in new_by.keys().filter(|account| !old_by.contains_key(*account)) {
+        let message = format!("ServiceAccount {account} is new");
+        findings
+            .push(Finding::new("account-new", Severity::Medium, message).about(format!("ServiceAccount {account}")));
+    }
+    Ok(findings)
+}
+
+/// Rights by what is said of them, so that a rule with many rights is told once.
+#[derive(Default)]
+struct Told(BTreeMap<(&'static str, String, Scope, Severity, &'static str), Group>);
+
+struct Group {
+    file: String,
+    document: usize,
+    pointer: String,
+    rights: BTreeMap<(String, String), BTreeSet<String>>,
+    names: BTreeSet<String>,
+}
+
+impl Told {
+    fn add(&mut self, id: &'static str, severity: Severity, rule: &Rule, right: Right, verb: &'static str) {
+        let key = (id, rule.account.clone(), rule.scope, severity, verb);
+        let group = self.0.entry(key).or_insert_with(|| Group {
+            file: rule.file.clone(),
+            document: rule.document,
+            pointer: rule.pointer.clone(),
+            rights: BTreeMap::new(),
+            names: BTreeSet::new(),
+        });
+        group.rights.entry((right.group, right.resource)).or_default().insert(right.verb);
+        group.names.extend(rule.names.iter().cloned());
+    }
+
+    fn findings(self) -> Vec<Finding> {
+        let made = self.0.into_iter().map(|((id, account, scope, severity, may), group)| {
+            let mut named: Vec<String> = group
+                .rights
+                .iter()
+                .take(NAMED)
+                .map(|((group, resource), verbs)| {
+                    let verbs = verbs.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+                    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+                    format!("{verbs} {resource}{group}")
+                })
+                .collect();
+            if group.rights.len() > NAMED {
+                named.push(format!("and {} more", group.rights.len() - NAMED));
+            }
+            let place = if scope == Scope::Cluster { "in the whole cluster" } else { "in namespaces" };
+            let only = match group.names.iter().next() {
+                None => String::new(),
+                Some(first) if group.names.len() == 1 => format!(", only {first}"),
+                Some(first) => format!(", only {first} and {} more", group.names.len() - 1),
+            };
+            let message = format!("{account} {may} {} {place}{only}", named.join("; "));
+            let finding = Finding::new(id, severity, message).about(format!("ServiceAccount {account}"));
+            if group.file.is_empty() { finding } else { finding.at(&group.file, group.document, group.pointer) }
+        });
+        made.collect()
+    }
+}

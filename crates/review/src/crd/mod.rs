@@ -1,0 +1,241 @@
+//! Whether a CRD can replace another: what OLM v1 does, and what it means.
+
+mod node;
+mod rules;
+mod versions;
+
+use std::collections::BTreeSet;
+
+use bundle::Severity;
+use serde_json::Value;
+
+use crate::{list, text, texts};
+use versions::order;
+
+/// A change between two CRDs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The CRD.
+    pub crd: String,
+    /// The version, or a pair as `v1 -> v2`; empty for what is about the whole CRD.
+    pub version: String,
+    /// The path to the schema in question, as `^.spec.size`; empty for what is about the whole CRD.
+    pub path: String,
+    /// The rule.
+    pub rule: &'static str,
+    /// The words of OLM v1, or ours where OLM sees nothing.
+    pub words: String,
+    /// Whether OLM v1 refuses the upgrade for this.
+    pub blocks: bool,
+    /// How bad it is in our view; nothing for what harms nobody.
+    pub meaning: Option<Severity>,
+}
+
+/// Rules, and the names of their findings.
+const IDS: &[(&str, &str)] = &[
+    ("scope", "crd-upgrade-scope"),
+    ("storedVersionRemoval", "crd-upgrade-stored-version"),
+    ("existingFieldRemoval", "crd-upgrade-field-removed"),
+    ("type", "crd-upgrade-type"),
+    ("required", "crd-upgrade-required"),
+    ("default", "crd-upgrade-default"),
+    ("enum", "crd-upgrade-enum"),
+    ("maximum", "crd-upgrade-maximum"),
+    ("maxItems", "crd-upgrade-max-items"),
+    ("maxLength", "crd-upgrade-max-length"),
+    ("maxProperties", "crd-upgrade-max-properties"),
+    ("minimum", "crd-upgrade-minimum"),
+    ("minItems", "crd-upgrade-min-items"),
+    ("minLength", "crd-upgrade-min-length"),
+    ("minProperties", "crd-upgrade-min-properties"),
+    ("pattern", "crd-upgrade-pattern"),
+    ("nullable", "crd-upgrade-nullable"),
+    ("oneOf", "crd-upgrade-one-of"),
+    ("unhandled", "crd-upgrade-unhandled"),
+    ("crdRemoval", "crd-upgrade-crd-removed"),
+    ("servedVersionRemoval", "crd-upgrade-served-version"),
+    ("storageVersion", "crd-upgrade-storage-version"),
+    ("printerColumnRemoval", "crd-upgrade-printer-column"),
+    ("subresourceRemoval", "crd-upgrade-subresource"),
+    ("names", "crd-upgrade-names"),
+    ("conversion", "crd-upgrade-conversion"),
+];
+
+impl Change {
+    /// Returns the name of the finding.
+    pub fn id(&self) -> &'static str {
+        IDS.iter().find(|(rule, _)| *rule == self.rule).map_or("crd-upgrade-unhandled", |(_, id)| id)
+    }
+
+    /// Returns the message with which OLM v1 refuses.
+    pub fn olm_says(&self) -> String {
+        let place = if self.version.is_empty() { String::new() } else { format!("{}: {}: ", self.version, self.path) };
+        format!("validating upgrade for CRD \"{}\": {place}{}: {}", self.crd, self.rule, self.words)
+    }
+}
+
+/// Compares CRDs of the same name in an old and a new bundle.
+///
+/// CRDs that are gone are told as well; new ones harm nobody.
+pub fn compare_all(old: &[Value], new: &[Value]) -> Vec<Change> {
+    let name = |crd: &Value| text(crd, "/metadata/name").to_owned();
+    let mut changes = Vec::new();
+    for crd in old {
+        match new.iter().find(|other| name(other) == name(crd)) {
+            Some(other) => changes.extend(compare(crd, other)),
+            None => changes.push(whole(
+                &name(crd),
+                "crdRemoval",
+                "the CRD is not in the new bundle: OLM v1 deletes it with all of its resources".into(),
+                false,
+                Some(Severity::Error),
+            )),
+        }
+    }
+    changes
+}
+
+fn whole(crd: &str, rule: &'static str, words: String, blocks: bool, meaning: Option<Severity>) -> Change {
+    Change { crd: crd.into(), version: String::new(), path: String::new(), rule, words, blocks, meaning }
+}
+
+/// Compares two versions of a CRD.
+pub fn compare(old: &Value, new: &Value) -> Vec<Change> {
+    let name = text(new, "/metadata/name");
+    let mut changes = Vec::new();
+    let (scope, wanted) = (text(old, "/spec/scope"), text(new, "/spec/scope"));
+    if scope != wanted {
+        let words = format!("scope changed : \"{scope}\" -> \"{wanted}\"");
+        changes.push(whole(name, "scope", words, true, Some(Severity::Error)));
+    }
+    stored(old, new, name, &mut changes);
+    for version in list(new, "/spec/versions") {
+        let Some(before) = version_of(old, text(version, "/name")) else { continue };
+        let mut found = Vec::new();
+        node::compare(schema(before), schema(version), "^", &mut found);
+        let served = version.get("served") == Some(&Value::Bool(true));
+        for found in found {
+            changes.push(found.into_change(name, text(version, "/name"), served));
+        }
+    }
+    changes.extend(pairs(old, new, name));
+    ours(old, new, name, &mut changes);
+    changes
+}
+
+fn schema(version: &Value) -> &Value {
+    version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null)
+}
+
+fn version_of<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
+    list(crd, "/spec/versions").iter().find(|version| text(version, "/name") == name)
+}
+
+/// Tells versions that are stored and gone.
+fn stored(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
+    let mut stored = texts(old, "/status/storedVersions");
+    if stored.is_empty() {
+        // Offline, what is marked as stored counts.
+        let marked =
+            list(old, "/spec/versions").iter().filter(|version| version.get("storage") == Some(&Value::Bool(true)));
+        stored = marked.map(|version| text(version, "/name")).collect();
+    }
+    let gone: Vec<&str> = stored.into_iter().filter(|version| version_of(new, version).is_none()).collect();
+    if !gone.is_empty() {
+        let words = format!("stored versions [{}] removed", gone.join(" "));
+        changes.push(whole(name, "storedVersionRemoval", words, true, Some(Severity::Error)));
+    }
+}
+
+/// Compares the served versions of the new CRD with each other; what the old one has too is forgiven.
+fn pairs(old: &Value, new: &Value, name: &str) -> Vec<Change> {
+    if text(new, "/spec/conversion/strategy") == "Webhook" {
+        return Vec::new();
+    }
+    let known: BTreeSet<(String, String, &str, String)> =
+        served_pairs(old).into_iter().map(|(pair, found)| (pair, found.path, found.rule, found.words)).collect();
+    served_pairs(new)
+        .into_iter()
+        .filter(|(pair, found)| !known.contains(&(pair.clone(), found.path.clone(), found.rule, found.words.clone())))
+        .map(|(pair, found)| found.into_change(name, &pair, true))
+        .collect()
+}
+
+fn served_pairs(crd: &Value) -> Vec<(String, node::Found)> {
+    let mut served: Vec<&Value> = list(crd, "/spec/versions")
+        .iter()
+        .filter(|version| version.get("served") == Some(&Value::Bool(true)))
+        .collect();
+    served.sort_by(|a, b| order(text(a, "/name"), text(b, "/name")));
+    let mut found = Vec::new();
+    for (at, older) in served.iter().enumerate() {
+        for newer in &served[at + 1..] {
+            let pair = format!("{} -> {}", text(older, "/name"), text(newer, "/name"));
+            let mut changes = Vec::new();
+            node::compare(schema(older), schema(newer), "^", &mut changes);
+            found.extend(changes.into_iter().map(|change| (pair.clone(), change)));
+        }
+    }
+    found
+}
+
+/// Tells what OLM v1 does not look at.
+fn ours(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
+    let mut told = |rule, severity, words: String| changes.push(whole(name, rule, words, false, Some(severity)));
+    for version in list(old, "/spec/versions") {
+        let version_name = text(version, "/name");
+        let is = |version: &Value, field: &str| version.get(field) == Some(&Value::Bool(true));
+        let now = version_of(new, version_name);
+        if is(version, "served") && !now.is_some_and(|now| is(now, "served")) {
+            told("servedVersionRemoval", Severity::Error, format!("version {version_name} is no longer served"));
+        }
+        let Some(now) = now else { continue };
+        if is(version, "storage") && !is(now, "storage") {
+            told(
+                "storageVersion",
+                Severity::Warning,
+                format!("version {version_name} is no longer the one that is stored"),
+            );
+        }
+        let columns = |version: &Value| -> BTreeSet<String> {
+            list(version, "/additionalPrinterColumns").iter().map(|column| text(column, "/name").to_owned()).collect()
+        };
+        for column in columns(version).difference(&columns(now)) {
+            told(
+                "printerColumnRemoval",
+                Severity::Warning,
+                format!("column {column} of version {version_name} is gone"),
+            );
+        }
+        for part in ["status", "scale"] {
+            let has = |version: &Value| version.pointer(&format!("/subresources/{part}")).is_some();
+            if has(version) && !has(now) {
+                told(
+                    "subresourceRemoval",
+                    Severity::Warning,
+                    format!("subresource {part} of version {version_name} is gone"),
+                );
+            }
+        }
+    }
+    for (field, rule) in [("plural", "names"), ("kind", "names")] {
+        let pointer = format!("/spec/names/{field}");
+        if text(old, &pointer) != text(new, &pointer) {
+            told(rule, Severity::Error, format!("{field} changed: {} -> {}", text(old, &pointer), text(new, &pointer)));
+        }
+    }
+    for field in ["shortNames", "categories"] {
+        let pointer = format!("/spec/names/{field}");
+        let now = texts(new, &pointer);
+        for gone in texts(old, &pointer).iter().filter(|name| !now.contains(name)) {
+            told("names", Severity::Warning, format!("{gone} is gone from {field}"));
+        }
+    }
+    let strategy = |crd| match text(crd, "/spec/conversion/strategy") {
+        "" => "None".to_owned(),
+        strategy => strategy.to_owned(),
+    };
+    if strategy(old) != strategy(new) {
+        told("conversion", Severity::Warning, format!("conversion changed: {} -> {}", strategy(old), strategy(new)));
+    }
+}

@@ -1,0 +1,169 @@
+//! What accounts may do.
+
+use bundle::Whole;
+use serde_json::Value;
+
+use crate::{list, text, texts};
+
+/// Where a right holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// In the namespaces that the operator watches, or in its own.
+    Namespaces,
+    /// In the whole cluster.
+    Cluster,
+}
+
+/// A rule that an account is given, as it is written.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    pub(crate) account: String,
+    pub(crate) scope: Scope,
+    pub(crate) groups: Vec<String>,
+    pub(crate) resources: Vec<String>,
+    pub(crate) verbs: Vec<String>,
+    pub(crate) names: Vec<String>,
+    pub(crate) urls: Vec<String>,
+    pub(crate) file: String,
+    pub(crate) document: usize,
+    pub(crate) pointer: String,
+}
+
+/// One right: a verb on a resource, or on a URL.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Right {
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) verb: String,
+}
+
+impl Rule {
+    /// Returns the rights of the rule; those on URLs have no group.
+    pub(crate) fn rights(&self) -> impl Iterator<Item = Right> {
+        let resources = self.groups.iter().flat_map(move |group| {
+            self.resources.iter().flat_map(move |resource| {
+                self.verbs.iter().map(move |verb| Right {
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    verb: verb.clone(),
+                })
+            })
+        });
+        let urls = self.urls.iter().flat_map(move |url| {
+            self.verbs.iter().map(move |verb| Right { group: String::new(), resource: url.clone(), verb: verb.clone() })
+        });
+        resources.chain(urls)
+    }
+
+    /// How many rights the rule has.
+    pub(crate) fn size(&self) -> usize {
+        (self.groups.len() * self.resources.len() + self.urls.len()).saturating_mul(self.verbs.len())
+    }
+
+    /// Tells whether this rule gives a right that another rule gives.
+    pub(crate) fn covers(&self, other: &Rule, right: &Right) -> bool {
+        let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
+        if self.scope < other.scope || !has(&self.verbs, &right.verb) {
+            return false;
+        }
+        if right.resource.starts_with('/') {
+            return self.urls.iter().any(|url| {
+                url == "*"
+                    || *url == right.resource
+                    || url.strip_suffix('*').is_some_and(|start| right.resource.starts_with(start))
+            });
+        }
+        let resource = has(&self.resources, &right.resource)
+            || right
+                .resource
+                .split_once('/')
+                .is_some_and(|(_, part)| self.resources.iter().any(|one| one == &format!("*/{part}")));
+        let names = self.names.is_empty()
+            || !other.names.is_empty() && other.names.iter().all(|name| self.names.contains(name));
+        has(&self.groups, &right.group) && resource && names
+    }
+
+    fn same(&self, other: &Rule) -> bool {
+        self.account == other.account
+            && self.scope == other.scope
+            && self.groups == other.groups
+            && self.resources == other.resources
+            && self.verbs == other.verbs
+            && self.names == other.names
+            && self.urls == other.urls
+    }
+}
+
+/// Collects what accounts may do: by the CSV, and by roles and bindings of the bundle.
+///
+/// Where the operator watches all namespaces, its rights in namespaces hold everywhere.
+pub(crate) fn collect(whole: &Whole, everywhere: bool) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = Vec::new();
+    let Some(csv) = whole.csv() else { return rules };
+    let scoped = if everywhere { Scope::Cluster } else { Scope::Namespaces };
+    for (field, scope) in [("permissions", scoped), ("clusterPermissions", Scope::Cluster)] {
+        let base = format!("/spec/install/spec/{field}");
+        for (at, permission) in list(&csv.value, &base).iter().enumerate() {
+            let account = match text(permission, "/serviceAccountName") {
+                "" => "default",
+                name => name,
+            };
+            for (index, rule) in list(permission, "/rules").iter().enumerate() {
+                let pointer = format!("{base}/{at}/rules/{index}");
+                add(&mut rules, rule, account, scope, (&csv.file, csv.document, pointer));
+            }
+        }
+    }
+    bound(whole, &mut rules);
+    rules
+}
+
+/// Adds a rule, unless it is there already.
+fn add(rules: &mut Vec<Rule>, rule: &Value, account: &str, scope: Scope, place: (&str, usize, String)) {
+    let owned = |pointer| texts(rule, pointer).into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let made = Rule {
+        account: account.to_owned(),
+        scope,
+        groups: owned("/apiGroups"),
+        resources: owned("/resources"),
+        verbs: owned("/verbs"),
+        names: owned("/resourceNames"),
+        urls: owned("/nonResourceURLs"),
+        file: place.0.to_owned(),
+        document: place.1,
+        pointer: place.2,
+    };
+    // Only the last few are looked at: a rule that is repeated far away is told once anyway.
+    if !rules.iter().rev().take(200).any(|known| known.same(&made)) {
+        rules.push(made);
+    }
+}
+
+/// Adds what bindings of the bundle give to accounts.
+fn bound(whole: &Whole, rules: &mut Vec<Rule>) {
+    let bindings = whole.objects.iter().filter(|object| matches!(object.kind(), "RoleBinding" | "ClusterRoleBinding"));
+    for binding in bindings {
+        let scope = if binding.kind() == "ClusterRoleBinding" { Scope::Cluster } else { Scope::Namespaces };
+        let (kind, name) = (text(&binding.value, "/roleRef/kind"), text(&binding.value, "/roleRef/name"));
+        let accounts: Vec<&str> = list(&binding.value, "/subjects")
+            .iter()
+            .filter(|subject| text(subject, "/kind") == "ServiceAccount")
+            .map(|subject| text(subject, "/name"))
+            .collect();
+        let role = whole.objects.iter().find(|object| object.kind() == kind && object.name() == name);
+        for account in accounts {
+            match role {
+                Some(role) => {
+                    for (index, rule) in list(&role.value, "/rules").iter().enumerate() {
+                        add(rules, rule, account, scope, (&role.file, role.document, format!("/rules/{index}")));
+                    }
+                }
+                None if name == "cluster-admin" => {
+                    let everything = serde_json::json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+                    add(rules, &everything, account, scope, (&binding.file, binding.document, "/roleRef".into()));
+                }
+                None => {}
+            }
+        }
+    }
+}

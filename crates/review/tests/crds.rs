@@ -1,0 +1,181 @@
+//! Changes of CRDs, one at a time: what OLM v1 does, and what we think.
+
+use bundle::Severity;
+use review::crd::{Change, compare, compare_all};
+use serde_json::{Value, json};
+
+fn crd(schema: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"kind": "Foo", "plural": "foos"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+fn field(schema: Value) -> Value {
+    crd(json!({"type": "object", "properties": {"spec": schema}}))
+}
+
+fn shown(changes: &[Change]) -> Vec<String> {
+    let verdict = |change: &Change| {
+        let meaning = change.meaning.map_or_else(|| "-".to_owned(), |severity| severity.to_string());
+        format!("{} {} {meaning}", change.rule, if change.blocks { "blocks" } else { "passes" })
+    };
+    changes.iter().map(verdict).collect()
+}
+
+#[test]
+fn each_kind_of_change_has_two_verdicts() {
+    let table = [
+        (json!({"type": "string"}), json!({"type": "integer"}), "type blocks error"),
+        (
+            json!({"type": "string"}),
+            json!({"x-kubernetes-int-or-string": true}),
+            "type blocks warning, unhandled blocks -",
+        ),
+        (json!({"required": ["a"]}), json!({"required": ["a", "b"]}), "required blocks error"),
+        (json!({}), json!({"required": ["b"], "properties": {"b": {"default": 1}}}), "required blocks warning"),
+        (json!({}), json!({"default": 1}), "default blocks warning"),
+        (json!({"default": 1}), json!({"default": 2}), "default blocks warning"),
+        (json!({"default": 1}), json!({}), "default blocks warning"),
+        (json!({"default": 1}), json!({"default": 1.0}), ""),
+        (json!({}), json!({"enum": ["a"]}), "enum blocks error"),
+        (json!({"enum": ["a", "b"]}), json!({"enum": ["a"]}), "enum blocks error"),
+        (json!({"enum": ["a"]}), json!({"enum": ["a", "b"]}), ""),
+        (json!({"enum": ["a"]}), json!({}), ""),
+        (json!({}), json!({"maximum": 5}), "maximum blocks error"),
+        (json!({"maximum": 5}), json!({"maximum": 4}), "maximum blocks error"),
+        (json!({"maximum": 5}), json!({"maximum": 6}), ""),
+        (json!({"maximum": 5}), json!({}), ""),
+        (json!({}), json!({"maxItems": 1}), "maxItems blocks error"),
+        (json!({}), json!({"maxLength": 1}), "maxLength blocks error"),
+        (json!({}), json!({"maxProperties": 1}), "maxProperties blocks error"),
+        (json!({}), json!({"minimum": 0}), "minimum blocks error"),
+        (json!({"minimum": 1}), json!({"minimum": 2}), "minimum blocks error"),
+        (json!({}), json!({"minItems": 1}), "minItems blocks error"),
+        (json!({}), json!({"minLength": 0}), "minLength blocks -"),
+        (json!({}), json!({"minProperties": 1}), "minProperties blocks error"),
+        (json!({}), json!({"pattern": "a"}), "pattern blocks error"),
+        (json!({"pattern": "a"}), json!({"pattern": "b"}), "pattern blocks error"),
+        (json!({"pattern": "a"}), json!({}), "pattern blocks -"),
+        (json!({}), json!({"nullable": true}), "nullable blocks -"),
+        (json!({"nullable": true}), json!({"nullable": false}), "nullable blocks error"),
+        (json!({}), json!({"oneOf": [{"type": "string"}]}), "oneOf blocks error"),
+        (json!({"oneOf": [{"type": "string"}]}), json!({"oneOf": [{"type": "string", "description": "x"}]}), ""),
+        (json!({"description": "a"}), json!({"description": "b"}), ""),
+        (json!({"format": "a"}), json!({}), "unhandled blocks -"),
+        (json!({}), json!({"format": "a"}), "unhandled blocks error"),
+        (json!({"title": "a"}), json!({"title": "b"}), "unhandled blocks -"),
+        (json!({}), json!({"x-kubernetes-validations": [{"rule": "x"}]}), "unhandled blocks error"),
+        (json!({"x-kubernetes-validations": [{"rule": "x"}]}), json!({}), "unhandled blocks -"),
+        (json!({}), json!({"x-kubernetes-list-type": "set"}), "unhandled blocks error"),
+        (json!({}), json!({"x-kubernetes-preserve-unknown-fields": true}), "unhandled blocks -"),
+        (json!({"x-kubernetes-preserve-unknown-fields": true}), json!({}), "unhandled blocks error"),
+        (json!({"required": []}), json!({}), ""),
+        (json!({"maximum": 0}), json!({}), ""),
+    ];
+    for (old, new, expected) in table {
+        let changes = compare(&field(old.clone()), &field(new.clone()));
+        assert_eq!(shown(&changes).join(", "), expected, "{old} -> {new}");
+    }
+}
+
+#[test]
+fn the_words_are_those_of_olm() {
+    let changes = compare(&field(json!({"type": "boolean"})), &field(json!({"type": "string"})));
+    assert_eq!(
+        changes[0].olm_says(),
+        r#"validating upgrade for CRD "foos.example.com": v1: ^.spec: type: type changed : "boolean" -> "string""#
+    );
+    let changes =
+        compare(&field(json!({"properties": {"a": {"properties": {"b": {}}}}})), &field(json!({"properties": {}})));
+    // What is gone is told once, with all that was in it.
+    assert_eq!(changes.len(), 1);
+    assert_eq!(
+        changes[0].olm_says(),
+        "validating upgrade for CRD \"foos.example.com\": existingFieldRemoval: crd/foos.example.com version/v1 field/^.spec.a may not be removed"
+    );
+}
+
+#[test]
+fn changes_are_found_wherever_schemas_nest() {
+    let wrap = |inner: Value| json!({"properties": {"a": {"items": {"additionalProperties": {"anyOf": [inner.clone()], "allOf": [inner.clone()], "not": inner}}}}});
+    let changes = compare(&field(wrap(json!({"type": "string"}))), &field(wrap(json!({"type": "object"}))));
+    let paths: Vec<&str> = changes.iter().filter(|change| change.rule == "type").map(|change| &*change.path).collect();
+    assert_eq!(
+        paths,
+        [
+            "^.spec.a.items.additionalProperties.not",
+            "^.spec.a.items.additionalProperties.allOf[0]",
+            "^.spec.a.items.additionalProperties.anyOf[0]"
+        ]
+    );
+    // OLM tells them again at what holds them; we do not.
+    assert!(changes.iter().filter(|change| change.rule == "unhandled").all(|change| change.meaning.is_none()));
+}
+
+#[test]
+fn served_versions_are_compared_with_each_other() {
+    let two = |extra: Value, conversion: &str| {
+        let mut crd = field(json!({"type": "string"}));
+        crd["spec"]["conversion"] = json!({"strategy": conversion});
+        crd["spec"]["versions"] = json!([
+            {"name": "v2", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"properties": {"a": {"enum": ["x"]}, "b": extra}}}},
+            {"name": "v1", "served": true, "schema": {"openAPIV3Schema": {"properties": {"a": {"enum": ["x", "y"]}, "b": {"type": "boolean"}}}}},
+        ]);
+        crd
+    };
+    let same = two(json!({"type": "boolean"}), "None");
+    assert_eq!(compare(&same, &same), []);
+    let changes = compare(&same, &two(json!({"type": "string"}), "None"));
+    let pair: Vec<String> =
+        changes.iter().filter(|change| change.version == "v1 -> v2").map(Change::olm_says).collect();
+    assert_eq!(
+        pair,
+        [r#"validating upgrade for CRD "foos.example.com": v1 -> v2: ^.b: type: type changed : "boolean" -> "string""#]
+    );
+    let converted = compare(&same, &two(json!({"type": "string"}), "Webhook"));
+    assert!(!converted.iter().any(|change| change.version.contains("->")));
+}
+
+#[test]
+fn what_olm_does_not_look_at_is_told_by_us() {
+    let old = field(json!({}));
+    let mut new = old.clone();
+    new["spec"]["scope"] = "Cluster".into();
+    new["spec"]["versions"] =
+        json!([{"name": "v2", "served": true, "storage": true, "schema": {"openAPIV3Schema": {}}}]);
+    assert_eq!(
+        shown(&compare(&old, &new)),
+        ["scope blocks error", "storedVersionRemoval blocks error", "servedVersionRemoval passes error"]
+    );
+    assert_eq!(shown(&compare_all(&[old], &[])), ["crdRemoval passes error"]);
+}
+
+#[test]
+fn a_version_that_nobody_is_served_matters_less() {
+    let unserved = |schema| {
+        let mut crd = field(schema);
+        crd["spec"]["versions"][0]["served"] = false.into();
+        crd
+    };
+    let changes = compare(&unserved(json!({"properties": {"a": {}}})), &unserved(json!({"properties": {}})));
+    assert_eq!(changes[0].meaning, Some(Severity::Warning));
+    assert!(changes[0].blocks);
+}
+
+#[test]
+fn hostile_schemas_end_quickly() {
+    let mut deep = json!({"type": "string"});
+    for _ in 0..100 {
+        deep = json!({"properties": {"a": deep}, "$ref": "#/x"});
+    }
+    assert_eq!(compare(&field(deep.clone()), &field(deep)), []);
+    let wide: serde_json::Map<String, Value> =
+        (0..20_000).map(|at| (format!("f{at}"), json!({"type": "string"}))).collect();
+    let changes = compare(&field(json!({"properties": wide})), &field(json!({"properties": {}})));
+    assert_eq!(changes.len(), 20_000);
+}
