@@ -20,6 +20,8 @@ enum NodeKind {
     /// A scalar, with its text if it were a key.
     Scalar {
         key: Option<String>,
+        /// Whether it is a string, so that its text is that of the key.
+        string: bool,
         merge: bool,
     },
     Sequence(Vec<usize>),
@@ -32,6 +34,70 @@ enum NodeKind {
 /// The places of a document's values.
 pub struct Spans {
     nodes: Vec<Node>,
+}
+
+/// A value and its place.
+#[derive(Clone, Copy)]
+pub struct ValueAt<'a> {
+    spans: &'a Spans,
+    index: usize,
+}
+
+/// What a [`ValueAt`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// A string.
+    Str,
+    /// A list.
+    List,
+    /// An object.
+    Map,
+    /// Anything else: a number, nothing, a reference to another value.
+    Other,
+}
+
+impl<'a> ValueAt<'a> {
+    /// Returns its place, in bytes; white space that ends it is no part of it.
+    pub fn span(self) -> Range<usize> {
+        self.spans.nodes[self.index].span.clone()
+    }
+
+    /// Tells what it is, references not followed.
+    pub fn sort(self) -> Sort {
+        match &self.spans.nodes[self.index].kind {
+            NodeKind::Scalar { string: true, .. } => Sort::Str,
+            NodeKind::Sequence(_) => Sort::List,
+            NodeKind::Mapping(_) => Sort::Map,
+            NodeKind::Scalar { .. } | NodeKind::Alias(_) => Sort::Other,
+        }
+    }
+
+    /// Returns the text of a string.
+    pub fn text(self) -> Option<&'a str> {
+        match &self.spans.nodes[self.index].kind {
+            NodeKind::Scalar { key, string: true, .. } => key.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Walks the items of a list; none for other values.
+    pub fn items(self) -> impl Iterator<Item = ValueAt<'a>> {
+        let items = match &self.spans.nodes[self.index].kind {
+            NodeKind::Sequence(items) => items.as_slice(),
+            _ => &[],
+        };
+        items.iter().map(move |&index| ValueAt { spans: self.spans, index })
+    }
+
+    /// Walks the members of an object as written, keys and values; none for other values.
+    pub fn members(self) -> impl Iterator<Item = (ValueAt<'a>, ValueAt<'a>)> {
+        let members = match &self.spans.nodes[self.index].kind {
+            NodeKind::Mapping(members) => members.as_slice(),
+            _ => &[],
+        };
+        let at = move |index: usize| ValueAt { spans: self.spans, index };
+        members.chunks_exact(2).map(move |pair| (at(pair[0]), at(pair[1])))
+    }
 }
 
 impl Spans {
@@ -55,6 +121,11 @@ impl Spans {
         spans
     }
 
+    /// Returns the whole document; nothing when it is empty.
+    pub fn root(&self) -> Option<ValueAt<'_>> {
+        (!self.nodes.is_empty()).then_some(ValueAt { spans: self, index: 0 })
+    }
+
     /// Returns where the value at `path` stands, in bytes.
     pub fn find(&self, path: &[Step]) -> Option<Range<usize>> {
         let (value, rest) = self.walk(path)?;
@@ -74,16 +145,22 @@ impl Spans {
         let start = document.offset_of(value);
         let index = self.nodes.len();
         let span = start..start + value.text().len();
-        self.nodes.push(Node { span, kind: NodeKind::Scalar { key: None, merge: false } });
+        let string = value.as_str().map(std::borrow::Cow::into_owned);
+        let scalar = NodeKind::Scalar { string: string.is_some(), key: string, merge: false };
+        self.nodes.push(Node { span, kind: scalar });
         self.nodes[index].kind = match value.kind() {
             Kind::Array => NodeKind::Sequence(value.items().map(|item| self.add_json(document, item)).collect()),
             Kind::Object => {
                 let mut members = Vec::new();
+                let mut at = start + 1;
                 for (key, value) in value.members() {
-                    // Nobody asks where a key stands, only what it is.
-                    let key = NodeKind::Scalar { key: Some(key.into_owned()), merge: false };
+                    let between = &document.text()[at..document.offset_of(value)];
+                    let opening = at + between.find('"').unwrap_or(0);
+                    let closing = at + between.trim_end().trim_end_matches(':').trim_end().len();
+                    at = document.offset_of(value) + value.text().len();
+                    let key = NodeKind::Scalar { key: Some(key.into_owned()), string: true, merge: false };
                     members.push(self.nodes.len());
-                    self.nodes.push(Node { span: 0..0, kind: key });
+                    self.nodes.push(Node { span: opening..closing.max(opening), kind: key });
                     members.push(self.add_json(document, value));
                 }
                 NodeKind::Mapping(members)
@@ -102,8 +179,10 @@ impl Spans {
             let (event, span) = parser.next_event()?;
             let (anchor, kind) = match event {
                 Event::Scalar(scalar) => {
-                    let key = scalar::value(&scalar).and_then(scalar::key).ok().map(|key| key.into_owned());
-                    (scalar.anchor, NodeKind::Scalar { key, merge: scalar::is_merge_key(&scalar) })
+                    let value = scalar::value(&scalar);
+                    let string = matches!(value, Ok(scalar::Value::Str(_)));
+                    let key = value.and_then(scalar::key).ok().map(|key| key.into_owned());
+                    (scalar.anchor, NodeKind::Scalar { key, string, merge: scalar::is_merge_key(&scalar) })
                 }
                 Event::Alias(name) => {
                     let unknown = || Fault::new(span.start, "unknown anchor");
@@ -113,7 +192,15 @@ impl Spans {
                 Event::MappingStart { anchor } => (anchor, NodeKind::Mapping(Vec::new())),
                 Event::SequenceEnd | Event::MappingEnd => {
                     if let Some(index) = open.pop() {
-                        nodes[index].span.end = span.end;
+                        let last = match &nodes[index].kind {
+                            NodeKind::Sequence(children) | NodeKind::Mapping(children) => children.last(),
+                            _ => None,
+                        };
+                        // What ends without a bracket ends with its last part; comments may follow it.
+                        nodes[index].span.end = match last {
+                            Some(&last) if span.is_empty() => nodes[last].span.end,
+                            _ => span.end,
+                        };
                     }
                     continue;
                 }

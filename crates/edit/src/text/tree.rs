@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use fbc::json::{Kind as JsonKind, Raw};
+use fbc::json::Raw;
 use fbc::limits::MAX_DEPTH;
-use fbc::yaml::events::{Event, Parser};
-use fbc::yaml::scalar;
+use fbc::spans::{Sort, Spans, ValueAt};
 
 /// A value and its place.
 #[derive(Debug, Clone)]
@@ -36,7 +35,13 @@ pub(crate) struct Member {
 impl Node {
     /// Reads the text of a document; nothing when it cannot be read.
     pub(crate) fn parse(text: &str, json: bool) -> Option<Node> {
-        if json { Some(from_json(text, Raw::parse(text, MAX_DEPTH).ok()?)) } else { from_yaml(text) }
+        let spans = match json {
+            // Places are counted from the value, so nothing may stand before it.
+            true if !text.starts_with(['{', '[']) => return None,
+            true => Spans::of_json(Raw::parse(text, MAX_DEPTH).ok()?),
+            false => Spans::of_yaml(text.as_bytes())?,
+        };
+        spans.root().map(node)
     }
 
     /// Returns the members of a map, or none.
@@ -83,100 +88,23 @@ impl Node {
     }
 }
 
-fn from_json(whole: &str, value: Raw<'_>) -> Node {
-    let base = Raw::from_checked(whole);
-    let start = base.offset_of(value);
-    let span = start..start + value.text().len();
-    let kind = match value.kind() {
-        JsonKind::String => Kind::Str(value.as_str().unwrap_or_default().into_owned()),
-        JsonKind::Array => Kind::List(value.items().map(|item| from_json(whole, item)).collect()),
-        JsonKind::Object => {
-            let mut at = start + 1;
-            let mut members = Vec::new();
-            for (name, value) in value.members() {
-                let value = from_json(whole, value);
-                let before = &whole[at..value.span.start];
-                let key = at + before.find('"').unwrap_or(0);
-                let key_end = at + before.trim_end().trim_end_matches(':').trim_end().len();
-                at = value.span.end;
-                members.push(Member { key: key..key_end.max(key), name: name.into_owned(), value });
-            }
-            Kind::Map(members)
-        }
-        _ => Kind::Other,
+/// Makes a node of a value, with all that is in it.
+fn node(value: ValueAt<'_>) -> Node {
+    let kind = match value.sort() {
+        Sort::Str => Kind::Str(value.text().unwrap_or_default().to_owned()),
+        Sort::List => Kind::List(value.items().map(node).collect()),
+        Sort::Map => Kind::Map(value.members().map(|(key, value)| member(key, value)).collect()),
+        Sort::Other => Kind::Other,
     };
-    Node { span, kind }
+    Node { span: value.span(), kind }
 }
 
-/// A collection that is not at its end.
-enum Open {
-    List(usize, Vec<Node>),
-    Map(usize, Vec<Member>, Option<(Range<usize>, String)>),
-}
-
-fn from_yaml(text: &str) -> Option<Node> {
-    let mut parser = Parser::new(text.as_bytes());
-    let mut open: Vec<Open> = Vec::new();
-    loop {
-        let (event, span) = parser.next_event().ok()?;
-        let node = match event {
-            Event::DocumentStart { .. } => continue,
-            Event::DocumentEnd | Event::StreamEnd => return None,
-            Event::Alias(_) => Node { span, kind: Kind::Other },
-            Event::Scalar(found) => {
-                let span = span.start.min(text.len())..span.end.min(text.len());
-                let end = span.start + text.get(span.clone())?.trim_ascii_end().len();
-                let kind = match scalar::value(&found) {
-                    Ok(scalar::Value::Str(text)) => Kind::Str(text.into_owned()),
-                    // A key that is no string is none that is looked for.
-                    _ => Kind::Other,
-                };
-                Node { span: span.start..end, kind }
-            }
-            Event::SequenceStart { .. } => {
-                open.push(Open::List(span.start, Vec::new()));
-                continue;
-            }
-            Event::MappingStart { .. } => {
-                open.push(Open::Map(span.start, Vec::new(), None));
-                continue;
-            }
-            Event::SequenceEnd | Event::MappingEnd => {
-                let flow = |start: usize| matches!(text.as_bytes().get(start), Some(b'[' | b'{'));
-                match open.pop()? {
-                    Open::List(start, items) => {
-                        let end = match items.last() {
-                            Some(last) if !flow(start) => last.span.end,
-                            _ => span.end.min(text.len()),
-                        };
-                        Node { span: start..end.max(start), kind: Kind::List(items) }
-                    }
-                    Open::Map(start, members, _) => {
-                        let end = match members.last() {
-                            Some(last) if !flow(start) => last.value.span.end,
-                            _ => span.end.min(text.len()),
-                        };
-                        Node { span: start..end.max(start), kind: Kind::Map(members) }
-                    }
-                }
-            }
-        };
-        match open.last_mut() {
-            None => return Some(node),
-            Some(Open::List(_, items)) => items.push(node),
-            Some(Open::Map(_, _, key @ None)) => {
-                let name = node.text().unwrap_or_default().to_owned();
-                *key = Some((node.span, name));
-            }
-            Some(Open::Map(_, members, key)) => {
-                let (key, name) = key.take()?;
-                let mut value = node;
-                // Nothing at all stands where its key ends.
-                if value.span.is_empty() {
-                    value.span = key.end..key.end;
-                }
-                members.push(Member { key, name, value });
-            }
-        }
+fn member(key: ValueAt<'_>, value: ValueAt<'_>) -> Member {
+    let mut value = node(value);
+    // Nothing at all stands where its key ends.
+    if value.span.is_empty() {
+        value.span = key.span().end..key.span().end;
     }
+    // A key that is no string is none that is looked for.
+    Member { key: key.span(), name: key.text().unwrap_or_default().to_owned(), value }
 }
