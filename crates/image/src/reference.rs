@@ -127,6 +127,13 @@ impl Reference {
         Reference { text, tag: None, digest: Some(digest), ..self.clone() }
     }
 
+    /// Returns the same reference with the digest of what it names now, beside the tag: `name:tag@digest`.
+    #[must_use]
+    pub fn pinned(&self, digest: Digest) -> Reference {
+        let written = self.text.split_once('@').map_or(&*self.text, |(written, _)| written);
+        Reference { text: format!("{written}@{digest}"), digest: Some(digest), ..self.clone() }
+    }
+
     /// Returns the same repository with another tag, or nothing if that is no tag.
     pub fn with_tag(&self, tag: &str) -> Option<Reference> {
         is_tag(tag).then(|| Reference {

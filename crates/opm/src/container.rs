@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use image::{Digest, Reference};
 use serde_json::Value;
 
 /// What images are pulled or built with.
@@ -80,6 +81,19 @@ impl ContainerTool {
         let labels =
             labels.into_iter().flatten().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
         Ok(labels.collect())
+    }
+
+    /// Returns the digest that an image had in its registry when it was pulled.
+    pub(crate) fn digest(self, image: &str) -> Result<Digest, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("error inspecting image: {image}: {error}");
+        let text = self.run("inspecting image", &["inspect", image])?;
+        let inspected: Value = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        let named = inspected.pointer("/0/RepoDigests").and_then(Value::as_array).into_iter().flatten();
+        let mut named = named.filter_map(|name| name.as_str()?.split_once('@'));
+        let name = Reference::parse(image).map(|reference| reference.name().to_owned()).unwrap_or_default();
+        let found = named.clone().find(|(of, _)| *of == name).or_else(|| named.next());
+        let (_, digest) = found.ok_or_else(|| failed(&"it has no digest"))?;
+        digest.parse().map_err(|error| failed(&error))
     }
 
     /// Unpacks an image that was pulled into a directory.

@@ -17,6 +17,8 @@ pub(crate) struct Fetcher {
     images: Images,
     tool: ContainerTool,
     plain_http: bool,
+    /// Whether bundles are recorded by their digests.
+    pin: bool,
     /// What a container tool unpacked.
     unpacked: std::cell::RefCell<Vec<TempDir>>,
 }
@@ -34,7 +36,13 @@ impl Fetcher {
             )));
         }
         let plain_http = tls.uses_http();
-        Ok(Fetcher { images: Images::new(tls, pull), tool, plain_http, unpacked: Default::default() })
+        Ok(Fetcher { images: Images::new(tls, pull), tool, plain_http, pin: false, unpacked: Default::default() })
+    }
+
+    /// Records bundles by their digests beside their tags, if `pin` says so.
+    pub(crate) fn pinning(mut self, pin: bool) -> Fetcher {
+        self.pin = pin;
+        self
     }
 
     /// Gets bundles, all of them: directories where they are, images unpacked.
@@ -46,10 +54,10 @@ impl Fetcher {
             }
         }
         let mut failures = Vec::new();
-        let mut directories: HashMap<&str, PathBuf> = HashMap::new();
-        for (reference, outcome) in pulled.iter().zip(self.unpack(&pulled)) {
+        let mut unpacked: HashMap<&str, (PathBuf, String)> = HashMap::new();
+        for (reference, outcome) in pulled.iter().zip(self.unpack_pinned(&pulled)) {
             match outcome {
-                Ok(directory) => drop(directories.insert(reference, directory)),
+                Ok((directory, pinned)) => drop(unpacked.insert(reference, (directory, pinned))),
                 Err(error) => failures.push(error),
             }
         }
@@ -58,8 +66,11 @@ impl Fetcher {
             [one] => return Err(one.clone()),
             several => return Err(format!("[{}]", several.join(", "))),
         }
-        let bundle = |reference: &String| match directories.get(reference.as_str()) {
-            Some(directory) => NewBundle { image: reference.clone(), directory: directory.clone() },
+        let bundle = |reference: &String| match unpacked.get(reference.as_str()) {
+            Some((directory, pinned)) => {
+                let image = if self.pin { pinned } else { reference };
+                NewBundle { image: image.clone(), directory: directory.clone() }
+            }
             None => NewBundle { image: String::new(), directory: reference.into() },
         };
         Ok(references.iter().map(bundle).collect())
@@ -71,6 +82,20 @@ impl Fetcher {
             ContainerTool::None if references.is_empty() => Vec::new(),
             ContainerTool::None => self.images.bundles(references),
             tool => references.iter().map(|reference| self.unpack_with(tool, reference)).collect(),
+        }
+    }
+
+    /// Does the same, and returns also what each image is called with its digest.
+    fn unpack_pinned(&self, references: &[&str]) -> Vec<Result<(PathBuf, String), String>> {
+        let with_tool = |tool: ContainerTool, reference: &str| {
+            let directory = self.unpack_with(tool, reference)?;
+            let name = if self.pin { images::pinned(reference, tool.digest(reference)?) } else { reference.to_owned() };
+            Ok((directory, name))
+        };
+        match self.tool {
+            ContainerTool::None if references.is_empty() => Vec::new(),
+            ContainerTool::None => self.images.pinned_bundles(references),
+            tool => references.iter().map(|reference| with_tool(tool, reference)).collect(),
         }
     }
 

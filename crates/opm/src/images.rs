@@ -297,8 +297,37 @@ impl Images {
 
     /// Pulls and unpacks whole images, several at a time, and returns where they are, in their order.
     pub(crate) fn bundles(&self, references: &[&str]) -> Vec<Result<PathBuf, String>> {
-        let unpack = |fetched: Result<Fetched, String>| fetched.and_then(|it| self.unpack_aside(&it.image, None));
-        self.fetch(references).into_iter().map(unpack).collect()
+        let unpacked = self.pinned_bundles(references).into_iter();
+        unpacked.map(|unpacked| unpacked.map(|(directory, _)| directory)).collect()
+    }
+
+    /// Does the same, and returns also what each image is called with its digest.
+    pub(crate) fn pinned_bundles(&self, references: &[&str]) -> Vec<Result<(PathBuf, String), String>> {
+        let fetched = references.iter().zip(self.fetch(references));
+        let unpack = |(reference, fetched): (&&str, Result<Fetched, String>)| {
+            let image = fetched?.image;
+            Ok((self.unpack_aside(&image, None)?, pinned(reference, image.digest)))
+        };
+        fetched.map(unpack).collect()
+    }
+
+    /// Asks a registry which digest a reference has now, and returns the reference with it.
+    pub(crate) fn pin(&self, reference: &str) -> Result<String, String> {
+        match Location::parse(reference).map_err(|error| error.to_string())? {
+            Location::Registry(name) if name.digest().is_none() => {
+                let digest = self.client()?.head(&name).map_err(|error| error.to_string())?;
+                Ok(name.pinned(digest).to_string())
+            }
+            _ => Ok(reference.to_owned()),
+        }
+    }
+}
+
+/// Returns a reference with the digest that it was found to have; what is in no registry stays as it is.
+pub(crate) fn pinned(reference: &str, digest: image::Digest) -> String {
+    match Location::parse(reference) {
+        Ok(Location::Registry(name)) if name.digest().is_none() => name.pinned(digest).to_string(),
+        _ => reference.to_owned(),
     }
 }
 

@@ -147,7 +147,31 @@ pub(crate) fn with_savepoint<T>(connection: &Connection, work: impl FnOnce() -> 
 /// Finds the bundle that an image holds.
 pub(crate) fn bundle_of_image(connection: &Connection, image: &str) -> Result<Option<String>, Error> {
     let sql = "SELECT name FROM operatorbundle WHERE bundlepath = ?1 ORDER BY name LIMIT 1";
-    Ok(connection.prepare_cached(sql)?.query_row([image], |row| value::text(row, 0)).optional()?)
+    let exact = connection.prepare_cached(sql)?.query_row([image], |row| value::text(row, 0)).optional()?;
+    if exact.is_some() {
+        return Ok(exact);
+    }
+    // One that is recorded with its digest can be named by the tag or the digest alone.
+    let sql = "SELECT name, bundlepath FROM operatorbundle WHERE bundlepath LIKE '%@%' ORDER BY name";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([], |row| Ok((value::text(row, 0)?, value::text(row, 1)?)))?;
+    for row in rows {
+        let (name, recorded) = row?;
+        if is_same_image(&recorded, image) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Tells whether an image that is recorded as `name:tag@digest` is meant by a part of that.
+fn is_same_image(recorded: &str, meant: &str) -> bool {
+    let Some((tagged, digest)) = recorded.split_once('@') else { return false };
+    let name = match tagged.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => return false,
+    };
+    meant == tagged || meant.split_once('@') == Some((name, digest))
 }
 
 /// Removes a package: its bundles, whatever is known of them, its channels and entries.
@@ -359,4 +383,25 @@ fn tail(connection: &Connection, name: &str) -> Result<BTreeSet<String>, Error> 
         }
     }
     Ok(tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_with_tag_and_digest_is_meant_by_either() {
+        let recorded = "host:5000/foo:v1@sha256:abc";
+        for (meant, same) in [
+            ("host:5000/foo:v1", true),
+            ("host:5000/foo@sha256:abc", true),
+            ("host:5000/foo:v2", false),
+            ("host:5000/foo@sha256:abd", false),
+            ("host:5000/foo", false),
+            ("other/foo:v1", false),
+        ] {
+            assert_eq!(is_same_image(recorded, meant), same, "{meant}");
+        }
+        assert!(!is_same_image("host:5000/foo@sha256:abc", "host"));
+    }
 }

@@ -137,7 +137,14 @@ struct GetArgs {
 
 /// List the images that a database was built from
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  operator-registry manifest index.db")]
+#[command(
+    long_about = "List the images that a database was built from.\n\n\
+        'operator-registry add' records images by their digests, so that the same database can be made from the list \
+        again. Images that are recorded by a tag alone are warned of; --pin asks the registry which digest it has now.",
+    after_help = "Examples:\n  \
+        operator-registry manifest index.db\n  \
+        operator-registry manifest --pin index.db | operator-registry add - copy.db"
+)]
 struct ManifestArgs {
     /// The database
     #[arg(value_name = "DB")]
@@ -145,6 +152,11 @@ struct ManifestArgs {
     /// File to write instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Ask registries for the digests of images that are recorded by a tag alone
+    #[arg(long)]
+    pin: bool,
+    #[command(flatten)]
+    pull: PullFlags,
 }
 
 /// Load manifests that are in no image into a database
@@ -244,7 +256,7 @@ pub(crate) fn run(mut arguments: Vec<OsString>, printer: &mut Printer) -> Outcom
                 shrink(&fetcher, latest.permissive, printer, |how| database.delete_latest(&latest.name, how))
             })
         }
-        OperatorRegistryCommand::Manifest(args) => run_manifest(args, printer),
+        OperatorRegistryCommand::Manifest(manifest) => run_manifest(manifest, &args.tls, printer),
         OperatorRegistryCommand::Initializer(initializer) => run_initializer(initializer, &args.tls, printer),
         OperatorRegistryCommand::ConfigMap(args) => config_map::run(args, printer),
         OperatorRegistryCommand::Serve(args) => extract::write(&args.root(), &args.to, printer),
@@ -271,7 +283,7 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     for reference in listed(&text) {
         references.push(seed_reference(&reference).map_err(Failure::Message)?);
     }
-    let fetcher = Fetcher::new(tls, &args.get.pull, args.get.container_tool)?;
+    let fetcher = Fetcher::new(tls, &args.get.pull, args.get.container_tool)?.pinning(args.how.pins(true));
     edit(&args.database, args.get.output.as_deref(), Missing::Fine, |path| {
         add(path, &references, &args.how, Manner { heads_only: true, ..Manner::default() }, &fetcher, printer)
     })
@@ -333,11 +345,19 @@ pub(super) fn edit(
     fs::rename(&copy, target).map_err(failed)
 }
 
-fn run_manifest(args: &ManifestArgs, printer: &mut Printer) -> Outcome {
-    let manifest =
+fn run_manifest(args: &ManifestArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let mut manifest =
         Database::read(&args.database).and_then(|database| database.manifest()).map_err(database::failure)?;
     for name in &manifest.without_image {
         printer.warning(&format!("bundle {name} has no image"));
+    }
+    let images = Images::new(tls, &args.pull);
+    for image in &mut manifest.images {
+        if args.pin {
+            *image = images.pin(image).map_err(|error| Failure::message(format!("image {image}: {error}")))?;
+        } else if !image.contains('@') {
+            printer.warning(&format!("image {image} is recorded by its tag alone; --pin asks for its digest"));
+        }
     }
     let text = format!("{:#}\n", json!({ "bundles": manifest.images }));
     match &args.output {

@@ -43,7 +43,7 @@ pub(crate) struct AddArgs {
 pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
     let tools = args.tools.tools()?;
-    let fetcher = args.build.fetcher(tls, &tools)?;
+    let fetcher = args.build.fetcher(tls, &tools)?.pinning(args.how.pins(false));
     let mut bundles = items(&args.bundles);
     bundles.extend(items(&args.references));
     let built = args.build.rebuild(args.from_index.as_deref(), &fetcher, &tools, tls, |database| {

@@ -51,6 +51,10 @@ pub(crate) struct HowArgs {
     /// Warn of bundles that cannot be added and add the others
     #[arg(long)]
     permissive: bool,
+    /// Record images by their digests beside their tags, so that the same index can be made again
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = crate::cli::parse_bool)]
+    pin: Option<bool>,
     /// Replace a bundle of the same name if it is the head of its channels
     #[arg(long, hide = true)]
     overwrite_latest: bool,
@@ -60,6 +64,11 @@ pub(crate) struct HowArgs {
 }
 
 impl HowArgs {
+    /// Tells whether images are recorded by their digests; `default` counts where nothing is said.
+    pub(crate) fn pins(&self, default: bool) -> bool {
+        self.pin.unwrap_or(default)
+    }
+
     fn options(&self, manner: Manner) -> Result<AddOptions, Failure> {
         Ok(AddOptions {
             mode: Mode::parse(&self.mode).map_err(Failure::message)?,
@@ -75,7 +84,7 @@ impl HowArgs {
 
 pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?;
+    let fetcher = Fetcher::new(tls, &args.pull, args.container_tool)?.pinning(args.how.pins(false));
     let added = add(&args.database, &items(&args.bundle_images), &args.how, MANNER, &fetcher, printer);
     if added.is_err() && !args.database.exists() {
         // An index that was never there is empty afterwards: the existing tool does so, and scripts open it. One that

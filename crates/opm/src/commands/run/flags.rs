@@ -86,6 +86,10 @@ pub(super) struct ServeFlags {
     /// Put whole manifests into the catalog, instead of what consoles show of them
     #[arg(long)]
     pub(super) bundle_objects: bool,
+    /// Whether the catalog names the bundle by the digest that its tag has now, beside the tag
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_value = "true",
+        default_missing_value = "true", value_parser = crate::cli::parse_bool, action = clap::ArgAction::Set)]
+    pub(super) pin: bool,
     /// Leave what was created when something fails
     #[arg(long)]
     pub(super) keep: bool,

@@ -55,12 +55,12 @@ pub(super) struct Pulled {
 impl Workshop<'_> {
     /// Pulls bundles and reads what they say.
     pub(super) fn bundles(&self, references: &[&str]) -> Result<Vec<Pulled>, Failure> {
-        let pulled = references.iter().zip(self.images.bundles(references));
-        pulled.map(|(reference, directory)| self.bundle(reference, directory).map_err(Failure::Message)).collect()
+        let pulled = references.iter().zip(self.images.pinned_bundles(references));
+        pulled.map(|(reference, pulled)| self.bundle(reference, pulled).map_err(Failure::Message)).collect()
     }
 
-    fn bundle(&self, reference: &str, directory: Result<PathBuf, String>) -> Result<Pulled, String> {
-        let directory = directory.map_err(|error| format!("pull bundle image: {error}"))?;
+    fn bundle(&self, reference: &str, pulled: Result<(PathBuf, String), String>) -> Result<Pulled, String> {
+        let (directory, pinned) = pulled.map_err(|error| format!("pull bundle image: {error}"))?;
         let hidden = |error: String| error.replace(&directory.display().to_string(), reference);
         let annotated = bundle::annotated(&directory, &self.limits)
             .map_err(|error| format!("load bundle metadata: {}", hidden(error)))?;
@@ -68,7 +68,9 @@ impl Workshop<'_> {
         let manifests = images::inside(&directory, &annotated.manifests).map_err(load)?;
         let contents = bundle::read_manifests(&manifests, &self.limits).map_err(|error| load(error.to_string()))?;
         let facts = Facts::read(&annotated.package, &annotated.channels, &contents.csv).map_err(load)?;
-        Ok(Pulled { facts, directory, image: reference.to_owned() })
+        // What was checked is what is installed, even if the tag moves on.
+        let image = if self.flags.pin { pinned } else { reference.to_owned() };
+        Ok(Pulled { facts, directory, image })
     }
 
     /// Finds out what an index image is; only its labels are read.
