@@ -5,8 +5,10 @@
 mod env;
 
 mod bundle_images;
+mod declarative_configs;
 mod implicit_versions;
 mod index_configs;
+mod run_bundle;
 
 use std::path::Path;
 use std::process::Output;
@@ -29,17 +31,7 @@ impl Stage {
 
     /// Runs a line as it stands in a design: `HOST` is the registry, and the first word a name of the program.
     fn run(&self, line: &str) -> Output {
-        let line = line.replace("HOST", self.registry.host());
-        let mut words = line.split_whitespace().map(|word| word.trim_matches('"'));
-        let name = words.next().expect("a program");
-        let link = self.env.path("bin").join(name);
-        std::fs::create_dir_all(self.env.path("bin")).expect("a directory");
-        if !link.exists() {
-            std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_opm"), &link).expect("a link");
-        }
-        let mut command = std::process::Command::new(link);
-        command.current_dir(self.env.path("")).env("HOME", self.env.path("home")).args(words);
-        command.output().expect("the program runs")
+        run_in(&self.env, &line.replace("HOST", self.registry.host()))
     }
 
     /// Runs a line, which must succeed, and returns what it prints.
@@ -56,7 +48,8 @@ impl Stage {
             &format!("made/{version}/manifests/csv.yaml"),
             format!(
                 "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  \
-                 name: etcdoperator.v{version}\nspec:\n  version: {version}\n  displayName: etcd\n"
+                 name: etcdoperator.v{version}\nspec:\n  version: {version}\n  displayName: etcd\n  \
+                 installModes: [{{type: AllNamespaces, supported: true}}]\n"
             ),
         );
         let (directory, tag) = (format!("made/{version}/manifests"), format!("{}/{name}", self.registry.host()));
@@ -67,6 +60,20 @@ impl Stage {
         self.ok(&line);
         tag
     }
+}
+
+/// Runs a line in a place; the first word is a name of the program.
+fn run_in(env: &TestEnv, line: &str) -> Output {
+    let mut words = line.split_whitespace().map(|word| word.trim_matches('"'));
+    let name = words.next().expect("a program");
+    let link = env.path("bin").join(name);
+    std::fs::create_dir_all(env.path("bin")).expect("a directory");
+    if !link.exists() {
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_opm"), &link).expect("a link");
+    }
+    let mut command = std::process::Command::new(link);
+    command.current_dir(env.path("")).env("HOME", env.path("home")).env_remove("KUBECONFIG").args(words);
+    command.output().expect("the program runs")
 }
 
 fn names(env: &TestEnv, path: impl AsRef<Path>) -> Vec<String> {
