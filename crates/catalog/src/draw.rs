@@ -16,8 +16,11 @@ pub mod dot;
 mod escape;
 pub mod html;
 mod layout;
+pub mod part;
 pub mod svg;
 #[cfg(test)]
 mod tests;
 pub mod text;
 mod words;
+
+pub use escape::shown;

@@ -14,7 +14,7 @@ use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
 use fbc::{Content, Fbc};
 
-use crate::selection::{GraphError, GraphOptions, Versions, bad_range, select};
+use crate::selection::{GraphError, GraphOptions, SelectedChannel, SelectedEntry, Versions, bad_range, select};
 
 mod channel;
 mod order;
@@ -182,6 +182,53 @@ impl<'a> Graph<'a> {
     }
 }
 
+/// A package as far as its graph needs it, from elsewhere than a catalog's blobs.
+#[derive(Debug, Default)]
+pub struct Outline<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The channel that is followed unless another is asked for.
+    pub default_channel: &'a str,
+    /// Its channels.
+    pub channels: Vec<OutlineChannel<'a>>,
+    /// Its bundles: name, version, release.
+    pub bundles: Vec<(&'a str, &'a str, &'a str)>,
+    /// What should not be used any more: schema, name, message.
+    pub deprecations: Vec<(&'a str, &'a str, &'a str)>,
+}
+
+/// A channel of an [`Outline`].
+#[derive(Debug, Default)]
+pub struct OutlineChannel<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its entries: name, replaces, skips, skipRange.
+    pub entries: Vec<(&'a str, &'a str, Vec<&'a str>, &'a str)>,
+}
+
+impl<'a> Graph<'a> {
+    /// Builds the graph of one package from its outline.
+    pub fn of_outline(outline: Outline<'a>, v0_semantics: bool) -> Graph<'a> {
+        let mut known = Background { default_channel: Some(outline.default_channel), ..Background::default() };
+        for (name, version, release) in outline.bundles {
+            known.bundles.insert(name, KnownBundle::from_texts(Cow::Borrowed(version), release));
+        }
+        for (schema, name, message) in outline.deprecations {
+            known.deprecations.insert((schema, name), message);
+        }
+        let mut channels = Vec::new();
+        for OutlineChannel { name, entries } in outline.channels {
+            let entries = entries.into_iter();
+            let entries =
+                entries.map(|(name, replaces, skips, skip_range)| SelectedEntry { name, replaces, skips, skip_range });
+            let selected = SelectedChannel { package: outline.name, name, entries: entries.collect() };
+            channels.push(channel::draw(&selected, &known, v0_semantics));
+        }
+        let packages = vec![package(outline.name, channels, &known)];
+        Graph { packages, v0_semantics, warnings: Vec::new() }
+    }
+}
+
 impl Channel<'_> {
     /// Returns the newest head.
     pub fn head(&self) -> Option<&Node<'_>> {
@@ -242,13 +289,17 @@ fn package<'a>(name: &'a str, mut channels: Vec<Channel<'a>>, known: &Background
 impl<'a> KnownBundle<'a> {
     fn of(properties: &'a [PackageProperty]) -> KnownBundle<'a> {
         let [property] = properties else { return KnownBundle { version: None, text: None } };
-        let Ok(version) = Version::parse_strict(&property.version) else {
-            return KnownBundle { version: None, text: Some(Cow::Borrowed(&property.version)) };
+        KnownBundle::from_texts(Cow::Borrowed(&property.version), &property.release)
+    }
+
+    fn from_texts(written: Cow<'a, str>, release: &str) -> KnownBundle<'a> {
+        let Ok(version) = Version::parse_strict(&written) else {
+            return KnownBundle { version: None, text: Some(written) };
         };
-        let release = Release::parse(&property.release).ok().flatten();
+        let release = Release::parse(release).ok().flatten();
         let text = match &release {
             Some(release) => Cow::Owned(format!("{version}-{release}")),
-            None => Cow::Borrowed(&*property.version),
+            None => written,
         };
         KnownBundle { version: Some((version, release)), text: Some(text) }
     }

@@ -105,7 +105,7 @@ impl<'g, 'a> Card<'g, 'a> {
     }
 
     /// Returns where the rows start.
-    fn top(&self) -> i32 {
+    pub(super) fn top(&self) -> i32 {
         if self.message.is_some() { 68 } else { 52 }
     }
 

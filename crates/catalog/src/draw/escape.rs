@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 /// Returns what is shown for `c`: itself, or a stand-in for what is invisible, reorders text or
 /// is not allowed in XML.
-fn shown(c: char) -> char {
+pub fn shown(c: char) -> char {
     match c {
         '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or(char::REPLACEMENT_CHARACTER),
         '\x7f' => '\u{2421}',
