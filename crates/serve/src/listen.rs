@@ -39,6 +39,17 @@ pub enum Listener {
 }
 
 impl Address {
+    /// Tells whether only the machine itself reaches it by network.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Address::Tcp(host, _) => {
+                host.eq_ignore_ascii_case("localhost")
+                    || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+            }
+            Address::Unix(_) => false,
+        }
+    }
+
     /// Starts to listen.
     ///
     /// # Errors

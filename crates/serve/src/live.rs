@@ -5,15 +5,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 use catalog::Query;
 use tokio::sync::{Notify, watch};
 
+use crate::cache::Cache;
 use crate::content::Content;
 use crate::load::LeftOut;
 use crate::metrics::Metrics;
+use crate::pages::Shelves;
 
 /// What is served: one catalog, for gRPC and HTTP alike.
 #[derive(Clone)]
 pub struct Snapshot {
     /// Its answers.
     pub catalog: Arc<dyn Query>,
+    /// What pages are made from, if it is known.
+    pub shelves: Option<Arc<Cache>>,
     /// Its blobs, for HTTP.
     pub blobs: Blobs,
     /// What is not in it.
@@ -85,6 +89,18 @@ impl Live {
     pub fn blobs(&self) -> Blobs {
         let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
         snapshot.as_ref().map_or(Blobs::Loading, |snapshot| snapshot.blobs.clone())
+    }
+
+    /// Returns what pages of the catalog are made from.
+    pub fn shelves(&self) -> Option<Shelves> {
+        let snapshot = self.snapshot.read().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = snapshot.as_ref()?;
+        Some(Shelves { cache: Arc::clone(snapshot.shelves.as_ref()?), blobs: snapshot.blobs.clone() })
+    }
+
+    /// Tells whether the blobs of the catalog are there.
+    pub(crate) fn has_blobs(&self) -> bool {
+        matches!(self.blobs(), Blobs::Ready(_))
     }
 
     /// Serves another catalog from now on.

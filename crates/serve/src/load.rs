@@ -21,6 +21,20 @@ pub struct Directory {
     pub limits: Limits,
     /// What happens when something in it is wrong.
     pub on_invalid: OnInvalid,
+    /// What makes shelves of its packages for pages, if anything does.
+    pub shelve: Option<Shelve>,
+}
+
+/// Makes of a package what pages for people need of it.
+pub type Shelve = fn(&Fbc, &catalog::Package, &Limits) -> io::Result<Shelved>;
+
+/// What pages for people need of a package.
+#[derive(Debug, Clone, Default)]
+pub struct Shelved {
+    /// Everything but its picture, in a form that the pages know.
+    pub shelf: Vec<u8>,
+    /// Its picture.
+    pub icon: Vec<u8>,
 }
 
 /// What happens to a catalog with something wrong in it.

@@ -15,6 +15,7 @@ use crate::http::{self, Site};
 use crate::listen::Address;
 use crate::live::{Blobs, Live, Snapshot};
 use crate::load::Directory;
+use crate::pages::Pages;
 use crate::server::{self, ServerLimits, Services};
 use crate::snapshot;
 use crate::supervise::Listeners;
@@ -67,6 +68,10 @@ pub struct Plan {
     pub http: Option<(Address, String)>,
     /// How many HTTP connections may be open at a time.
     pub http_connections: usize,
+    /// What makes pages for people, besides the API.
+    pub pages: Option<Arc<dyn Pages>>,
+    /// Names that the HTTP side may be called by where it listens on its own machine only.
+    pub http_hosts: Vec<String>,
     /// Where the state of the server is shown, and what started it.
     pub debug: Option<(Address, String)>,
     /// How long calls may go on after the server was told to end.
@@ -124,7 +129,11 @@ async fn listen(plan: &Plan, tls: Option<&Tls>, live: &Arc<Live>) -> Result<(Lis
     let address = grpc.to_string();
     let mut sites = Vec::new();
     if let Some((at, name)) = &plan.http {
-        sites.push((at.bind().await.map_err(RunError::Listen)?, Site::catalog(live, name), budget.http, tls.cloned()));
+        let mut site = Site::catalog(live, name);
+        if let Some(pages) = &plan.pages {
+            site = site.with_pages(Arc::clone(pages), at.is_local(), &plan.http_hosts);
+        }
+        sites.push((at.bind().await.map_err(RunError::Listen)?, site, budget.http, tls.cloned()));
     }
     if let Some((at, line)) = &plan.debug {
         sites.push((at.bind().await.map_err(RunError::Listen)?, Site::debug(live, line), Budget::DEBUG, None));
@@ -161,6 +170,7 @@ async fn follow(
     snapshot::tell_left_out(&prepared.left_out);
     live.publish(Snapshot {
         catalog: Arc::clone(&prepared.cache) as Arc<dyn Query>,
+        shelves: Some(Arc::clone(&prepared.cache)),
         blobs: Blobs::Loading,
         left_out: prepared.left_out.clone(),
     });
@@ -208,7 +218,7 @@ pub async fn run_query(
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), RunError> {
     let live = Arc::new(Live::default());
-    live.publish(Snapshot { catalog, blobs: Blobs::Loading, left_out: Vec::new() });
+    live.publish(Snapshot { catalog, shelves: None, blobs: Blobs::Loading, left_out: Vec::new() });
     let listener = address.bind().await.map_err(RunError::Listen)?;
     let address = listener.to_string();
     tracing::info!(address, "serving registry");

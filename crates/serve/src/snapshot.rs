@@ -50,7 +50,8 @@ pub(crate) async fn load(plan: &Plan, integrity: Integrity) -> Result<Loaded, Pr
             },
         };
         let catalog = Arc::clone(&prepared.cache) as Arc<dyn Query>;
-        let snapshot = Snapshot { catalog, blobs, left_out: prepared.left_out };
+        let shelves = Some(Arc::clone(&prepared.cache));
+        let snapshot = Snapshot { catalog, shelves, blobs, left_out: prepared.left_out };
         Ok(Loaded { snapshot, cache: prepared.cache, reading: prepared.reading.outline() })
     })
     .await?
@@ -72,7 +73,7 @@ pub(crate) async fn blobs(
 }
 
 /// Makes the blobs of the catalog that `cache` is of; what is loaded for them is dropped at once.
-fn blobs_of(directory: &Directory, cache: &Cache, reading: &mut Reading) -> Result<Content, NoBlobs> {
+pub(crate) fn blobs_of(directory: &Directory, cache: &Cache, reading: &mut Reading) -> Result<Content, NoBlobs> {
     let failed = |reading: &Reading, error: String| match reading.holds(directory) {
         true => NoBlobs::Failed(error),
         false => NoBlobs::Changed,

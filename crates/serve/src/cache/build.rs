@@ -14,7 +14,7 @@ use super::Cache;
 use super::format::{self, Checksum, Digest, Extent, Field, HEADER_SIZE, KINDS, Kind, Section, Span, Text};
 use super::package::{self, Encoded, PackageData};
 use super::sources::Stamp;
-use crate::load::{LoadError, Sound};
+use crate::load::{LoadError, Shelve, Sound};
 
 /// What a cache is made from.
 pub(super) struct Input<'a> {
@@ -23,6 +23,8 @@ pub(super) struct Input<'a> {
     pub(super) stamps: &'a [Stamp],
     pub(super) digests: &'a [Digest],
     pub(super) sources: Digest,
+    /// What makes shelves, if anything does.
+    pub(super) shelve: Option<Shelve>,
     /// A cache whose packages are taken over where they did not change.
     pub(super) old: Option<&'a Cache>,
 }
@@ -104,6 +106,7 @@ fn encode_packages<W: Write + Send>(
         done: Vec<Encoded>,
         /// Held back until all bodies are written.
         slims: Vec<u8>,
+        shelves: Vec<u8>,
         failed: BTreeMap<usize, WriteError>,
     }
     let packages = input.content.catalog.packages();
@@ -114,16 +117,18 @@ fn encode_packages<W: Write + Send>(
         waiting: BTreeMap::new(),
         done: Vec::with_capacity(packages.len()),
         slims: Vec::new(),
+        shelves: Vec::new(),
         failed: BTreeMap::new(),
     });
     let lock = || in_order.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
-        let mut encoder = package::Encoder::new(input.content, input.limits);
+        let mut encoder = package::Encoder::new(input.content, input.limits, input.shelve);
         while let Some((number, package)) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, packages.get(n)?)))
         {
             let digest = input.content.packages.get(package.name());
-            let old = input.old.zip(digest).and_then(|(old, digest)| package::take_over(old, package, digest));
+            let shelved = input.shelve.is_some();
+            let old = input.old.zip(digest).and_then(|(old, digest)| package::take_over(old, package, digest, shelved));
             if old.is_some() {
                 reused.fetch_add(1, Ordering::Relaxed);
             }
@@ -140,13 +145,14 @@ fn encode_packages<W: Write + Send>(
             };
             while let Some((mut encoded, data)) = state.waiting.remove(&state.done.len()) {
                 match state.data.put(&data.bodies) {
-                    Ok(at) => encoded.shift(state.slims.len() as u64, at),
+                    Ok(at) => encoded.shift(state.slims.len() as u64, at, state.shelves.len() as u64),
                     Err(error) => {
                         state.failed.insert(number, error.into());
                         return;
                     }
                 }
                 state.slims.extend_from_slice(&data.slims);
+                state.shelves.extend_from_slice(&data.shelves);
                 state.done.push(encoded);
             }
         }
@@ -156,8 +162,9 @@ fn encode_packages<W: Write + Send>(
     if let Some(error) = state.failed.into_values().next() {
         return Err(error);
     }
-    let at = state.data.put(&state.slims)?;
-    state.done.iter_mut().for_each(|encoded| encoded.shift(at, 0));
+    let slims = state.data.put(&state.slims)?;
+    let shelves = state.data.put(&state.shelves)?;
+    state.done.iter_mut().for_each(|encoded| encoded.shift(slims, 0, shelves));
     Ok((state.done, reused.into_inner()))
 }
 
@@ -265,6 +272,9 @@ impl Tables {
             name,
             content,
             reply: data.put_extent(&message::package(package))?,
+            shelf: encoded.shelf,
+            shelf_length: encoded.shelf_length,
+            icon: encoded.icon,
             channels: Span { first: first_channel, count: package.channels().len() as u32 },
             bundles: Span { first: first_bundle, count: encoded.bundles.len() as u32 },
             default_channel: first_channel + default.unwrap_or_default() as u32,

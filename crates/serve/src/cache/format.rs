@@ -23,17 +23,20 @@
 //! Its *body*, which is compressed, is the encoded `object` field followed by the CSV if that is
 //! none of the objects; `csvJson` is a stretch of it. Bundles of a package resemble each other, so
 //! most bodies are compressed against the body of another, their *base*, which has none itself.
+//!
+//! The *shelf* of a package is what pages for people need of it without reading its blobs. Shelves of all packages
+//! stand together, and are read when a page is asked for.
 
 use std::hash::Hasher;
 
 /// What the file starts with. The second half makes damage by text conversion show.
 pub(super) const MAGIC: [u8; 8] = *b"opmc\r\n\x1a\n";
 /// The version of this layout. Other versions are rebuilt, not read.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 /// The checksum of the file that a fixed catalog gives in this version: caches of one version are alike, wherever
 /// they were built. Whoever changes what is written gives a new number to the version and records the new checksum.
 #[cfg(test)]
-const RECORDED: (u32, u64) = (1, 631_374_865_749_612_710);
+const RECORDED: (u32, u64) = (2, 16_703_262_834_183_132_401);
 /// Stands for "no base".
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -275,6 +278,11 @@ record! {
         content: Digest,
         /// The `Package` reply.
         reply: Extent,
+        /// What pages for people keep of it, compressed; empty if nobody makes any.
+        shelf: Extent,
+        shelf_length: u32,
+        /// Its picture; empty if it has none.
+        icon: Extent,
         channels: Span,
         bundles: Span,
         default_channel: u32,
@@ -480,7 +488,7 @@ text: of nobody
         std::fs::create_dir(&root).unwrap();
         std::fs::write(root.join("catalog.yaml"), FIXED).unwrap();
         let on_invalid = crate::load::OnInvalid::Fail;
-        let directory = crate::load::Directory { root, limits: fbc::Limits::default(), on_invalid };
+        let directory = crate::load::Directory { root, limits: fbc::Limits::default(), on_invalid, shelve: None };
         super::super::store::build_portable(&directory, &cache).unwrap();
         let written = std::fs::read(super::super::store::file_in(&cache)).unwrap();
         assert_eq!(

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use super::store::PrepareError;
 
-/// Our directory inside a cache directory; its number is that of the format.
+/// Our directory inside a cache directory. The file in it says which version of the format it has.
 const OURS: &str = "opm.v1";
 /// The cache itself.
 const FILE: &str = "catalog.cache";

@@ -11,6 +11,7 @@ mod format;
 mod kept;
 mod package;
 mod query;
+mod shelf;
 mod sources;
 pub mod store;
 

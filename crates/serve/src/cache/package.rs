@@ -9,10 +9,12 @@ use super::Cache;
 use super::bundle::{self, Parts};
 use super::data::Reader;
 use super::format::{self, Digest, Extent, NONE, checksum};
-use crate::load::Sound;
+use crate::load::{Shelve, Sound};
 
 /// How hard bodies are compressed: the lowest level, for the base does most of the work.
 pub(super) const LEVEL: i32 = 1;
+/// How hard shelves are compressed: they are small, and read often.
+const SHELF_LEVEL: i32 = 3;
 /// How many bundles share a base. Versions far apart have little in common.
 const GROUP: usize = 64;
 
@@ -20,6 +22,9 @@ const GROUP: usize = 64;
 pub(super) struct Encoded {
     /// Its bundles by name. Bases are counted from the first of them.
     pub(super) bundles: Vec<EncodedBundle>,
+    pub(super) shelf: Extent,
+    pub(super) shelf_length: u32,
+    pub(super) icon: Extent,
 }
 
 /// The data of a package. Slim parts of all packages are kept together, away from the bodies:
@@ -28,6 +33,8 @@ pub(super) struct Encoded {
 pub(super) struct PackageData {
     pub(super) slims: Vec<u8>,
     pub(super) bodies: Vec<u8>,
+    /// What pages need, kept together as well.
+    pub(super) shelves: Vec<u8>,
 }
 
 /// A bundle of an [`Encoded`] package.
@@ -39,7 +46,9 @@ pub(super) struct EncodedBundle {
 
 impl Encoded {
     /// Says how far the data of the package was moved.
-    pub(super) fn shift(&mut self, slims: u64, bodies: u64) {
+    pub(super) fn shift(&mut self, slims: u64, bodies: u64, shelves: u64) {
+        self.shelf.offset += shelves;
+        self.icon.offset += shelves;
         for bundle in &mut self.bundles {
             bundle.record.slim.offset += slims;
             bundle.record.body.offset += bodies;
@@ -51,15 +60,16 @@ impl Encoded {
 pub(super) struct Encoder<'a> {
     content: &'a Sound,
     limits: &'a Limits,
+    shelve: Option<Shelve>,
     compressor: CCtx<'static>,
     text: TextBuffer,
     package_text: TextBuffer,
 }
 
 impl<'a> Encoder<'a> {
-    pub(super) fn new(content: &'a Sound, limits: &'a Limits) -> Encoder<'a> {
+    pub(super) fn new(content: &'a Sound, limits: &'a Limits, shelve: Option<Shelve>) -> Encoder<'a> {
         let (text, package_text) = Default::default();
-        Encoder { content, limits, compressor: CCtx::create(), text, package_text }
+        Encoder { content, limits, shelve, compressor: CCtx::create(), text, package_text }
     }
 
     /// Encodes a package: its table rows, and its data.
@@ -100,17 +110,32 @@ impl<'a> Encoder<'a> {
                 }
             }
         }
-        Ok((Encoded { bundles: bundles.into_iter().flatten().collect() }, data))
+        let bundles = bundles.into_iter().flatten().collect();
+        let (shelf, shelf_length, icon) = self.shelve(package, &mut data)?;
+        Ok((Encoded { bundles, shelf, shelf_length, icon }, data))
+    }
+
+    /// Adds what pages need of a package.
+    fn shelve(&self, package: &catalog::Package, data: &mut PackageData) -> Result<(Extent, u32, Extent), String> {
+        let Some(shelve) = self.shelve else { return Ok(Default::default()) };
+        let made = shelve(&self.content.fbc, package, self.limits).map_err(|error| error.to_string())?;
+        let packed = zstd::bulk::compress(&made.shelf, SHELF_LEVEL).map_err(|error| error.to_string())?;
+        let length = u32::try_from(made.shelf.len()).map_err(|_| "package is too large".to_owned())?;
+        Ok((put(&mut data.shelves, &packed)?, length, put(&mut data.shelves, &made.icon)?))
     }
 }
 
+fn number(length: usize) -> Result<u32, String> {
+    u32::try_from(length).map_err(|_| "bundle is too large".to_owned())
+}
+
+fn put(data: &mut Vec<u8>, bytes: &[u8]) -> Result<Extent, String> {
+    let offset = data.len() as u64;
+    data.extend_from_slice(bytes);
+    Ok(Extent { offset, length: number(bytes.len())?, checksum: checksum(bytes) })
+}
+
 fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Result<format::Bundle, String> {
-    let number = |length: usize| u32::try_from(length).map_err(|_| "bundle is too large".to_owned());
-    let put = |data: &mut Vec<u8>, bytes: &[u8]| -> Result<Extent, String> {
-        let offset = data.len() as u64;
-        data.extend_from_slice(bytes);
-        Ok(Extent { offset, length: number(bytes.len())?, checksum: checksum(bytes) })
-    };
     Ok(format::Bundle {
         has_image: u32::from(!image.is_empty()),
         slim: put(&mut data.slims, &parts.slim)?,
@@ -126,8 +151,18 @@ fn row(parts: &Parts, image: &str, data: &mut PackageData, packed: &[u8]) -> Res
 }
 
 /// Copies a package out of an older cache, if it is there with the same content and undamaged.
-pub(super) fn take_over(old: &Cache, package: &catalog::Package, content: &Digest) -> Option<(Encoded, PackageData)> {
+///
+/// One without a shelf is made anew where a shelf is wanted.
+pub(super) fn take_over(
+    old: &Cache,
+    package: &catalog::Package,
+    content: &Digest,
+    shelved: bool,
+) -> Option<(Encoded, PackageData)> {
     let (_, found) = old.find_package(package.name())?;
+    if (found.shelf_length > 0) != shelved {
+        return None;
+    }
     if found.content != *content || found.bundles.count as usize != package.bundles().count() {
         return None;
     }
@@ -149,5 +184,11 @@ pub(super) fn take_over(old: &Cache, package: &catalog::Package, content: &Diges
         }
         bundles.push(EncodedBundle { record, apis });
     }
-    (bundles.len() == found.bundles.count as usize).then_some((Encoded { bundles }, data))
+    let [shelf, icon] = [found.shelf, found.icon].map(|extent| {
+        let bytes = reader.extent(old, &extent, 0).ok()?;
+        put(&mut data.shelves, bytes).ok()
+    });
+    let (shelf, icon, shelf_length) = (shelf?, icon?, found.shelf_length);
+    let whole = bundles.len() == found.bundles.count as usize;
+    whole.then_some((Encoded { bundles, shelf, shelf_length, icon }, data))
 }

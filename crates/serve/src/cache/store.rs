@@ -335,7 +335,8 @@ fn write(
         Stamps::LeftOut => reading.glance.stamps.iter().cloned().map(Stamp::portable).collect(),
     };
     let content = reading.load(directory)?;
-    let input = Input { content, limits: &directory.limits, stamps: &stamps, digests: &digests, sources, old };
+    let (limits, shelve) = (&directory.limits, directory.shelve);
+    let input = Input { content, limits, stamps: &stamps, digests: &digests, sources, shelve, old };
     let failed = |error: WriteError| match error {
         WriteError::Load(error) => PrepareError::Catalog(error),
         WriteError::Io(error) => PrepareError::Io(error),

@@ -14,6 +14,7 @@ use flate2::{Compress, Compression, Crc, FlushCompress};
 use http_body::{Frame, SizeHint};
 use tokio::sync::Semaphore;
 
+use super::events::Events;
 use crate::content::Reader;
 use crate::slots::Usage;
 
@@ -45,6 +46,7 @@ pub(crate) struct Body {
 enum Kind {
     Whole(Option<Bytes>),
     Streamed { state: State, left: Option<u64>, workers: Arc<Semaphore> },
+    Events(Events),
 }
 
 type Made = (Chunks, io::Result<Option<Bytes>>);
@@ -67,6 +69,11 @@ impl Body {
         let chunks = Chunks { reader, coding, crc: Crc::new(), started: false, headed: false, ended: false };
         let state = State::Idle(Box::new(chunks));
         Body { kind: Kind::Streamed { state, left: exact, workers: Arc::clone(workers) }, usage: None }
+    }
+
+    /// Sends news as they come.
+    pub(super) fn events(events: Events) -> Body {
+        Body { kind: Kind::Events(events), usage: None }
     }
 
     /// Tells `usage` when this is sent.
@@ -97,6 +104,7 @@ impl http_body::Body for Body {
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let (state, left, workers) = match &mut self.kind {
             Kind::Whole(bytes) => return Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Events(events) => return events.poll(context).map(|news| news.map(|bytes| Ok(Frame::data(bytes)))),
             Kind::Streamed { state, left, workers } => (state, left, workers),
         };
         loop {
@@ -124,6 +132,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Kind::Whole(bytes) => bytes.is_none(),
+            Kind::Events(_) => false,
             Kind::Streamed { state, left, .. } => matches!(state, State::Done) || *left == Some(0),
         }
     }
@@ -131,6 +140,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Events(_) => SizeHint::default(),
             Kind::Streamed { left, .. } => left.map(SizeHint::with_exact).unwrap_or_default(),
         }
     }
@@ -188,6 +198,23 @@ impl Chunks {
                 }
                 Ok(Some(out.into()))
             }
+        }
+    }
+}
+
+/// Compresses a whole body.
+///
+/// # Errors
+/// Fails when there is no memory for it.
+pub(super) fn packed(bytes: Vec<u8>, coding: Coding) -> io::Result<Bytes> {
+    match coding {
+        Coding::None => Ok(bytes.into()),
+        Coding::Zstd => Ok(zstd::bulk::compress(&bytes, ZSTD_LEVEL)?.into()),
+        Coding::Gzip => {
+            use std::io::Write;
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Compression::default());
+            encoder.write_all(&bytes)?;
+            Ok(encoder.finish()?.into())
         }
     }
 }

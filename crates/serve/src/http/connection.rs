@@ -24,6 +24,8 @@ use crate::tls::{Protocol, Tls};
 const IDLE: Duration = Duration::from_secs(60);
 /// How many bytes of a request's head are read, and of a reply are held besides the chunk that is sent.
 const BUFFER: usize = 16 << 10;
+/// How often memory is given back that pages have not needed in a while.
+const TIDY: Duration = Duration::from_secs(20);
 /// Connections accepted beyond the limit: they get the state of the server, and nothing else.
 pub(crate) const RESERVE: usize = 16;
 
@@ -43,10 +45,15 @@ pub(crate) async fn serve(
     let (ended, ending) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
+    let mut tidying = tokio::time::interval(TIDY);
     loop {
         let (socket, peer) = tokio::select! {
             accepted = listener.accept() => accepted?,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            _ = tidying.tick() => {
+                site.tidy();
+                continue;
+            }
             () = &mut stop => break,
         };
         let metrics = &site.live.metrics;
@@ -106,12 +113,21 @@ async fn answer(site: &Site, room: bool, socket: Socket, slot: &mut Slot, ending
     let wire = TokioIo::new(Wire::new(socket, usage.clone()));
     let service = service_fn(|request| {
         usage.work();
-        let mut response = site.answer(&request, room);
-        if !room {
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        // Pages are made on threads that may wait, and only while there is room for those who take their time.
+        let job = if room { site.job(&request) } else { None };
+        let ready = if job.is_none() { Some(site.answer(&request, room)) } else { None };
+        let usage = usage.clone();
+        async move {
+            let mut response = match (job, ready) {
+                (Some(job), _) => job.run().await,
+                (None, Some(response)) => response,
+                (None, None) => super::not_found(),
+            };
+            if !room {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| body.used_by(usage)))
         }
-        let response = response.map(|body| body.used_by(usage.clone()));
-        async move { Ok::<_, Infallible>(response) }
     });
     let mut connection = pin!(
         http1::Builder::new()

@@ -3,6 +3,8 @@
 mod body;
 pub mod conditions;
 mod connection;
+mod console;
+mod events;
 mod page;
 pub mod range;
 mod reply;
@@ -16,8 +18,10 @@ use tokio::sync::Semaphore;
 
 use crate::content::{Content, Filter, Pick};
 use crate::live::{Blobs, Live};
+use crate::pages::Pages;
 use body::Body;
 pub(crate) use connection::{RESERVE, serve};
+use console::Console;
 
 type Reply = Response<Body>;
 
@@ -28,6 +32,8 @@ pub(crate) struct Site {
     catalog: Option<String>,
     /// What started the server, for those who debug it.
     command_line: Option<String>,
+    /// The pages of the catalog.
+    console: Option<Arc<Console>>,
     /// How many bodies are worked on at a time.
     workers: Arc<Semaphore>,
 }
@@ -45,7 +51,15 @@ impl Site {
 
     fn new(live: &Arc<Live>, catalog: Option<String>, command_line: Option<String>) -> Site {
         let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 2;
-        Site { live: Arc::clone(live), catalog, command_line, workers: Arc::new(Semaphore::new(workers)) }
+        let workers = Arc::new(Semaphore::new(workers));
+        Site { live: Arc::clone(live), catalog, command_line, console: None, workers }
+    }
+
+    /// Shows pages, too. A server that is reached from its own machine only is called by names of that machine, or
+    /// by one of `hosts`.
+    pub(crate) fn with_pages(mut self, pages: Arc<dyn Pages>, local: bool, hosts: &[String]) -> Site {
+        self.console = Some(Arc::new(Console::new(pages, local, hosts)));
+        self
     }
 
     /// Tells whether the catalog is here.

@@ -166,7 +166,7 @@ fn suffix(coding: Coding) -> &'static str {
 }
 
 /// Chooses among what the client accepts.
-fn coding(headers: &HeaderMap, length: u64) -> Coding {
+pub(super) fn coding(headers: &HeaderMap, length: u64) -> Coding {
     if length < COMPRESS_FROM {
         return Coding::None;
     }

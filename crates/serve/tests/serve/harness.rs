@@ -71,6 +71,8 @@ impl Server {
             watch: None,
             http: Some((Address::Tcp("127.0.0.1".into(), http), "test".into())),
             http_connections: 1024,
+            pages: None,
+            http_hosts: Vec::new(),
             debug: Some((Address::Tcp("127.0.0.1".into(), debug), "test".into())),
             drain: Duration::from_secs(5),
             reload: Arc::default(),

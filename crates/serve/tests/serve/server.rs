@@ -167,6 +167,8 @@ async fn a_catalog_that_cannot_be_served_ends_the_server() {
         watch: None,
         http: None,
         http_connections: 16,
+        pages: None,
+        http_hosts: Vec::new(),
         debug: None,
         reload: Arc::default(),
         drain: Duration::from_secs(1),

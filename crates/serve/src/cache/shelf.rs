@@ -1,0 +1,59 @@
+//! What pages need of packages.
+
+use std::io;
+
+use super::Cache;
+use super::data::Reader;
+use super::format::{self, Digest, Kind};
+
+/// No shelf is larger.
+const LARGEST: usize = 1 << 28;
+
+impl Cache {
+    /// Returns a digest of everything in the catalog.
+    pub(crate) fn revision(&self) -> String {
+        let mut all = Vec::new();
+        for package in self.table::<format::Package>(Kind::Packages).iter() {
+            all.extend_from_slice(self.text_bytes(package.name).unwrap_or_default());
+            all.extend_from_slice(&package.content.0.to_le_bytes());
+        }
+        all.extend_from_slice(&self.about().homeless.0.to_le_bytes());
+        format!("{:016x}", Digest::of(&all).0 as u64)
+    }
+
+    /// Returns the names of the packages, in order.
+    pub(crate) fn package_names(&self) -> Vec<String> {
+        let packages = self.table::<format::Package>(Kind::Packages);
+        packages.iter().filter_map(|package| self.text(package.name).map(str::to_owned)).collect()
+    }
+
+    /// Returns the shelf of a package.
+    ///
+    /// # Errors
+    /// Fails when there is none, or it is damaged.
+    pub(crate) fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
+        let found = self.package_named(package)?;
+        let length = found.shelf_length as usize;
+        if length == 0 {
+            return Err(io::Error::other("the cache was built without what pages need"));
+        }
+        let mut reader = Reader::default();
+        let packed = reader.extent(self, &found.shelf, 0).map_err(|error| io::Error::other(error.to_string()))?;
+        zstd::bulk::decompress(packed, length.min(LARGEST))
+    }
+
+    /// Returns the picture of a package, empty if it has none.
+    ///
+    /// # Errors
+    /// Fails when there is no such package, or the picture is damaged.
+    pub(crate) fn icon(&self, package: &str) -> io::Result<Vec<u8>> {
+        let found = self.package_named(package)?;
+        let mut reader = Reader::default();
+        let bytes = reader.extent(self, &found.icon, 0).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(bytes.to_vec())
+    }
+
+    fn package_named(&self, name: &str) -> io::Result<format::Package> {
+        self.find_package(name).map(|(_, package)| package).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}

@@ -1,0 +1,149 @@
+//! Pages for people, made by somebody else: what they are asked, and what they are made from.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::cache::Cache;
+use crate::cache::store::{self, PrepareError};
+use crate::content::{Filter, Reader, Selection};
+use crate::live::{Blobs, State};
+use crate::load::{Directory, LeftOut};
+use crate::snapshot::NoBlobs;
+
+/// Makes pages of a catalog.
+pub trait Pages: Send + Sync {
+    /// Answers a request from one catalog, or while there is none; nothing if the address means nothing to it.
+    fn answer(&self, request: &PageRequest<'_>, shelves: Option<&Shelves>, state: &State) -> Option<PageReply>;
+
+    /// Tells open pages what is served now, in one line of JSON.
+    fn event(&self, shelves: Option<&Shelves>, state: &State) -> String;
+
+    /// Returns a number that changes when pages say something else of the same catalog.
+    fn changes(&self) -> u64;
+
+    /// Gives back memory that was not needed in a while.
+    fn tidy(&self);
+}
+
+/// What a reader asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct PageRequest<'a> {
+    /// The path, without the slash at its start.
+    pub path: &'a str,
+    /// The query, without the question mark.
+    pub query: &'a str,
+    /// Whether a page is wanted rather than anything else.
+    pub html: bool,
+}
+
+/// What a reply is, which decides its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageKind {
+    /// A page.
+    Page,
+    /// A part of pages whose name changes with its bytes.
+    Asset,
+    /// Bytes from the catalog that are shown as a picture; their name changes with them.
+    Picture,
+    /// Data.
+    Data,
+}
+
+/// A reply.
+#[derive(Debug, Clone)]
+pub struct PageReply {
+    /// The status.
+    pub status: u16,
+    /// The media type.
+    pub media_type: &'static str,
+    /// What it is.
+    pub kind: PageKind,
+    /// Where the reader is sent instead.
+    pub location: Option<String>,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+/// One catalog as pages see it.
+#[derive(Clone)]
+pub struct Shelves {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) blobs: Blobs,
+}
+
+impl Shelves {
+    /// Returns the digest of the catalog's content.
+    pub fn revision(&self) -> String {
+        self.cache.revision()
+    }
+
+    /// Returns the names of its packages, in order.
+    pub fn packages(&self) -> Vec<String> {
+        self.cache.package_names()
+    }
+
+    /// Returns the shelf of a package.
+    ///
+    /// # Errors
+    /// Fails when there is none, or it is damaged.
+    pub fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
+        self.cache.shelf(package)
+    }
+
+    /// Returns the picture of a package.
+    ///
+    /// # Errors
+    /// Fails when there is no such package, or the picture is damaged.
+    pub fn icon(&self, package: &str) -> io::Result<Vec<u8>> {
+        self.cache.icon(package)
+    }
+
+    /// Returns the JSON of a bundle's blob.
+    ///
+    /// # Errors
+    /// Says why it cannot be read, or not yet.
+    pub fn bundle(&self, package: &str, bundle: &str) -> Result<String, String> {
+        let content = match &self.blobs {
+            Blobs::Ready(content) => content,
+            Blobs::Loading => return Err("the blobs of the catalog are still being loaded".to_owned()),
+            Blobs::Unavailable(reason) => return Err(reason.clone()),
+        };
+        let filter = Filter { schema: fbc::blob::BUNDLE.into(), package: package.into(), name: bundle.into() };
+        let pick = content.find(&filter);
+        let length = usize::try_from(content.length_of(pick)).map_err(|error| error.to_string())?;
+        if length == 0 {
+            return Err("the catalog has no such blob".to_owned());
+        }
+        let mut reader = Reader::new(Arc::clone(content), Selection::Lines(pick, 0));
+        let bytes = reader.read(length).map_err(|error| error.to_string())?;
+        String::from_utf8(bytes).map_err(|error| error.to_string())
+    }
+}
+
+impl Shelves {
+    /// Reads a catalog for pages alone: nothing is kept, and nobody is served.
+    ///
+    /// # Errors
+    /// Fails when the catalog cannot be served, or its files change meanwhile.
+    pub fn of(directory: &Directory) -> Result<(Shelves, Vec<LeftOut>), PrepareError> {
+        let mut prepared = store::prepare(directory, None, store::Integrity::Rebuild)?;
+        let content = match crate::snapshot::blobs_of(directory, &prepared.cache, &mut prepared.reading) {
+            Ok(content) => content,
+            Err(NoBlobs::Changed) => return Err(io::Error::other("the catalog changed while it was read").into()),
+            Err(NoBlobs::Failed(reason)) => return Err(io::Error::other(reason).into()),
+        };
+        let blobs = Blobs::Ready(Arc::new(content));
+        Ok((Shelves { cache: prepared.cache, blobs }, prepared.left_out))
+    }
+
+    /// Returns all blobs of a package, a line each, as the API sends them.
+    ///
+    /// # Errors
+    /// Fails when they cannot be read.
+    pub fn blobs(&self, package: &str) -> io::Result<Vec<u8>> {
+        let Blobs::Ready(content) = &self.blobs else { return Ok(Vec::new()) };
+        let pick = content.of_package(package);
+        let length = usize::try_from(content.length_of(pick)).map_err(io::Error::other)?;
+        Reader::new(Arc::clone(content), Selection::Lines(pick, 0)).read(length)
+    }
+}
