@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::workspace::{self, Workspace, cargo, is_installed};
-use crate::{codegen, docs, kube, tidy, tools};
+use crate::{browser, codegen, docs, kube, tidy, tools};
 
 /// One check.
 enum Check {
@@ -43,6 +43,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let start = Instant::now();
     let mut skipped = Vec::new();
     tools::ensure_tests()?;
+    browser::ensure_installed()?;
     // Building it takes minutes, but only once for a machine, while others check.
     let mut api_server = Some(std::thread::spawn(kube::ensure));
     for (name, check) in CHECKS {

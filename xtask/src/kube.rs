@@ -107,12 +107,12 @@ fn unpack(archive: &Path, target: &Path) -> Result<()> {
 }
 
 /// Returns where tests keep what is costly to make.
-fn cache() -> Result<PathBuf> {
+pub(crate) fn cache() -> Result<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("OPM_TEST_CACHE")
         .or_else(|| given("XDG_CACHE_HOME").map(|cache| cache.join("opm-tests")))
         .or_else(|| given("HOME").map(|home| home.join(".cache/opm-tests")))
-        .context("no place for the API server: set OPM_TEST_CACHE to a directory")
+        .context("no place for what tests use: set OPM_TEST_CACHE to a directory")
 }
 
 /// Removes a directory with all that is in it; Go makes parts of its own read-only.

@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use workspace::Workspace;
 
 mod bench;
+mod browser;
 mod ci;
 mod codegen;
 mod dist;
@@ -63,6 +64,7 @@ const TASKS: &[Task] = &[
         about: "gets etcd and builds the Kubernetes API server that tests run against",
         run: kube::run,
     },
+    Task { name: "browser", options: "", about: "gets the browser that tests look at pages with", run: browser::run },
     Task {
         name: "bench",
         options: "[--quick] [--write] [--growth] [--sqlite] [--binary PATH]",

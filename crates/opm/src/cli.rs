@@ -8,8 +8,8 @@ use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::commands::{
     add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, crd_diff,
-    diff, edit, explain, generate, graph, index, init, list, migrate, registry, rehearse, render, render_template,
-    resolve, run as run_commands, schema, security, serve, template, unpack, upgrade_path, validate, verify, version,
+    diff, edit, explain, generate, graph, index, init, list, migrate, preview, registry, rehearse, render, render_template,
+    resolve, run as run_commands, schema, security, serve, site, template, unpack, upgrade_path, validate, verify, version,
     why,
 };
 use crate::exit::{Failure, Outcome};
@@ -70,6 +70,8 @@ enum OpmCommand {
     Rehearse(Box<rehearse::RehearseArgs>),
     CrdDiff(crd_diff::CrdDiffArgs),
     Security(security::SecurityArgs),
+    Site(site::SiteArgs),
+    Preview(preview::PreviewArgs),
     Catalog(catalog::CatalogArgs),
     Controller(controller::ControllerArgs),
     Run(Box<run_commands::RunArgs>),
@@ -132,6 +134,8 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Rehearse(args) => rehearse::run(args, &opm.tls, printer),
         OpmCommand::CrdDiff(args) => crd_diff::run(args, &opm.tls, printer),
         OpmCommand::Security(args) => security::run(args, &opm.tls, printer),
+        OpmCommand::Site(args) => site::run(args, &opm.tls, printer),
+        OpmCommand::Preview(args) => preview::run(args, printer),
         OpmCommand::Catalog(args) => catalog::run(args, printer),
         OpmCommand::Controller(args) => controller::run(args, printer),
         OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),

@@ -9,6 +9,7 @@ mod bundles;
 mod cli;
 mod cluster_flags;
 mod commands;
+mod console;
 mod container;
 mod database;
 mod exit;

@@ -1,5 +1,7 @@
-//! Helpers for tests: scratch catalogs and bundles, registries, and a Kubernetes API server.
+//! Helpers for tests: scratch catalogs and bundles, registries, a Kubernetes API server and a browser.
 
+#[cfg(feature = "browser")]
+mod browser;
 mod bundle_dir;
 mod certificates;
 mod docker_registry;
@@ -12,6 +14,8 @@ mod olm;
 pub mod published;
 mod rounds;
 
+#[cfg(feature = "browser")]
+pub use browser::{Browser, Setup};
 pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
 pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};

@@ -228,7 +228,12 @@ fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> R
     }
     let in_root = |error: std::io::Error| Failure::message(format!("{}: {error}", root.display()));
     let before = Glance::at(root).map_err(in_root)?;
-    let directory = Directory { root: root.clone(), limits: limits::from_env()?, on_invalid: OnInvalid::Fail };
+    let directory = Directory {
+        root: root.clone(),
+        limits: limits::from_env()?,
+        on_invalid: OnInvalid::Fail,
+        shelve: Some(crate::console::shelve),
+    };
     let cache = scratch.join("cache");
     let ours = build_portable(&directory, &cache).map_err(|error| failure(error.into(), printer))?;
     let theirs = plan.args.upstream_cache.then(|| upstream_cache(&directory, &*ours.cache, scratch)).transpose()?;

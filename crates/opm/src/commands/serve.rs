@@ -10,11 +10,13 @@ use image::Location;
 use serve::cache::store::{Integrity, PrepareError};
 use serve::listen::Address;
 use serve::load::{Directory, LoadError, OnInvalid};
+use serve::pages::Pages;
 use serve::run::{Origin, Plan, RunError};
 use serve::server::ServerLimits;
 use serve::tls::{LOOK_EVERY, TlsFiles};
 use signal_hook::consts::SIGHUP;
 
+use crate::console::{self, ServedConsole};
 use crate::exit::{Failure, Outcome};
 use crate::followed::Followed;
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -40,7 +42,7 @@ const TERMINATION_LOG_SIZE: usize = 4096;
         opm serve quay.io/example/catalog:latest --poll-interval 1m\n  \
         opm serve my-catalog --address 127.0.0.1 --port 0     # a free port, named in the log\n  \
         opm serve my-catalog --address unix:/run/catalog.sock\n  \
-        opm serve my-catalog --http :8080                      # then GET /catalogs/my-catalog/api/v1/all\n\n\
+        opm serve my-catalog --http :8080                      # then open http://localhost:8080/\n\n\
         Build a cache, then serve it:\n  \
         opm serve my-catalog --cache-dir /tmp/cache --cache-only\n  \
         opm serve my-catalog --cache-dir /tmp/cache"
@@ -122,6 +124,12 @@ pub(crate) struct ServeArgs {
     /// Name of the catalog in HTTP paths; the name of the directory if not given
     #[arg(long, value_name = "NAME", value_parser = catalog_name, requires = "http")]
     http_catalog: Option<String>,
+    /// Serve only the API over HTTP, and no pages for people
+    #[arg(long, requires = "http")]
+    no_console: bool,
+    /// Name that a server on a loopback address may be called by, for proxies; can be given several times
+    #[arg(long, value_name = "HOST", requires = "http")]
+    http_host: Vec<String>,
     /// Serve metrics and the command line over HTTP for debugging: HOST:PORT; nothing if empty
     #[arg(long, value_name = "ADDRESS", default_value = "")]
     pprof_addr: String,
@@ -178,6 +186,8 @@ fn plan(args: &ServeArgs, tls: &TlsFlags) -> Result<Plan, Failure> {
         None => directory_name(path),
         Some(_) => image_name(&args.source),
     });
+    let image = if origin.is_some() { args.source.as_str() } else { "" };
+    let pages = (!args.no_console).then(|| Arc::new(ServedConsole::new(&name, image, false)) as Arc<dyn Pages>);
     let usual = if origin.is_some() { ASK_REGISTRY } else { LOOK_AT_DIRECTORY };
     let watch = args.poll_interval.or_else(|| args.watch.then_some(usual));
     let command_line = || std::env::args().collect::<Vec<_>>().join("\0");
@@ -186,7 +196,12 @@ fn plan(args: &ServeArgs, tls: &TlsFlags) -> Result<Plan, Failure> {
         address => Some((http_address(address).map_err(Failure::message)?, command_line())),
     };
     Ok(Plan {
-        directory: Directory { root: path.into(), limits: limits::from_env()?, on_invalid: args.on_invalid },
+        directory: Directory {
+            root: path.into(),
+            limits: limits::from_env()?,
+            on_invalid: args.on_invalid,
+            shelve: Some(console::shelve),
+        },
         origin,
         cache_dir: args.cache_dir.clone(),
         integrity,
@@ -204,6 +219,8 @@ fn plan(args: &ServeArgs, tls: &TlsFlags) -> Result<Plan, Failure> {
         watch,
         http: args.http.clone().map(|address| (address, name)),
         http_connections: args.max_http_connections,
+        pages,
+        http_hosts: args.http_host.clone(),
         debug,
         drain: args.drain_timeout,
         reload: Arc::default(),
@@ -285,7 +302,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads where to listen for HTTP.
-fn http_address(text: &str) -> Result<Address, String> {
+pub(crate) fn http_address(text: &str) -> Result<Address, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Address::Unix(PathBuf::from(path)));
     }
@@ -294,7 +311,7 @@ fn http_address(text: &str) -> Result<Address, String> {
     Ok(Address::Tcp(host.trim_matches(['[', ']']).to_owned(), port))
 }
 
-fn catalog_name(text: &str) -> Result<String, String> {
+pub(crate) fn catalog_name(text: &str) -> Result<String, String> {
     match serve::http::is_subdomain(text) {
         true => Ok(text.to_owned()),
         false => Err("expected lower case letters, digits, '-' and '.'".into()),
@@ -302,14 +319,14 @@ fn catalog_name(text: &str) -> Result<String, String> {
 }
 
 /// Returns the name of a directory, if a catalog can be called so.
-fn directory_name(path: &Path) -> String {
+pub(crate) fn directory_name(path: &Path) -> String {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if serve::http::is_subdomain(&name) { name } else { "catalog".to_owned() }
 }
 
 /// Returns the last word of an image's repository, if a catalog can be called so.
-fn image_name(reference: &str) -> String {
+pub(crate) fn image_name(reference: &str) -> String {
     let last = reference.split('@').next().and_then(|named| named.rsplit('/').next()).unwrap_or_default();
     let name = last.split(':').next().unwrap_or_default();
     if serve::http::is_subdomain(name) { name.to_owned() } else { "catalog".to_owned() }

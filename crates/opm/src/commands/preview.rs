@@ -1,0 +1,149 @@
+//! `opm preview`: a catalog or a bundle as it will look, while somebody works on it.
+
+mod bundle_dir;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use catalog::Warnings;
+use fbc::{Fbc, LoadOptions, Severity};
+use serve::cache::store::{Glance, Integrity};
+use serve::listen::Address;
+use serve::load::{Directory, OnInvalid};
+use serve::run::{Origin, Plan};
+use serve::server::ServerLimits;
+use site::pages::problems::Found;
+
+use super::serve::{directory_name, failure, http_address};
+use crate::console::{self, ServedConsole};
+use crate::exit::{Failure, Outcome};
+use crate::printer::Printer;
+use crate::runtime::{self, EndSignals};
+use crate::{interrupt, limits, log, report};
+use bundle_dir::BundleDir;
+
+/// How often the directory is looked at.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// Show a catalog or a bundle as it will look, and again when it changes
+#[derive(clap::Args)]
+#[command(
+    long_about = "Show a catalog or a bundle as it will look, and again when it changes.\n\n\
+        The directory is served to this machine only. Open pages load again by themselves when a file changes; the page of \
+        problems says what 'opm validate --warnings' or 'opm bundle validate' finds. Packages that are broken are left \
+        out until they are mended.",
+    after_help = "Examples:\n  \
+        opm preview my-catalog\n  \
+        opm preview bundle --http 127.0.0.1:9000"
+)]
+pub(crate) struct PreviewArgs {
+    /// Directory of a catalog or a bundle
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Where the pages are shown: HOST:PORT
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = http_address)]
+    http: Address,
+}
+
+pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
+    if !args.directory.is_dir() {
+        return Err(Failure::message(format!("\"{}\" is not a directory", args.directory.display())));
+    }
+    log::start(false);
+    interrupt::leave_signals_alone();
+    let is_bundle = fbc::load::is_bundle_dir(&args.directory);
+    let name = directory_name(&args.directory);
+    let console = Arc::new(ServedConsole::new(&name, "", true));
+    let origin = match is_bundle {
+        true => Some(Arc::new(BundleDir::new(&args.directory, limits::from_env()?)?) as Arc<dyn Origin>),
+        false => None,
+    };
+    let plan = Plan {
+        directory: Directory {
+            root: args.directory.clone(),
+            limits: limits::from_env()?,
+            on_invalid: OnInvalid::Quarantine,
+            shelve: Some(console::shelve),
+        },
+        origin,
+        cache_dir: None,
+        integrity: Integrity::Rebuild,
+        address: Address::Tcp("127.0.0.1".to_owned(), 0),
+        tls: None,
+        limits: ServerLimits::default(),
+        watch: Some(LOOK),
+        http: Some((args.http.clone(), name)),
+        http_connections: 64,
+        pages: Some(console.clone()),
+        http_hosts: Vec::new(),
+        debug: None,
+        drain: Duration::from_secs(1),
+        reload: Arc::default(),
+    };
+    let (directory, watched) = (args.directory.clone(), Arc::clone(&console));
+    std::thread::spawn(move || watch(&directory, is_bundle, &watched));
+    if let Address::Tcp(host, port) = &args.http {
+        printer.tell(&format!("http://{host}:{port}/"));
+    }
+    runtime::block_on(async {
+        let mut signals = EndSignals::listen()?;
+        let stop = async move {
+            signals.next().await;
+        };
+        serve::run::run(plan, stop).await.map_err(|error| failure(error, printer))
+    })?
+}
+
+/// Checks the directory whenever it changes, and tells the pages.
+fn watch(directory: &Path, is_bundle: bool, console: &ServedConsole) {
+    let mut last: Option<Glance> = None;
+    loop {
+        if let Ok(now) = Glance::at(directory)
+            && last.as_ref() != Some(&now)
+        {
+            let found = if is_bundle { bundle_dir::problems(directory) } else { problems(directory) };
+            console.set_found(found);
+            last = Some(now);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Returns what the rules say of a catalog, with places.
+fn problems(directory: &Path) -> Vec<Found> {
+    let Ok(limits) = limits::from_env() else { return Vec::new() };
+    let rules = catalog::inspect(Warnings::On);
+    let options = LoadOptions { limits, keep_text: false, migrate: false, inspect: Some(&rules), progress: None };
+    let mut fbc = Fbc::default();
+    let loaded = match fbc.load_dir(directory, &options) {
+        Ok(loaded) => loaded,
+        Err(error) => return vec![Found { message: error.to_string(), ..Found::default() }],
+    };
+    let checked = catalog::check(&fbc, loaded, Warnings::On);
+    let found = report::find(&fbc, &checked.problems);
+    let place = |found: &report::Found<'_>| match (&found.path, &found.located) {
+        (Some(path), Some(at)) => format!("{path}:{}:{}", at.line, at.column),
+        (Some(path), None) => path.clone(),
+        (None, _) => String::new(),
+    };
+    found
+        .iter()
+        .map(|found| Found {
+            rule: found.problem.rule.to_owned(),
+            warning: found.problem.severity == Severity::Warning,
+            package: found.problem.scope.package.clone().unwrap_or_default(),
+            message: found.problem.message.clone(),
+            place: place(found),
+            help: found.problem.help.clone().unwrap_or_default(),
+        })
+        .collect()
+}
+
+impl ServedConsole {
+    /// Says what is wrong with the catalog now.
+    fn set_found(&self, found: Vec<Found>) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        self.changed();
+    }
+}

@@ -1,0 +1,95 @@
+//! A bundle directory as a catalog of one version.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use fbc::Limits;
+use serde_json::{Value, json};
+use serve::cache::store::Glance;
+use serve::run::{News, Origin};
+use site::pages::problems::Found;
+use tempfile::TempDir;
+
+use crate::limits;
+
+/// The image that is named where there is none yet.
+const IMAGE: &str = "localhost/preview:latest";
+
+/// Brings the bundle in a directory as a catalog, and again when it changes.
+pub(super) struct BundleDir {
+    directory: PathBuf,
+    limits: Limits,
+    scratch: TempDir,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: Option<Glance>,
+    number: usize,
+}
+
+impl BundleDir {
+    /// # Errors
+    /// Fails when there is no room for the catalog.
+    pub(super) fn new(directory: &Path, limits: Limits) -> io::Result<BundleDir> {
+        let scratch = tempfile::Builder::new().prefix("opm-preview-").tempdir()?;
+        Ok(BundleDir { directory: directory.to_path_buf(), limits, scratch, state: Mutex::default() })
+    }
+
+    /// Writes the catalog of the bundle as it is now.
+    fn write(&self, target: &Path) -> Result<(), String> {
+        let options =
+            bundle::Options { image: IMAGE, image_template: None, migrate: false, limits: self.limits.clone() };
+        let rendered = bundle::render(&self.directory, &options).map_err(|error| error.to_string())?;
+        let blob: Value = serde_json::from_str(&rendered.json).map_err(|error| error.to_string())?;
+        let (package, name) = (&blob["package"], &blob["name"]);
+        let text = [
+            json!({"schema": "olm.package", "name": package, "defaultChannel": "preview"}),
+            json!({"schema": "olm.channel", "package": package, "name": "preview", "entries": [{"name": name}]}),
+            blob.clone(),
+        ];
+        let text: String = text.iter().map(|blob| format!("{blob}\n")).collect();
+        let written = fs::create_dir_all(target).and_then(|()| fs::write(target.join("catalog.json"), text));
+        written.map_err(|error| format!("{}: {error}", target.display()))
+    }
+}
+
+impl Origin for BundleDir {
+    fn look(&self) -> Result<News, String> {
+        let now = Glance::at(&self.directory).map_err(|error| error.to_string())?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.last.as_ref() == Some(&now) {
+            return Ok(News::None);
+        }
+        state.number += 1;
+        let target = self.scratch.path().join(state.number.to_string());
+        state.last = Some(now);
+        match self.write(&target) {
+            Ok(()) => Ok(News::Catalog(target)),
+            Err(reason) => Ok(News::Unusable(reason)),
+        }
+    }
+
+    fn served(&self) {
+        let number = self.state.lock().unwrap_or_else(PoisonError::into_inner).number;
+        for old in 1..number {
+            let _ = fs::remove_dir_all(self.scratch.path().join(old.to_string()));
+        }
+    }
+}
+
+/// Returns what `opm bundle validate` says of a bundle.
+pub(super) fn problems(directory: &Path) -> Vec<Found> {
+    let Ok(limits) = limits::from_env() else { return Vec::new() };
+    let mut errors = bundle::check_format(directory, &limits);
+    let content = bundle::check_content(directory, &[], &limits);
+    errors.extend(content.errors);
+    errors.dedup();
+    let found =
+        |warning: bool, message: String| Found { warning, message, rule: "bundle".to_owned(), ..Found::default() };
+    let errors = errors.into_iter().map(|message| found(false, message));
+    errors.chain(content.warnings.into_iter().map(|message| found(true, message))).collect()
+}

@@ -1,0 +1,144 @@
+//! `opm site`: the web console as files.
+
+mod folder;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use rayon::prelude::*;
+use serde_json::json;
+use serve::load::{Directory, OnInvalid};
+use serve::pages::Shelves;
+use site::console::Console;
+use site::export::{Export, Sink, Versions};
+
+use super::serve::{catalog_name, directory_name, failure, image_name};
+use crate::console::{self, Served};
+use crate::exit::Outcome;
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::printer::Printer;
+use crate::progress::Progress;
+use crate::{limits, source};
+use folder::Folder;
+
+/// Work with the pages of a catalog
+#[derive(clap::Args)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct SiteArgs {
+    #[command(subcommand)]
+    command: SiteCommand,
+}
+
+#[derive(clap::Subcommand)]
+enum SiteCommand {
+    Build(BuildArgs),
+}
+
+/// Write the pages of a catalog as files
+#[derive(clap::Args)]
+#[command(
+    long_about = "Write the pages of a catalog as files.\n\n\
+        The pages are those of 'opm serve --http'. They need no server: a folder that is opened in a browser will do, \
+        as well as any static host below any path. The directory is written aside and renamed; one that is there is \
+        replaced only if this command wrote it. The same catalog gives the same bytes, and files that did not change \
+        keep their times.",
+    after_help = "Examples:\n  \
+        opm site build my-catalog -o public\n  \
+        opm site build quay.io/example/catalog:latest -o public --versions heads --no-blobs\n  \
+        opm site build my-catalog -o public --base-url https://example.test/catalog/"
+)]
+struct BuildArgs {
+    /// Directory or image of the catalog
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// Directory to write
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Name of the catalog; that of the directory or image if not given
+    #[arg(long, value_name = "NAME", value_parser = catalog_name)]
+    name: Option<String>,
+    /// Versions that get a page (all|heads|NUMBER of the newest)
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = versions)]
+    versions: Versions,
+    /// Address that the pages will have, for the site map
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Leave out the blobs that the API of a server offers
+    #[arg(long)]
+    no_blobs: bool,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+fn versions(text: &str) -> Result<Versions, String> {
+    match text {
+        "all" => Ok(Versions::All),
+        "heads" => Ok(Versions::Heads),
+        number => number.parse().map(Versions::Newest).map_err(|_| "expected all, heads or a number".into()),
+    }
+}
+
+pub(crate) fn run(args: &SiteArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    match &args.command {
+        SiteCommand::Build(args) => build(args, tls, printer),
+    }
+}
+
+fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let images = Images::new(tls, &args.pull);
+    let path = Path::new(&args.source);
+    let (root, image) = match path.is_dir() {
+        true => (path.to_path_buf(), ""),
+        false => (source::catalog_directory(&args.source, &images)?, args.source.as_str()),
+    };
+    let usual = || if image.is_empty() { directory_name(path) } else { image_name(image) };
+    let name = args.name.clone().unwrap_or_else(usual);
+    let limits = limits::from_env()?;
+    let directory = Directory { root, limits, on_invalid: OnInvalid::Fail, shelve: Some(console::shelve) };
+    let (shelves, _) = Shelves::of(&directory).map_err(|error| failure(error.into(), printer))?;
+    let folder = Folder::start(&args.output)?;
+    let console = Console::new(&name, image, false);
+    let store = Served(&shelves);
+    let export = Export::new(&console, &store, args.versions, &[])?;
+    let (pages, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let progress = Progress::of("writing", || "pages".to_owned());
+    let sink = || Counted { folder: &folder, pages: &pages, bytes: &bytes };
+    export.top(&mut sink())?;
+    (0..export.packages()).into_par_iter().try_for_each(|place| export.package(place, &mut sink()))?;
+    if !args.no_blobs {
+        shelves.packages().par_iter().try_for_each(|package| {
+            let part = site::names::part(package);
+            sink().put(&format!("catalogs/{name}/api/v1/packages/{part}"), &shelves.blobs(package)?)
+        })?;
+    }
+    if let Some(base) = &args.base_url {
+        let base = base.trim_end_matches('/');
+        let escaped = site::text::escaped(base);
+        let mut list: String =
+            folder.pages().iter().map(|page| format!("<url><loc>{escaped}/{page}</loc></url>\n")).collect();
+        list.insert_str(0, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n");
+        sink().put("sitemap.xml", format!("{list}</urlset>\n").as_bytes())?;
+    }
+    let about = json!({"made": "opm site build", "catalog": name, "revision": export.revision()});
+    sink().put(folder::MARK, format!("{about}\n").as_bytes())?;
+    folder.finish()?;
+    drop(progress);
+    let (pages, megabytes) = (pages.into_inner(), bytes.into_inner() as f64 / 1e6);
+    printer.tell(&format!("wrote {pages} files, {megabytes:.1} MB, to {}", args.output.display()));
+    Ok(())
+}
+
+/// Counts what is written.
+struct Counted<'a> {
+    folder: &'a Folder,
+    pages: &'a AtomicUsize,
+    bytes: &'a AtomicU64,
+}
+
+impl Sink for Counted<'_> {
+    fn put(&mut self, path: &str, bytes: &[u8]) -> std::io::Result<()> {
+        self.pages.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        self.folder.put(path, bytes)
+    }
+}

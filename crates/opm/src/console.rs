@@ -1,0 +1,137 @@
+//! The web console on a server: joins the pages of `site` with the catalogs of `serve`.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use fbc::{Fbc, Limits};
+use serve::live::State;
+use serve::load::Shelved;
+use serve::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
+use site::console::{self, Console, Store};
+use site::frame::Notice;
+use site::pages::problems::{Found, LeftOut};
+
+/// Makes of a package what pages need of it.
+///
+/// # Errors
+/// Fails when files of the catalog changed.
+pub(crate) fn shelve(fbc: &Fbc, package: &catalog::Package, limits: &Limits) -> io::Result<Shelved> {
+    let made = site::shelve::shelve(fbc, package, limits)?;
+    Ok(Shelved { shelf: made.package.write(), icon: made.icon })
+}
+
+/// Pages of the catalog that a server has at the moment.
+pub(crate) struct ServedConsole {
+    console: Console,
+    /// What an author's catalog has wrong with it, where somebody looks for that.
+    pub(crate) found: Mutex<Option<Vec<Found>>>,
+    /// How often that changed.
+    changes: AtomicU64,
+}
+
+impl ServedConsole {
+    /// Makes the pages of a catalog; `image` is where it comes from, if that is an image.
+    pub(crate) fn new(name: &str, image: &str, preview: bool) -> ServedConsole {
+        ServedConsole {
+            console: Console::new(name, image, preview),
+            found: Mutex::default(),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    /// Says that pages say something else from now on.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Relaxed);
+    }
+
+    fn state(&self, state: &State) -> console::State {
+        let mut notices = Vec::new();
+        let mut note = |bad: bool, text: String| notices.push(Notice { bad, text });
+        if state.draining {
+            note(true, "The server is shutting down.".to_owned());
+        }
+        if let Some(reason) = &state.refused {
+            let first = reason.lines().next().unwrap_or_default();
+            note(true, format!("The last update was refused, the catalog before it is shown: {first}"));
+        }
+        if let Some(reason) = &state.unreachable {
+            note(false, format!("It is not known whether there is a newer catalog: {reason}"));
+        }
+        if let Some(reason) = &state.without_http {
+            note(true, format!("Versions cannot be read: {reason}"));
+        }
+        if !state.left_out.is_empty() {
+            let names: Vec<&str> = state.left_out.iter().map(|one| one.package.as_str()).collect();
+            note(true, format!("Not served, because of errors: {}", names.join(", ")));
+        }
+        let left_out = state.left_out.iter();
+        let left_out = left_out.map(|one| LeftOut { package: one.package.clone(), reason: one.reason.clone() });
+        console::State {
+            notices,
+            left_out: left_out.collect(),
+            refused: state.refused.clone(),
+            found: self.found.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+}
+
+impl Pages for ServedConsole {
+    fn answer(&self, request: &PageRequest<'_>, shelves: Option<&Shelves>, state: &State) -> Option<PageReply> {
+        let store = shelves.map(Served);
+        let store = store.as_ref().map(|store| store as &dyn Store);
+        let request = console::Request { path: request.path, query: request.query, html: request.html };
+        let answer = self.console.answer(&request, store, &self.state(state))?;
+        Some(PageReply {
+            status: answer.status,
+            media_type: answer.media_type,
+            kind: match answer.kind {
+                console::Kind::Page => PageKind::Page,
+                console::Kind::Asset => PageKind::Asset,
+                console::Kind::Icon => PageKind::Picture,
+                console::Kind::Data => PageKind::Data,
+            },
+            location: answer.location,
+            body: answer.body,
+        })
+    }
+
+    fn event(&self, shelves: Option<&Shelves>, state: &State) -> String {
+        let request = PageRequest { path: "-/d/revision.json", query: "", html: false };
+        let reply = self.answer(&request, shelves, state).filter(|reply| reply.status == 200);
+        reply.and_then(|reply| String::from_utf8(reply.body).ok()).unwrap_or_else(|| "{}".to_owned())
+    }
+
+    fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
+    fn tidy(&self) {
+        self.console.tidy();
+    }
+}
+
+/// The catalog of a server, for pages.
+pub(crate) struct Served<'a>(pub(crate) &'a Shelves);
+
+impl Store for Served<'_> {
+    fn revision(&self) -> String {
+        self.0.revision()
+    }
+
+    fn packages(&self) -> Vec<String> {
+        self.0.packages()
+    }
+
+    fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
+        self.0.shelf(package)
+    }
+
+    fn icon(&self, package: &str) -> io::Result<Vec<u8>> {
+        self.0.icon(package)
+    }
+
+    fn bundle(&self, package: &str, bundle: &str) -> Result<String, String> {
+        self.0.bundle(package, bundle)
+    }
+}

@@ -1,0 +1,173 @@
+//! Catalogs that want to do something to those who look at them.
+
+use serde_json::{Value, json};
+use testkit::{Browser, Setup};
+
+use crate::harness::Place;
+
+/// Known ways to run a script where text is expected.
+const ATTACKS: &[&str] = &[
+    "<script>window.pwned=1</script>",
+    "<img src=x onerror=\"window.pwned=1\">",
+    "<svg onload=\"window.pwned=1\">",
+    "<svg><script>window.pwned=1</script></svg>",
+    "<iframe srcdoc=\"<script>parent.pwned=1</script>\"></iframe>",
+    "<math><mtext></p><script>window.pwned=1</script></mtext></math>",
+    "<a href=\"javascript:window.pwned=1\">x</a>",
+    "[x](javascript:window.pwned=1)",
+    "[x](JaVaScRiPt:window.pwned=1)",
+    "[x](java\tscript:window.pwned=1)",
+    "[x](data:text/html,<script>window.pwned=1</script>)",
+    "![x](javascript:window.pwned=1)",
+    "![x](https://other.test/beacon.png)",
+    "![x](x\"onerror=\"window.pwned=1)",
+    "<https://other.test/\"onmouseover=\"window.pwned=1>",
+    "<style>*{background:url(https://other.test/)}</style>",
+    "<link rel=stylesheet href=https://other.test/>",
+    "<meta http-equiv=refresh content=\"0;url=https://other.test/\">",
+    "<base href=\"https://other.test/\">",
+    "<form action=https://other.test/><input name=q></form>",
+    "<object data=https://other.test/></object>",
+    "<details open ontoggle=\"window.pwned=1\">x</details>",
+    "<p id=main class=top style=\"position:fixed\">x</p>",
+    "</textarea></title></script></style><script>window.pwned=1</script>",
+    "<!--><script>window.pwned=1</script>-->",
+    "<b onclick=window.pwned=1>x</b><plan>",
+    "'\"><script>window.pwned=1</script>",
+    "\u{202e}gpj.exe\u{0}\u{feff}\u{200b}",
+    "&lt;script&gt;window.pwned=1&lt;/script&gt;",
+    "{{constructor.constructor('window.pwned=1')()}}",
+    "``<script>window.pwned=1</script>``",
+    "| a |\n|---|\n| <script>window.pwned=1</script> |",
+];
+
+/// Pictures that are more than pictures, or less.
+const ICONS: &[&str] = &[
+    "<svg xmlns='http://www.w3.org/2000/svg'><script>window.pwned=1;fetch('https://other.test/')</script></svg>",
+    "<svg xmlns='http://www.w3.org/2000/svg' onload='window.pwned=1'/>",
+    "<svg xmlns='http://www.w3.org/2000/svg'><foreignObject><iframe xmlns='http://www.w3.org/1999/xhtml' src='https://other.test/'/></foreignObject></svg>",
+    "<!DOCTYPE svg [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;'>]><svg xmlns='http://www.w3.org/2000/svg'><text>&b;</text></svg>",
+    "<svg xmlns='http://www.w3.org/2000/svg'><use href='https://other.test/x.svg#a'/></svg>",
+    "<svg xmlns='http://www.w3.org/2000/svg'><style>@import 'https://other.test/x.css';</style></svg>",
+    "<html><script>window.pwned=1</script></html>",
+    "plain words",
+];
+
+fn packed(text: &str) -> String {
+    let mut out = Vec::new();
+    fbc::base64::encode(text.as_bytes(), &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// Writes a catalog that carries an attack in every string that a page may show.
+fn hostile(place: &Place) {
+    for (number, attack) in ATTACKS.iter().enumerate() {
+        let name = format!("p{number}");
+        let bundle = format!("{name}{attack}.v1");
+        let long = "x".repeat(if number == 0 { 1 << 20 } else { 10 });
+        let csv = json!({"kind": "ClusterServiceVersion", "apiVersion": "operators.coreos.com/v1alpha1",
+            "metadata": {"name": bundle, "annotations": {"categories": attack, "capabilities": attack, "createdAt": attack, "description": attack,
+                "containerImage": attack, "repository": attack, "support": attack, "alm-examples": attack,
+                "operatorframework.io/suggested-namespace": attack}},
+            "spec": {"displayName": attack, "description": format!("# {attack}\n\n{attack}\n\n- {attack}\n\n> {attack}\n\n{long}"),
+                "provider": {"name": attack, "url": "javascript:window.pwned=1"}, "keywords": [attack], "version": "1.0.0",
+                "links": [{"name": attack, "url": attack}, {"name": "x", "url": "javascript:window.pwned=1"}],
+                "maintainers": [{"name": attack, "email": attack}], "minKubeVersion": attack, "maturity": attack,
+                "installModes": [{"type": attack, "supported": true}],
+                "icon": [{"base64data": packed(ICONS[number % ICONS.len()]), "mediatype": "image/svg+xml"}],
+                "customresourcedefinitions": {"owned": [{"name": format!("x.{attack}"), "version": attack, "kind": attack, "displayName": attack, "description": attack,
+                    "specDescriptors": [{"path": attack, "displayName": attack, "description": attack}]}]},
+                "install": {"strategy": "deployment", "spec": {"clusterPermissions": [{"serviceAccountName": attack,
+                    "rules": [{"apiGroups": [attack], "resources": [attack], "verbs": [attack], "resourceNames": [attack]}]}],
+                    "deployments": [{"name": attack, "spec": {}}]}}}});
+        let text: Vec<Value> = vec![
+            json!({"schema": "olm.package", "name": name, "defaultChannel": attack, "description": attack}),
+            json!({"schema": "olm.channel", "package": name, "name": attack, "entries": [{"name": bundle, "skips": [format!("old{attack}")]}]}),
+            json!({"schema": "olm.bundle", "package": name, "name": bundle, "image": "registry.test/x:1",
+                "relatedImages": [{"name": attack, "image": "registry.test/y:1"}],
+                "properties": [{"type": "olm.package", "value": {"packageName": name, "version": "1.0.0"}},
+                    {"type": "olm.gvk", "value": {"group": attack, "version": attack, "kind": attack}},
+                    {"type": attack, "value": attack},
+                    {"type": "olm.bundle.object", "value": {"data": packed(&csv.to_string())}}]}),
+            json!({"schema": "olm.deprecations", "package": name, "entries": [
+                {"reference": {"schema": "olm.package"}, "message": attack}, {"reference": {"schema": "olm.bundle", "name": bundle}, "message": attack}]}),
+            json!({"schema": format!("custom{attack}"), "package": name, "name": attack, "value": attack}),
+        ];
+        let text: String = text.iter().map(|blob| format!("{blob}\n")).collect();
+        place.write(&format!("catalog/{name}.json"), &text);
+    }
+}
+
+/// What no page may hold, whatever a catalog says.
+const LOOK: &str = "
+    const bad = [];
+    if (window.pwned) bad.push('pwned');
+    for (const node of document.querySelectorAll('*')) {
+        for (const attribute of node.attributes) {
+            if (attribute.name.startsWith('on') || attribute.name === 'style' || attribute.name === 'srcdoc') bad.push(node.tagName + ' ' + attribute.name);
+            if (/^\\s*(javascript|data:text|vbscript)/i.test(attribute.value) && ['href', 'src', 'action'].includes(attribute.name)) bad.push(attribute.value);
+        }
+        if (['IFRAME', 'OBJECT', 'EMBED', 'BASE', 'STYLE', 'MATH', 'MARQUEE'].includes(node.tagName.toUpperCase())) bad.push(node.tagName);
+        if (node.tagName === 'SCRIPT' && !node.src && node.type !== 'application/json') bad.push('inline script');
+    }
+    const ids = [...document.querySelectorAll('[id]')].map(node => node.id);
+    if (new Set(ids).size !== ids.length) bad.push('ids ' + ids.filter((id, i) => ids.indexOf(id) !== i).join(' '));
+    return bad;";
+
+/// T-5: nothing of a hostile catalog runs, asks other hosts or becomes markup.
+#[test]
+fn a_hostile_catalog_stays_text() {
+    let place = Place::new();
+    hostile(&place);
+    let server = place.serve(&[]);
+    let browser = Browser::start(Setup::default());
+    let mut pages = vec![
+        "/".to_owned(),
+        "/apis".to_owned(),
+        "/images".to_owned(),
+        "/problems".to_owned(),
+        "/?q=%3Cscript%3Ewindow.pwned%3D1%3C/script%3E".to_owned(),
+    ];
+    for number in 0..ATTACKS.len() {
+        for page in ["", "/graph", "/install", "/path", "/path?from=1.0.0", "/v/1.0.0"] {
+            pages.push(format!("/p/p{number}{page}"));
+        }
+    }
+    browser.requests();
+    for page in &pages {
+        browser.open(&server.address(page));
+        let bad = browser.run(LOOK, &[]);
+        assert_eq!(bad, json!([]), "{page}");
+    }
+    for request in browser.requests() {
+        assert!(request.starts_with(&server.address("/")) || request.starts_with("data:"), "{request}");
+    }
+    let log: Vec<String> =
+        browser.log().into_iter().filter(|line| !line.contains("404") && !line.contains("400")).collect();
+    assert_eq!(log, Vec::<String>::new());
+    browser.open(&server.address("/p/p25"));
+    let text = browser.run("return document.body.innerText", &[]);
+    assert!(text.as_str().unwrap().contains("<plan>"), "placeholders stay readable");
+}
+
+/// T-6: pictures that are programs are letters, and say why.
+#[test]
+fn a_hostile_icon_becomes_a_letter() {
+    let place = Place::new();
+    hostile(&place);
+    let server = place.serve(&[]);
+    let list = server.get("/").body;
+    assert!(!list.contains("-/i/"), "no icon is served");
+    let problems = server.get("/problems").body;
+    for reason in [
+        "an element script",
+        "a handler onload",
+        "an element foreignObject",
+        "entities of its own",
+        "outside of it",
+        "it is no SVG",
+        "no picture",
+    ] {
+        assert!(problems.contains(reason), "{reason}");
+    }
+}

@@ -1,0 +1,9 @@
+//! The web console as readers see it: on a server, from a folder, in a real browser.
+
+mod browser;
+mod export;
+mod harness;
+mod headers;
+mod hostile;
+mod live;
+mod pages;

@@ -1,0 +1,425 @@
+// @ts-check
+// What pages do beyond being read. Every page works without this file.
+(() => {
+  "use strict";
+  const root = document.documentElement, here = root.dataset.root || "./", page = root.dataset.page, files = root.dataset.files === "1";
+  const $ = (id) => document.getElementById(id);
+  const all = (query, within = document) => [...within.querySelectorAll(query)];
+  const make = (name, attributes = {}, ...children) => {
+    const node = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    node.append(...children);
+    return node;
+  };
+  const stored = (key, value) => {
+    try {
+      if (value === undefined) return localStorage.getItem(key);
+      localStorage.setItem(key, value);
+    } catch { /* Settings last for the page then. */ }
+    return null;
+  };
+
+  // Theme: as the system has it, light, dark.
+  const themes = ["system", "light", "dark"], theme = $("theme");
+  const showTheme = () => {
+    const label = { light: "Light", dark: "Dark" }[root.dataset.theme] || "Auto";
+    theme.textContent = label;
+    theme.setAttribute("aria-label", `Theme: ${label}`);
+  };
+  if (theme) {
+    theme.hidden = false;
+    showTheme();
+    theme.addEventListener("click", () => {
+      const next = themes[(themes.indexOf(root.dataset.theme || "system") + 1) % 3];
+      if (next === "system") delete root.dataset.theme; else root.dataset.theme = next;
+      stored("opm-theme", next);
+      showTheme();
+    });
+  }
+
+  // Dates get how long ago they are.
+  const ago = (/** @type {string} */ day) => {
+    const days = Math.floor((Date.now() - Date.parse(day)) / 864e5);
+    if (!(days >= 0)) return "";
+    if (days < 1) return "today";
+    const [number, unit] = days < 31 ? [days, "day"] : days < 365 ? [Math.floor(days / 30.4), "month"] : [Math.floor(days / 365.25) || 1, "year"];
+    return new Intl.RelativeTimeFormat("en").format(-number, /** @type {any} */ (unit));
+  };
+  for (const time of all("time")) time.setAttribute("title", ago(time.getAttribute("datetime") || ""));
+  for (const time of all(".hero time, .facts time, table time")) time.append(` (${ago(time.getAttribute("datetime") || "")})`);
+
+  // Copying.
+  const said = make("p", { class: "vh", role: "status" });
+  document.body.append(said);
+  const copy = async (text, button) => {
+    try { await navigator.clipboard.writeText(text); } catch {
+      const area = make("textarea");
+      /** @type {any} */ (area).value = text;
+      document.body.append(area);
+      /** @type {any} */ (area).select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    said.textContent = "copied";
+    if (button) { button.textContent = "copied"; setTimeout(() => { button.textContent = "copy"; }, 1500); }
+  };
+  const copyButton = (text, name) => {
+    const button = make("button", { type: "button", class: "copybtn", "aria-label": `Copy ${name}` }, "copy");
+    button.addEventListener("click", () => copy(text(), button));
+    return button;
+  };
+  for (const code of all("code.copy")) code.after(copyButton(() => code.textContent, (code.textContent || "").slice(0, 60)));
+  for (const figure of all("figure.code")) {
+    const caption = figure.querySelector("figcaption");
+    caption.append(copyButton(() => figure.querySelector("pre").textContent, caption.textContent));
+  }
+
+  // Packages: the same ranking as on the server.
+  const levels = ["category", "capability", "mode", "feature", "arch", "year", "kube", "state", "provider"];
+  const score = (row, words) => {
+    let total = row.x ? 100 : 0;
+    for (const word of words.toLowerCase().split(/\s+/).filter(Boolean)) {
+      const at = word.indexOf(":"), key = at > 0 ? word.slice(0, at) : "", part = word.slice(at + 1);
+      const contains = (list) => list.some((one) => one.toLowerCase().includes(part));
+      const narrowed = { kind: () => contains(row.g), provider: () => row.p.toLowerCase().includes(part), category: () => contains(row.f.category.filter((one) => one !== "Other")), is: () => part === "deprecated" && !!row.x }[key];
+      if (narrowed) { if (narrowed()) continue; return null; }
+      const names = [row.n.toLowerCase(), row.t.toLowerCase()];
+      const atWord = (text) => {
+        for (let i = text.indexOf(word); i >= 0; i = text.indexOf(word, i + 1)) if (!/[a-z0-9]$/i.test(text.slice(0, i))) return true;
+        return false;
+      };
+      if (names.includes(word)) total += 0;
+      else if (names.some((one) => one.startsWith(word))) total += 1;
+      else if (names.some(atWord)) total += 2;
+      else if (names.some((one) => one.includes(word))) total += 3;
+      else if ([...row.k, ...row.g].some((one) => one.toLowerCase().includes(word))) total += 4;
+      else if (row.p.toLowerCase().includes(word)) total += 5;
+      else if (row.s.toLowerCase().includes(word)) total += 6;
+      else return null;
+    }
+    return total;
+  };
+  const less = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  const find = (rows, query) => {
+    const found = { places: /** @type {number[]} */ ([]), counts: {}, hidden: 0 }, fitting = [];
+    rows.forEach((row, place) => {
+      const fits = score(row, query.words);
+      if (fits === null) return;
+      const misses = levels.filter((facet) => query.chosen[facet]?.size && !(row.f[facet] || []).some((value) => query.chosen[facet].has(value)));
+      if (row.h && !query.all) { if (!misses.length) found.hidden++; return; }
+      for (const facet of levels) {
+        if (!misses.every((missed) => missed === facet)) continue;
+        const counts = found.counts[facet] ||= new Map();
+        for (const value of row.f[facet] || []) counts.set(value, (counts.get(value) || 0) + 1);
+      }
+      if (!misses.length) fitting.push([fits, place]);
+    });
+    const title = (place) => (rows[place].t || rows[place].n).toLowerCase().replace(/^[^\p{L}\p{N}]+/u, "");
+    const byTitle = (a, b) => less(title(a[1]), title(b[1])) || less(rows[a[1]].n, rows[b[1]].n);
+    const orders = { name: byTitle, date: (a, b) => less(rows[b[1]].d, rows[a[1]].d) || byTitle(a, b), versions: (a, b) => rows[b[1]].c - rows[a[1]].c || byTitle(a, b) };
+    fitting.sort(orders[query.sort] || ((a, b) => a[0] - b[0] || byTitle(a, b)));
+    found.places = fitting.map(([, place]) => place);
+    return found;
+  };
+  const readQuery = (text) => {
+    const given = new URLSearchParams(text), chosen = {};
+    for (const facet of levels) { const values = given.getAll(facet).filter(Boolean); if (values.length) chosen[facet] = new Set(values); }
+    return { words: given.get("q") || "", chosen, sort: given.get("sort") || "", rows: given.get("view") === "rows", all: given.get("all") === "1" };
+  };
+  /** @type {Promise<any> | null} */
+  let loading = null;
+  const index = () => loading ||= files ? Promise.resolve(/** @type {any} */ (window).opmIndex) : fetch(`${here}-/d/index.json`).then((reply) => reply.json());
+  Object.defineProperty(window, "opmFind", { value: (rows, query) => find(rows, readQuery(query)).places });
+
+  // The list: filters as one types.
+  const input = /** @type {HTMLInputElement} */ ($("q")), list = $("list"), tiles = $("tiles");
+  if (list && tiles) {
+    const nodes = new Map(all(".tile", tiles).map((tile) => [+tile.dataset.n, tile]));
+    const facets = /** @type {HTMLFormElement} */ (list.querySelector("form.facets"));
+    const sort = /** @type {HTMLSelectElement} */ ($("sort")), view = /** @type {HTMLSelectElement} */ ($("view"));
+    facets.querySelector("button")?.remove();
+    if (matchMedia("(max-width: 900px)").matches) /** @type {HTMLDetailsElement} */ (facets.parentElement).open = false;
+    const current = () => {
+      const given = new URLSearchParams();
+      if (input.value.trim()) given.set("q", input.value.trim());
+      for (const box of /** @type {HTMLInputElement[]} */ (all("input[type=checkbox]:checked", facets))) given.append(box.name, box.value);
+      const provider = /** @type {HTMLSelectElement} */ (facets.querySelector("select"));
+      if (provider?.value) given.set("provider", provider.value);
+      if (sort.value) given.set("sort", sort.value);
+      if (view.value) given.set("view", view.value);
+      if (new URLSearchParams(location.search).get("all")) given.set("all", "1");
+      return given.toString();
+    };
+    const restore = (text) => {
+      const query = readQuery(text);
+      input.value = query.words;
+      for (const box of /** @type {HTMLInputElement[]} */ (all("input[type=checkbox]", facets))) box.checked = !!query.chosen[box.name]?.has(box.value);
+      const provider = /** @type {HTMLSelectElement} */ (facets.querySelector("select"));
+      if (provider) provider.value = [...(query.chosen.provider || [""])][0];
+      sort.value = query.sort;
+      view.value = query.rows ? "rows" : "";
+    };
+    const show = async (text) => {
+      const data = await index(), query = readQuery(text), found = find(data.rows, query);
+      // A list that came in parts holds not all tiles.
+      if (nodes.size < data.rows.filter((row) => query.all || !row.h).length && !nodes.has(found.places[0] ?? -1)) { location.search = text; return; }
+      list.classList.toggle("rows", query.rows);
+      tiles.replaceChildren(...found.places.map((place) => nodes.get(place)).filter(Boolean));
+      const narrowed = query.words || Object.keys(query.chosen).length;
+      $("count").textContent = narrowed ? `${found.places.length} of ${data.rows.length} packages` : `${found.places.length} packages`;
+      let none = $("nothing");
+      if (!found.places.length && !none) { none = make("div", { class: "note", id: "nothing" }, make("p", {}, "No package fits. Fewer words or filters find more.")); tiles.before(none); }
+      if (none) none.hidden = found.places.length > 0;
+      for (const box of /** @type {HTMLInputElement[]} */ (all("input[type=checkbox]", facets))) {
+        const count = found.counts[box.name]?.get(box.value) || 0;
+        box.parentElement.querySelector("small").textContent = String(count);
+      }
+    };
+    let timer = 0;
+    const change = (push) => {
+      const text = current();
+      clearTimeout(timer);
+      if (push) history.pushState(null, "", text ? `?${text}` : location.pathname); else timer = window.setTimeout(() => history.replaceState(null, "", text ? `?${text}` : location.pathname), 150);
+      show(text);
+    };
+    input.addEventListener("input", () => change(false));
+    input.form.addEventListener("submit", (event) => { event.preventDefault(); change(true); });
+    facets.addEventListener("change", () => change(true));
+    facets.addEventListener("submit", (event) => { event.preventDefault(); change(true); });
+    sort.addEventListener("change", () => change(true));
+    view.addEventListener("change", () => change(true));
+    window.addEventListener("popstate", () => { restore(location.search); show(location.search); });
+    if (location.search) { restore(location.search); if (files) show(location.search); }
+  }
+
+  // Suggestions on every other page.
+  if (input && !list) {
+    const box = make("ul", { class: "suggest", id: "suggest", role: "listbox", hidden: "" });
+    input.after(box);
+    input.setAttribute("role", "combobox");
+    input.setAttribute("aria-expanded", "false");
+    input.setAttribute("aria-controls", "suggest");
+    input.setAttribute("aria-autocomplete", "list");
+    let chosen = -1;
+    const close = () => { box.hidden = true; chosen = -1; input.setAttribute("aria-expanded", "false"); };
+    const choose = (to) => {
+      const items = all("a", box);
+      chosen = (to + items.length) % items.length;
+      items.forEach((item, i) => item.setAttribute("aria-selected", String(i === chosen)));
+      items[chosen]?.scrollIntoView({ block: "nearest" });
+      input.setAttribute("aria-activedescendant", items[chosen]?.id || "");
+    };
+    input.addEventListener("input", async () => {
+      if (!input.value.trim()) return close();
+      const data = await index(), places = find(data.rows, { words: input.value, chosen: {}, sort: "", all: true }).places.slice(0, 8);
+      box.replaceChildren(...places.map((place, i) => {
+        const row = data.rows[place];
+        return make("li", { role: "presentation" }, make("a", { href: `${here}${row.a}${files ? ".html" : ""}`, role: "option", id: `s${i}`, tabindex: "-1", "aria-selected": "false" }, make("span", {}, row.t || row.n), make("small", {}, row.n)));
+      }));
+      box.hidden = !places.length;
+      input.setAttribute("aria-expanded", String(!!places.length));
+      chosen = -1;
+    });
+    input.addEventListener("keydown", (event) => {
+      if (box.hidden) return;
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); choose(chosen + (event.key === "ArrowDown" ? 1 : -1)); }
+      if (event.key === "Escape") { event.preventDefault(); close(); }
+      if (event.key === "Enter" && chosen >= 0) { event.preventDefault(); all("a", box)[chosen].click(); }
+    });
+    input.addEventListener("blur", () => setTimeout(close, 200));
+  }
+
+  // Help, and keys that can be switched off.
+  const help = $("help");
+  const keysOn = () => stored("opm-keys") !== "off";
+  const dialog = /** @type {HTMLDialogElement} */ (make("dialog", { "aria-labelledby": "help-title" }));
+  const keys = [["/", "Search"], ["?", "This help"], ["g then p, k, i, r", "Packages, kinds, images, problems"], ["j, k", "Next, previous package in the list"], ["[, ]", "Older, newer version"], ["c", "Compare with the version before"], ["u", "Upgrade path"], ["y", "Copy the name of the bundle"]];
+  const toggle = /** @type {HTMLInputElement} */ (make("input", { type: "checkbox", id: "keys-on" }));
+  toggle.checked = keysOn();
+  toggle.addEventListener("change", () => stored("opm-keys", toggle.checked ? "on" : "off"));
+  const closeHelp = make("button", { type: "button", class: "button" }, "Close");
+  closeHelp.addEventListener("click", () => dialog.close());
+  dialog.append(make("h2", { id: "help-title" }, "Keys"), make("dl", {}, ...keys.flatMap(([key, words]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, words)])), make("p", {}, make("label", { for: "keys-on" }, toggle, " Single keys do something")), closeHelp);
+  document.body.append(dialog);
+  if (help) { help.hidden = false; help.addEventListener("click", () => dialog.showModal()); }
+  const go = { p: files ? "index.html" : "", k: "apis", i: "images", r: "problems" };
+  let waiting = false;
+  document.addEventListener("keydown", (event) => {
+    const target = /** @type {HTMLElement} */ (event.target);
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); input.focus(); input.select(); return; }
+    if (event.ctrlKey || event.metaKey || event.altKey || dialog.open || !keysOn()) return;
+    if (target.closest("input, select, textarea, [contenteditable]")) {
+      if (event.key === "Escape") target.blur();
+      return;
+    }
+    if (waiting && event.key in go) { waiting = false; const to = go[event.key]; location.href = here + to + (files && to && !to.includes(".") ? ".html" : ""); return; }
+    waiting = event.key === "g";
+    if (event.key === "/") { event.preventDefault(); input.focus(); input.select(); }
+    else if (event.key === "?") dialog.showModal();
+    else if ((event.key === "j" || event.key === "k") && tiles) {
+      const links = all(".tile h2 a", tiles), at = links.indexOf(document.activeElement);
+      links[Math.max(0, Math.min(links.length - 1, at + (event.key === "j" ? 1 : -1)))]?.focus();
+    } else if (event.key === "y") { const name = document.querySelector("[data-key=y] code"); if (name) copy(name.textContent, null); }
+    else if ("[]cu".includes(event.key)) /** @type {HTMLElement} */ (document.querySelector(`a[data-key="${event.key === "[" ? "[" : event.key}"]`))?.click();
+  });
+
+  // Tables with many rows can be narrowed.
+  for (const table of all("table[data-filter]")) {
+    const rows = all("tbody tr", table);
+    if (rows.length < 12) continue;
+    const field = /** @type {HTMLInputElement} */ (make("input", { type: "search", class: "field", placeholder: `Filter ${table.dataset.filter}`, "aria-label": `Filter ${table.dataset.filter}` }));
+    const status = make("span", { class: "vh", role: "status" });
+    const wrap = make("div", { class: "form" }, field, status);
+    table.parentElement.before(wrap);
+    field.addEventListener("input", () => {
+      const words = field.value.toLowerCase().split(/\s+/);
+      let shown = 0;
+      for (const row of rows) { row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word)); if (!row.hidden) shown++; }
+      status.textContent = `${shown} of ${rows.length}`;
+    });
+  }
+
+  // The graph: the way of a cluster from an entry.
+  if (page === "graph") {
+    const way = $("way"), switches = $("switches"), main = $("main");
+    switches.hidden = false;
+    const given = new URLSearchParams(location.search);
+    for (const box of /** @type {HTMLInputElement[]} */ (all("input", switches))) {
+      const apply = () => main.classList.toggle(`no-${box.dataset.switch}`, !box.checked);
+      if ((given.get("hide") || "").split(",").includes(box.dataset.switch)) { box.checked = false; apply(); }
+      box.addEventListener("change", () => { apply(); note(); });
+    }
+    let hot = null, fixed = null, second = null;
+    const name = (row) => row.querySelector(".nam").textContent;
+    const label = (row) => (row.querySelector(".ver") || row.querySelector(".nam")).textContent;
+    const note = () => {
+      const hidden = all("input", switches).filter((box) => !box.checked).map((box) => box.dataset.switch).join(",");
+      for (const [key, value] of [["hide", hidden], ["from", fixed ? name(fixed) : ""], ["to", second ? name(second) : ""]]) if (value) given.set(key, value); else given.delete(key);
+      history.replaceState(null, "", given.size ? `?${given}` : location.pathname);
+    };
+    const clear = () => {
+      if (hot) { hot.classList.remove("hot"); all(".on", hot).forEach((item) => item.classList.remove("on")); }
+      hot = null;
+      way.textContent = "";
+    };
+    const rowsOf = (channel) => all(".e", channel);
+    const path = (row, stop) => {
+      const rows = rowsOf(row.parentNode), steps = [rows.indexOf(row)];
+      for (let at = steps[0]; at !== stop; ) {
+        const next = rows[at].dataset.n;
+        if (next === undefined || steps.includes(+next)) break;
+        at = +next;
+        steps.push(at);
+      }
+      return steps;
+    };
+    const spans = (text) => text.split(",").map((part) => part.split("-").map(Number));
+    const inside = (i, list) => list.some(([first, last = first]) => first <= i && i <= last);
+    const show = (row) => {
+      clear();
+      hot = row.parentNode;
+      const rows = rowsOf(hot), stop = second && second.parentNode === hot ? rows.indexOf(second) : -1, steps = path(row, stop);
+      steps.forEach((i) => rows[i].classList.add("on"));
+      for (const line of all("[data-k]", hot)) {
+        const [to, from] = line.dataset.k.split(" ").map(spans);
+        if (steps.slice(1).some((next, i) => inside(steps[i], from) && inside(next, to))) line.classList.add("on");
+      }
+      hot.classList.add("hot");
+      const words = steps.length > 1 ? steps.map((i) => label(rows[i])).join(" → ") : `${label(row)}: nothing to upgrade to`;
+      way.append(make("code", {}, words));
+      if (stop >= 0 && steps.at(-1) !== stop) way.append(` does not reach ${label(second)}`);
+      if (fixed === row) {
+        const from = encodeURIComponent(name(row)), to = second ? encodeURIComponent(name(second)) : "";
+        way.append(" ", make("a", { href: `${way.dataset.path}?from=${from}${to ? `&to=${to}` : ""}` }, "Path"));
+        if (to && way.dataset.compare) way.append(" ", make("a", { href: `${way.dataset.compare}?from=${from}&to=${to}` }, "Compare"));
+      }
+    };
+    const pick = (row) => {
+      if (fixed && !second && fixed !== row && fixed.parentNode === row.parentNode) second = row; else { fixed = row; second = null; }
+      show(fixed);
+      note();
+    };
+    for (const channel of all(".opm .c")) {
+      channel.setAttribute("role", "list");
+      rowsOf(channel).forEach((row, i) => {
+        row.setAttribute("role", "listitem");
+        row.setAttribute("aria-label", row.querySelector("title").textContent);
+        row.setAttribute("tabindex", i ? "-1" : "0");
+        if (name(row) === given.get("from") && !fixed) fixed = row;
+        else if (fixed && name(row) === given.get("to") && fixed.parentNode === channel) second = row;
+      });
+      if (fixed && !second && given.get("to")) second = rowsOf(fixed.parentNode).find((row) => name(row) === given.get("to")) || null;
+    }
+    if (fixed) show(fixed);
+    const rowOf = (event) => event.target.closest?.(".opm .e");
+    document.addEventListener("mouseover", (event) => { const row = rowOf(event); if (row && !fixed) show(row); else if (!row && !fixed) clear(); });
+    document.addEventListener("focusin", (event) => { const row = rowOf(event); if (row && !fixed) show(row); });
+    document.addEventListener("click", (event) => { const row = rowOf(event); if (row) pick(row); });
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") { fixed = second = null; clear(); note(); }
+      const row = rowOf(event), step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (!row) return;
+      if (step) { event.preventDefault(); const rows = rowsOf(row.parentNode), next = rows[rows.indexOf(row) + step]; if (next) { row.setAttribute("tabindex", "-1"); next.setAttribute("tabindex", "0"); next.focus(); } }
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pick(row); }
+    });
+  }
+
+  // The path picker of an export follows the next steps in its tables.
+  const form = /** @type {HTMLFormElement} */ ($("path")), answer = $("answer");
+  if (form && answer) {
+    const follow = () => {
+      const given = new FormData(form), from = String(given.get("from") || "").trim(), to = String(given.get("to") || "").trim();
+      const channel = all("details[data-channel]").find((one) => one.dataset.channel === given.get("channel"));
+      answer.replaceChildren();
+      if (!from || !channel) return;
+      const rows = all("tbody tr", channel), label = (row) => row.querySelector("th").textContent;
+      let row = rows.find((one) => label(one) === from || from.endsWith(`.v${label(one)}`));
+      if (!row) { answer.append(make("div", { class: "note bad" }, make("p", {}, `Channel ${channel.dataset.channel} does not have ${from}.`))); return; }
+      const steps = [row];
+      while (row.dataset.n !== undefined && label(row) !== to && steps.length <= rows.length) { row = rows[+row.dataset.n]; steps.push(row); }
+      const arrived = !to || label(row) === to;
+      answer.append(make("h2", {}, arrived ? `${steps.length - 1} steps` : "It does not get there"), make("ol", { class: "steps" }, ...steps.map((one, i) => make("li", i ? {} : { class: "start" }, make("span", { class: "ver" }, label(one))))));
+    };
+    form.addEventListener("submit", (event) => { event.preventDefault(); follow(); });
+    const given = new URLSearchParams(location.search);
+    if (given.get("from")) {
+      const wanted = given.get("from"), row = all("tbody tr th").find((one) => one.textContent === wanted || wanted.endsWith(`.v${one.textContent}`) || wanted.endsWith(one.textContent));
+      form.elements["from"].value = row ? row.textContent : wanted;
+      follow();
+    }
+  }
+
+  // News of the server: only while somebody looks.
+  if (!files && "EventSource" in window) {
+    const strip = $("live");
+    /** @type {EventSource | null} */
+    let source = null;
+    let known = root.dataset.rev;
+    const say = (text, reload) => {
+      strip.hidden = !text;
+      strip.textContent = text;
+      if (reload) {
+        const button = make("button", { type: "button", class: "button" }, "Reload");
+        button.addEventListener("click", () => location.reload());
+        strip.append(button);
+      }
+    };
+    const connect = () => {
+      if (source || document.hidden) return;
+      source = new EventSource(`${here}-/events`);
+      source.onmessage = (event) => {
+        const news = JSON.parse(event.data);
+        if (!news.revision) return;
+        if (news.revision !== known) {
+          if (root.dataset.preview) { location.reload(); return; }
+          say(`The catalog changed: ${news.packages} packages now.`, true);
+        } else say((news.state || []).filter((text) => !all("#strips .strip").some((one) => one.textContent === text)).join(" "), false);
+      };
+      source.onerror = () => say("Not connected to the server; what is shown may be old.", false);
+    };
+    const disconnect = () => { source?.close(); source = null; };
+    document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+    window.addEventListener("pagehide", disconnect);
+    if (document.readyState === "complete") connect(); else window.addEventListener("load", connect);
+  }
+})();

@@ -1,0 +1,284 @@
+//! Which page an address leads to.
+
+mod data;
+mod index;
+mod packages;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::assets::ASSETS;
+use crate::frame::{Context, Notice, Page, frame};
+use crate::links::Links;
+use crate::names::percent_decoded;
+use crate::pages::problems::{Found, LeftOut};
+use crate::pages::{about, images, kinds, list, problems, wrong};
+use crate::rank::{self, Query};
+
+pub use data::package_data;
+pub use index::Index;
+
+/// Where a console reads from: one catalog that does not change.
+pub trait Store: Sync {
+    /// Returns the digest of its content.
+    fn revision(&self) -> String;
+    /// Returns the names of its packages, in order.
+    fn packages(&self) -> Vec<String>;
+    /// Returns what the shelf keeps of a package.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read.
+    fn shelf(&self, package: &str) -> io::Result<Vec<u8>>;
+    /// Returns the picture of a package.
+    ///
+    /// # Errors
+    /// Fails when it cannot be read.
+    fn icon(&self, package: &str) -> io::Result<Vec<u8>>;
+    /// Returns the JSON of a bundle's blob.
+    ///
+    /// # Errors
+    /// Says why it cannot be read, or not yet.
+    fn bundle(&self, package: &str, bundle: &str) -> Result<String, String>;
+}
+
+/// What a reader asks for.
+#[derive(Debug, Clone, Default)]
+pub struct Request<'a> {
+    /// The path, without the slash at its start.
+    pub path: &'a str,
+    /// The query, without the question mark.
+    pub query: &'a str,
+    /// Whether a page is wanted rather than anything else.
+    pub html: bool,
+}
+
+/// How the server is.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// What readers of any page should know.
+    pub notices: Vec<Notice>,
+    /// Packages that are not served.
+    pub left_out: Vec<LeftOut>,
+    /// Why the last update was refused.
+    pub refused: Option<String>,
+    /// What the rules found, where somebody asked them.
+    pub found: Option<Vec<Found>>,
+}
+
+/// What a reply is, which decides its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A page of the console.
+    Page,
+    /// A script, a style or the mark: its name changes with its bytes.
+    Asset,
+    /// A picture from the catalog: its name changes with its bytes.
+    Icon,
+    /// Data for scripts and programs.
+    Data,
+}
+
+/// A reply.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The media type.
+    pub media_type: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Where the reader is sent instead, relative to the address.
+    pub location: Option<String>,
+    /// Its bytes.
+    pub body: Vec<u8>,
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+
+impl Answer {
+    fn page(status: u16, html: String) -> Answer {
+        Answer { status, media_type: HTML, kind: Kind::Page, location: None, body: html.into_bytes() }
+    }
+
+    fn data(media_type: &'static str, body: impl Into<Vec<u8>>) -> Answer {
+        Answer { status: 200, media_type, kind: Kind::Data, location: None, body: body.into() }
+    }
+
+    fn moved(location: String) -> Answer {
+        Answer { status: 302, media_type: HTML, kind: Kind::Page, location: Some(location), body: Vec::new() }
+    }
+}
+
+/// A console: a name, and what it keeps of the catalog of the moment.
+#[derive(Default)]
+pub struct Console {
+    /// The name of the catalog.
+    pub name: String,
+    /// The image of the catalog, if it came from one.
+    pub image: String,
+    /// Whether pages follow an author's work.
+    pub preview: bool,
+    index: Mutex<Option<Arc<Index>>>,
+}
+
+impl Console {
+    /// Makes a console of a catalog.
+    pub fn new(name: &str, image: &str, preview: bool) -> Console {
+        Console { name: name.to_owned(), image: image.to_owned(), preview, index: Mutex::default() }
+    }
+
+    /// Returns what is kept of a catalog, made anew when it is another.
+    ///
+    /// # Errors
+    /// Fails when the shelf cannot be read.
+    pub fn index(&self, store: &dyn Store) -> io::Result<Arc<Index>> {
+        let revision = store.revision();
+        let mut kept = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = kept.as_ref().filter(|index| index.facts.revision == revision) {
+            return Ok(Arc::clone(index));
+        }
+        let index = Arc::new(Index::read(self, store)?);
+        *kept = Some(Arc::clone(&index));
+        Ok(index)
+    }
+
+    /// Gives back what was not asked for in a while.
+    pub fn tidy(&self) {
+        if let Some(index) = self.index.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            index.tidy();
+        }
+    }
+
+    /// Answers a request; nothing if the address means nothing here and no page is wanted.
+    pub fn answer(&self, request: &Request<'_>, store: Option<&dyn Store>, state: &State) -> Option<Answer> {
+        if let Some(name) = request.path.strip_prefix("-/a/") {
+            let found = ASSETS.iter().find(|asset| asset.name == name);
+            return found.map(|asset| Answer {
+                status: 200,
+                media_type: asset.media_type,
+                kind: Kind::Asset,
+                location: None,
+                body: asset.text.as_bytes().to_vec(),
+            });
+        }
+        let ours = is_ours(request.path);
+        if !ours && !request.html {
+            return None;
+        }
+        let Some(store) = store else {
+            return Some(Answer { status: 503, ..Answer::page(503, wrong::loading()) });
+        };
+        let index = match self.index(store) {
+            Ok(index) => index,
+            Err(error) => {
+                let notice = [Notice { bad: true, text: format!("The catalog cannot be read: {error}") }];
+                let facts = crate::frame::Facts { catalog: self.name.clone(), ..Default::default() };
+                let context =
+                    Context { facts: &facts, links: Links::at(request.path, false), notices: &notice, preview: false };
+                let page = wrong::senseless(&context, &error.to_string());
+                return Some(Answer::page(500, frame(&context, &page)));
+            }
+        };
+        let mut facts = index.facts.clone();
+        facts.problems +=
+            state.left_out.len() + usize::from(state.refused.is_some()) + state.found.as_ref().map_or(0, Vec::len);
+        let context = Context {
+            facts: &facts,
+            links: Links::at(request.path, false),
+            notices: &state.notices,
+            preview: self.preview,
+        };
+        Asked { store, index: &index, state, request, context }.answer()
+    }
+}
+
+/// Tells whether an address belongs to the console.
+fn is_ours(path: &str) -> bool {
+    let first = path.split('/').next().unwrap_or_default();
+    matches!(
+        first.strip_suffix(".html").unwrap_or(first),
+        "" | "p" | "apis" | "images" | "problems" | "about" | "-" | "index"
+    ) || matches!(path, "images.txt" | "images.csv")
+}
+
+/// One request with everything it is answered from.
+struct Asked<'a> {
+    store: &'a dyn Store,
+    index: &'a Index,
+    state: &'a State,
+    request: &'a Request<'a>,
+    context: Context<'a>,
+}
+
+impl Asked<'_> {
+    fn answer(&self) -> Option<Answer> {
+        let path = self.request.path;
+        let parts: Vec<&str> = path.split('/').collect();
+        Some(match parts.as_slice() {
+            ["" | "index.html"] => {
+                let part = self.parameter("part").and_then(|part| part.parse().ok()).unwrap_or_default();
+                self.shown(&list::page(&self.context, &self.index.rows, &Query::read(self.request.query), part))
+            }
+            ["p", package] => self.package(package)?,
+            ["p", package, ""] => Answer::moved(format!("../{package}")),
+            ["p", package, "v", bundle] => self.version(package, bundle)?,
+            ["p", package, page] => self.of_package(package, page)?,
+            ["apis" | "apis.html"] => {
+                let words = self.parameter("q").unwrap_or_default();
+                self.shown(&kinds::all(&self.context, &self.index.survey(self.store).kinds, &words))
+            }
+            ["apis", group, kind] => self.kind(group, kind)?,
+            ["images" | "images.html"] => {
+                let asked = images::Asked::read(self.request.query);
+                self.shown(&images::page(&self.context, &self.index.images(self.store), &asked))
+            }
+            ["images.txt"] => Answer::data("text/plain; charset=utf-8", images::text(&self.index.images(self.store))),
+            ["images.csv"] => Answer::data("text/csv; charset=utf-8", images::csv(&self.index.images(self.store))),
+            ["problems" | "problems.html"] => {
+                let (state, rows) = (self.state, &self.index.rows);
+                self.shown(&problems::page(
+                    &self.context,
+                    rows,
+                    &state.left_out,
+                    state.refused.as_deref(),
+                    state.found.as_deref(),
+                ))
+            }
+            ["about" | "about.html"] => self.shown(&about::page(&self.context)),
+            ["-", rest @ ..] => self.part(rest)?,
+            _ => self.unknown(&format!("There is nothing at /{path}."))?,
+        })
+    }
+
+    fn parameter(&self, name: &str) -> Option<String> {
+        rank::pairs(self.request.query).find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value)
+    }
+
+    fn shown(&self, page: &Page) -> Answer {
+        Answer::page(200, frame(&self.context, page))
+    }
+
+    /// Says that something is not there: with near names to those who read pages.
+    fn unknown(&self, what: &str) -> Option<Answer> {
+        if !self.request.html {
+            return None;
+        }
+        let last = self.request.path.rsplit('/').next().unwrap_or_default();
+        let last = percent_decoded(last.strip_suffix(".html").unwrap_or(last)).unwrap_or_default();
+        let near = rank::nearest(self.index.rows.iter().map(|row| row.name.as_str()), &last);
+        let near: Vec<(String, String)> =
+            near.iter().map(|name| ((*name).to_owned(), self.context.links.package(name))).collect();
+        Some(Answer::page(404, frame(&self.context, &wrong::unknown(&self.context, what, &near))))
+    }
+
+    fn kind(&self, group: &str, kind: &str) -> Option<Answer> {
+        let survey = self.index.survey(self.store);
+        let kind = kind.strip_suffix(".html").unwrap_or(kind);
+        let path = format!("apis/{group}/{kind}");
+        match survey.kind_at(&path) {
+            Some(((group, _), found)) => Some(self.shown(&kinds::one(&self.context, group, found))),
+            None => self.unknown("No package of the catalog has to do with such a kind."),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a console keeps of a catalog: its list, and what only all packages together tell.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use resolve::input::Source;
+
+use super::{Console, Store};
+use crate::frame::Facts;
+use crate::icon::Format;
+use crate::links::kind_path;
+use crate::names;
+use crate::outline;
+use crate::pages::images::{self, Images};
+use crate::pages::kinds::{self, Kind, Kinds};
+use crate::shelf::{Package, Row};
+
+/// How long what clusters see is kept after the last question.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// A catalog as its pages need it.
+pub struct Index {
+    /// What all pages say.
+    pub facts: Facts,
+    /// Its packages, by name.
+    pub rows: Vec<Row>,
+    /// Places of packages by how addresses call them.
+    parts: HashMap<String, usize>,
+    /// Packages by the digest of their pictures.
+    icons: HashMap<String, (usize, Format)>,
+    survey: OnceLock<Survey>,
+    source: Mutex<Option<(Instant, Arc<Vec<Source>>)>>,
+}
+
+/// What only all packages together tell.
+#[derive(Default)]
+pub struct Survey {
+    /// All kinds.
+    pub kinds: Kinds,
+    /// Kinds by the paths of their pages.
+    paths: BTreeMap<String, (String, String)>,
+    /// Packages that need a package, and how.
+    pub needed: HashMap<String, Vec<(String, String)>>,
+}
+
+impl Survey {
+    /// Returns the kind whose page has this path.
+    pub fn kind_at(&self, path: &str) -> Option<(&(String, String), &Kind)> {
+        self.kinds.get_key_value(self.paths.get(path)?)
+    }
+}
+
+impl Index {
+    /// Reads the list of a catalog.
+    ///
+    /// # Errors
+    /// Fails when the shelf cannot be read.
+    pub fn read(console: &Console, store: &dyn Store) -> io::Result<Index> {
+        let mut rows = Vec::new();
+        for name in store.packages() {
+            let bytes = store.shelf(&name)?;
+            let unreadable =
+                || io::Error::new(io::ErrorKind::InvalidData, format!("package {name} is not on the shelf"));
+            rows.push(Row::read(&bytes).ok_or_else(unreadable)?);
+        }
+        let parts = rows.iter().enumerate().map(|(place, row)| (names::part(&row.name), place)).collect();
+        let icons = rows
+            .iter()
+            .enumerate()
+            .filter_map(|(place, row)| row.icon.as_ref().map(|icon| (icon.digest.clone(), (place, icon.format))))
+            .collect();
+        let facts = Facts {
+            catalog: console.name.clone(),
+            revision: store.revision(),
+            packages: rows.len(),
+            channels: rows.iter().map(|row| row.channels as usize).sum(),
+            bundles: rows.iter().map(|row| row.versions as usize).sum(),
+            problems: rows.iter().map(|row| row.problems.len()).sum(),
+            image: console.image.clone(),
+            changes: false,
+        };
+        Ok(Index { facts, rows, parts, icons, survey: OnceLock::new(), source: Mutex::default() })
+    }
+
+    /// Returns a package by how an address calls it.
+    pub fn row_at(&self, part: &str) -> Option<&Row> {
+        self.rows.get(*self.parts.get(part)?)
+    }
+
+    /// Returns the package that has a picture.
+    pub fn icon(&self, digest: &str) -> Option<(&Row, Format)> {
+        let (place, format) = self.icons.get(digest)?;
+        Some((self.rows.get(*place)?, *format))
+    }
+
+    /// Reads a package; one that cannot be read is none.
+    pub fn package(&self, store: &dyn Store, name: &str) -> io::Result<Package> {
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("package {name} is not on the shelf"));
+        Package::read(&store.shelf(name)?).ok_or_else(damaged)
+    }
+
+    fn each(&self, store: &dyn Store, mut work: impl FnMut(&Package)) {
+        for row in &self.rows {
+            if let Ok(package) = self.package(store, &row.name) {
+                work(&package);
+            }
+        }
+    }
+
+    /// Looks at all packages, the first time somebody asks.
+    pub fn survey(&self, store: &dyn Store) -> &Survey {
+        self.survey.get_or_init(|| {
+            let mut survey = Survey::default();
+            self.each(store, |package| {
+                kinds::add(&mut survey.kinds, package);
+                let Some(head) = package.bundle(&package.row.head) else { return };
+                for (words, target) in crate::pages::package::needs(head) {
+                    if let Some((name, None)) = target {
+                        survey.needed.entry(name).or_default().push((package.row.name.clone(), words));
+                    }
+                }
+            });
+            survey.paths = survey.kinds.keys().map(|key| (kind_path(&key.0, &key.1), key.clone())).collect();
+            survey
+        })
+    }
+
+    /// Collects the images of all packages.
+    pub fn images(&self, store: &dyn Store) -> Images {
+        let mut all = Images::new();
+        self.each(store, |package| images::add(&mut all, package));
+        all
+    }
+
+    /// Returns the catalog as a cluster sees it.
+    pub fn source(&self, store: &dyn Store) -> Arc<Vec<Source>> {
+        let mut kept = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((used, source)) = kept.as_mut() {
+            *used = Instant::now();
+            return Arc::clone(source);
+        }
+        let name = self.facts.catalog.clone();
+        let mut source = Source { name, namespace: "olm".to_owned(), ..Source::default() };
+        self.each(store, |package| outline::add_to_source(package, &mut source));
+        let source = Arc::new(vec![source]);
+        *kept = Some((Instant::now(), Arc::clone(&source)));
+        source
+    }
+
+    /// Gives back what was not asked for in a while.
+    pub fn tidy(&self) {
+        let mut kept = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take_if(|(used, _)| used.elapsed() > KEPT);
+    }
+}

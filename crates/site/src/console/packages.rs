@@ -1,0 +1,139 @@
+//! Pages of packages and versions.
+
+use super::{Answer, Asked};
+use crate::frame::frame;
+use crate::manifest::Manifest;
+use crate::names::{self, percent_decoded};
+use crate::pages::package::Neighbours;
+use crate::pages::{compare, graph, install, package, path, version, wrong};
+use crate::shelf::{Bundle, Package};
+
+impl Asked<'_> {
+    /// Finds the package that a part of an address means, or says what is there instead.
+    fn find(&self, part: &str) -> Result<Package, Option<Answer>> {
+        let stem = part.strip_suffix(".html").unwrap_or(part);
+        let row = self.index.row_at(part).or_else(|| self.index.row_at(stem));
+        if let Some(row) = row {
+            return self.index.package(self.store, &row.name).map_err(|error| {
+                let page = wrong::senseless(&self.context, &format!("The package cannot be read: {error}"));
+                Some(Answer::page(500, frame(&self.context, &page)))
+            });
+        }
+        let decoded = percent_decoded(stem).unwrap_or_default();
+        if let Some(row) = self.index.rows.iter().find(|row| row.name == decoded) {
+            let rest = self.request.path.splitn(3, '/').nth(2).map(|rest| format!("/{rest}")).unwrap_or_default();
+            let query = if self.request.query.is_empty() { String::new() } else { format!("?{}", self.request.query) };
+            return Err(Some(Answer::moved(format!("{}{rest}{query}", self.context.links.package(&row.name)))));
+        }
+        if let Some(one) = self.state.left_out.iter().find(|one| one.package == decoded) {
+            let page = wrong::left_out(&self.context, &one.package, &one.reason);
+            return Err(Some(Answer::page(404, frame(&self.context, &page))));
+        }
+        Err(self.unknown(&format!("There is no package {decoded:?} in this catalog.")))
+    }
+
+    pub(super) fn package(&self, part: &str) -> Option<Answer> {
+        let package = match self.find(part) {
+            Ok(package) => package,
+            Err(answer) => return answer,
+        };
+        let needed_by = self.index.survey(self.store).needed.get(&package.row.name).cloned().unwrap_or_default();
+        Some(self.shown(&package::page(&self.context, &package, &Neighbours { needed_by })))
+    }
+
+    /// Reads the blob of a bundle.
+    fn manifest(&self, package: &Package, bundle: &Bundle) -> Result<Manifest, String> {
+        let blob = self.store.bundle(&package.row.name, &bundle.name)?;
+        Manifest::read(&blob).ok_or_else(|| "its blob is no JSON".to_owned())
+    }
+
+    pub(super) fn version(&self, part: &str, bundle_part: &str) -> Option<Answer> {
+        let package = match self.find(part) {
+            Ok(package) => package,
+            Err(answer) => return answer,
+        };
+        let stem = bundle_part.strip_suffix(".html").unwrap_or(bundle_part);
+        let bundles = &package.detail.bundles;
+        let found = bundles.iter().find(|bundle| names::part(&bundle.name) == bundle_part);
+        let Some(bundle) = found.or_else(|| bundles.iter().find(|bundle| names::part(&bundle.name) == stem)) else {
+            return self.other_version(&package, &percent_decoded(stem).unwrap_or_default());
+        };
+        let manifest = self.manifest(&package, bundle);
+        let before =
+            package.before(&bundle.name).and_then(|before| Some((before, self.manifest(&package, before).ok()?)));
+        let before = before.as_ref().map(|(bundle, manifest)| (*bundle, manifest));
+        let blob = match &manifest {
+            Ok(manifest) => version::Blob::Read(manifest),
+            Err(reason) => version::Blob::Unread(reason),
+        };
+        Some(self.shown(&version::page(&self.context, &package, bundle, &blob, before)))
+    }
+
+    /// Sends those who name a version by its number to its page; names the newest to others.
+    fn other_version(&self, package: &Package, name: &str) -> Option<Answer> {
+        if let Some(found) = path::find(package, name) {
+            return Some(Answer::moved(self.context.links.version(&package.row.name, &found)));
+        }
+        if !self.request.html {
+            return None;
+        }
+        let (links, row) = (&self.context.links, &package.row);
+        let near = [
+            (format!("{} {}, the newest", row.title(), row.version), links.version(&row.name, &row.head)),
+            (
+                format!("The upgrade path from {name}"),
+                format!("{}?from={}", links.of_package(&row.name, "path"), names::query(name)),
+            ),
+        ];
+        let what = format!("Package {} has no version {name:?} any more, or never had.", row.name);
+        Some(Answer::page(404, frame(&self.context, &wrong::unknown(&self.context, &what, &near))))
+    }
+
+    pub(super) fn of_package(&self, part: &str, page: &str) -> Option<Answer> {
+        let package = match self.find(part) {
+            Ok(package) => package,
+            Err(answer) => return answer,
+        };
+        let page = page.strip_suffix(".html").unwrap_or(page);
+        let context = &self.context;
+        Some(match page {
+            "graph" => {
+                let v0 = self.parameter("olm").is_none_or(|olm| olm != "v1");
+                self.shown(&graph::page(context, &package, v0, self.parameter("channel").as_deref()))
+            }
+            "path" => {
+                let asked = path::Asked::read(self.request.query);
+                let answer =
+                    (!asked.from.is_empty()).then(|| path::answer(&self.index.source(self.store), &package, &asked));
+                let status = if matches!(answer, Some(Err(_))) { 400 } else { 200 };
+                Answer::page(status, frame(context, &path::page(context, &package, &asked, answer.as_ref())))
+            }
+            "install" => self.shown(&install::page(context, &package, &install::Asked::read(self.request.query))),
+            "compare" => self.compare(&package),
+            _ => return self.unknown("A package has no such page."),
+        })
+    }
+
+    fn compare(&self, package: &Package) -> Answer {
+        let named = |name: &str| self.parameter(name).and_then(|text| path::find(package, &text));
+        let bundles = &package.detail.bundles;
+        let place = |name: &str| bundles.iter().position(|bundle| bundle.name == name);
+        let to = named("to").as_deref().and_then(place).or_else(|| place(&package.row.head)).unwrap_or_default();
+        let from = named("from").as_deref().and_then(place).unwrap_or((to + 1).min(bundles.len().saturating_sub(1)));
+        // The older version stands first, whichever was named so.
+        let (newer, older) = (to.min(from), to.max(from));
+        let (Some(newer), Some(older)) = (bundles.get(newer), bundles.get(older)) else {
+            return Answer::page(
+                404,
+                frame(&self.context, &wrong::senseless(&self.context, "The package has no versions.")),
+            );
+        };
+        match (self.manifest(package, older), self.manifest(package, newer)) {
+            (Ok(old), Ok(new)) => self.shown(&compare::page(&self.context, package, (older, &old), (newer, &new))),
+            (Err(reason), _) | (_, Err(reason)) => {
+                let page = wrong::senseless(&self.context, &format!("The versions cannot be read: {reason}"));
+                Answer::page(503, frame(&self.context, &page))
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The part of a bundle that people see: of its CSV, or of what a catalog keeps of that.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a bundle says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Csv {
+    /// What it is called.
+    pub title: String,
+    /// What it is, as Markdown.
+    pub description: String,
+    /// Who made it.
+    pub provider: String,
+    /// Where they are found.
+    pub provider_url: String,
+    /// Words that it is found by.
+    pub keywords: Vec<String>,
+    /// Links: name and address.
+    pub links: Vec<(String, String)>,
+    /// Maintainers: name and mail address.
+    pub maintainers: Vec<(String, String)>,
+    /// Install modes, and whether they are supported.
+    pub modes: Vec<(String, bool)>,
+    /// The least version of Kubernetes.
+    pub kube: String,
+    /// How mature it is.
+    pub maturity: String,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The kinds it offers.
+    pub owned: Vec<Api>,
+    /// The kinds it needs.
+    pub required: Vec<Api>,
+}
+
+/// A kind that a bundle offers or needs, in its own words.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Api {
+    /// Its group.
+    pub group: String,
+    /// Its version.
+    pub version: String,
+    /// Its kind.
+    pub kind: String,
+    /// What it is called.
+    pub title: String,
+    /// What it is.
+    pub description: String,
+    /// The name of its definition.
+    pub definition: String,
+    /// Whether a service of the operator answers for it.
+    pub service: bool,
+    /// What its fields mean: path, name, words.
+    pub descriptors: Vec<[String; 3]>,
+}
+
+/// The five levels, from least to most.
+pub const LEVELS: [&str; 5] = ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
+
+/// Features by the names of their annotations.
+const FEATURES: [(&str, &str); 10] = [
+    ("disconnected", "Disconnected"),
+    ("fips-compliant", "FIPS"),
+    ("proxy-aware", "Proxy"),
+    ("cnf", "Cloud-native network function"),
+    ("cni", "Network plugin"),
+    ("csi", "Storage plugin"),
+    ("tls-profiles", "TLS profiles"),
+    ("token-auth-aws", "AWS tokens"),
+    ("token-auth-azure", "Azure tokens"),
+    ("token-auth-gcp", "GCP tokens"),
+];
+
+impl Csv {
+    /// Reads a CSV, or the value of an `olm.csv.metadata` property.
+    pub fn of(value: &Value) -> Csv {
+        let whole = value.get("spec").is_some();
+        let spec = if whole { &value["spec"] } else { value };
+        let meta = if whole { &value["metadata"] } else { value };
+        let crds = if whole { &spec["customresourcedefinitions"] } else { &spec["crdDescriptions"] };
+        let services = if whole { &spec["apiservicedefinitions"] } else { &spec["apiServiceDefinitions"] };
+        let both = |side: &str| {
+            let crds = items(&crds[side]).iter().map(|crd| Api::of(crd, false));
+            crds.chain(items(&services[side]).iter().map(|service| Api::of(service, true))).collect()
+        };
+        Csv {
+            title: text(&spec["displayName"]),
+            description: text(&spec["description"]),
+            provider: text(&spec["provider"]["name"]),
+            provider_url: text(&spec["provider"]["url"]),
+            keywords: items(&spec["keywords"]).iter().map(text).collect(),
+            links: items(&spec["links"]).iter().map(|link| (text(&link["name"]), text(&link["url"]))).collect(),
+            maintainers: items(&spec["maintainers"])
+                .iter()
+                .map(|one| (text(&one["name"]), text(&one["email"])))
+                .collect(),
+            modes: items(&spec["installModes"])
+                .iter()
+                .map(|mode| (text(&mode["type"]), mode["supported"].as_bool().unwrap_or_default()))
+                .collect(),
+            kube: text(&spec["minKubeVersion"]),
+            maturity: text(&spec["maturity"]),
+            annotations: strings(&meta["annotations"]),
+            labels: strings(&meta["labels"]),
+            owned: both("owned"),
+            required: both("required"),
+        }
+    }
+
+    /// Keeps what a package page needs.
+    pub fn for_shelf(mut self) -> Csv {
+        for api in self.owned.iter_mut().chain(&mut self.required) {
+            api.descriptors.clear();
+        }
+        self.annotations.retain(|name, _| name != "alm-examples" && !name.contains("initialization-resource"));
+        self
+    }
+
+    /// Returns an annotation, trimmed; empty if there is none.
+    pub fn annotation(&self, name: &str) -> &str {
+        self.annotations.get(name).map_or("", |text| text.trim())
+    }
+
+    /// Returns what it does, in short.
+    pub fn short(&self) -> &str {
+        self.annotation("description")
+    }
+
+    /// Returns what it is for.
+    pub fn categories(&self) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for one in self.annotation("categories").split(',').map(str::trim).filter(|one| !one.is_empty()) {
+            if !found.iter().any(|known| known.eq_ignore_ascii_case(one)) {
+                found.push(one.to_owned());
+            }
+        }
+        found
+    }
+
+    /// Returns how far it takes care of itself, 1 to 5; 0 when it does not say.
+    pub fn capability(&self) -> u8 {
+        let text = self.annotation("capabilities");
+        match LEVELS.iter().position(|level| level.eq_ignore_ascii_case(text)) {
+            Some(place) => place as u8 + 1,
+            None => u8::from(!text.is_empty()),
+        }
+    }
+
+    /// Returns what its infrastructure allows.
+    pub fn features(&self) -> Vec<String> {
+        let mut found: Vec<String> = json_list(self.annotation("operators.openshift.io/infrastructure-features"))
+            .into_iter()
+            .filter_map(|old| FEATURES.iter().find(|(name, title)| feature_is(&old, name, title)))
+            .map(|(_, title)| (*title).to_owned())
+            .collect();
+        for (name, title) in FEATURES {
+            match self.annotation(&format!("features.operators.openshift.io/{name}")) {
+                "true" if !found.iter().any(|known| known == title) => found.push(title.to_owned()),
+                "false" => found.retain(|known| known != title),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Returns the values of labels such as `operatorframework.io/arch.amd64`.
+    pub fn supported(&self, prefix: &str, default: &str) -> Vec<String> {
+        let found: Vec<String> = self
+            .labels
+            .iter()
+            .filter(|(_, value)| *value == "supported")
+            .filter_map(|(name, _)| name.strip_prefix(prefix).map(str::to_owned))
+            .collect();
+        if found.is_empty() { vec![default.to_owned()] } else { found }
+    }
+
+    /// Returns the install modes that it supports.
+    pub fn supported_modes(&self) -> Vec<&str> {
+        self.modes.iter().filter(|(_, supported)| *supported).map(|(mode, _)| mode.as_str()).collect()
+    }
+
+    /// Says where it can be installed, in words.
+    pub fn modes_in_words(&self) -> String {
+        let has = |mode: &str| self.modes.iter().any(|(name, supported)| name == mode && *supported);
+        let mut words = Vec::new();
+        for (mode, word) in [
+            ("AllNamespaces", "all namespaces"),
+            ("MultiNamespace", "several namespaces"),
+            ("SingleNamespace", "one namespace"),
+            ("OwnNamespace", "its own namespace"),
+        ] {
+            if has(mode) {
+                words.push(word);
+            }
+        }
+        match words.as_slice() {
+            [] => String::new(),
+            [one] => (*one).to_owned(),
+            [most @ .., last] => format!("{}, or {last}", most.join(", ")),
+        }
+    }
+}
+
+impl Api {
+    fn of(value: &Value, service: bool) -> Api {
+        let definition = text(&value["name"]);
+        let group = match service {
+            true => text(&value["group"]),
+            false => definition.split_once('.').map(|(_, group)| group.to_owned()).unwrap_or_default(),
+        };
+        let mut descriptors = Vec::new();
+        for (side, list) in
+            [("spec", "specDescriptors"), ("status", "statusDescriptors"), ("action", "actionDescriptors")]
+        {
+            for one in items(&value[list]) {
+                descriptors.push([
+                    format!("{side}.{}", text(&one["path"])),
+                    text(&one["displayName"]),
+                    text(&one["description"]),
+                ]);
+            }
+        }
+        Api {
+            group,
+            version: text(&value["version"]),
+            kind: text(&value["kind"]),
+            title: text(&value["displayName"]),
+            description: text(&value["description"]),
+            definition,
+            service,
+            descriptors,
+        }
+    }
+}
+
+fn feature_is(old: &str, name: &str, title: &str) -> bool {
+    let old = old.to_lowercase().replace([' ', '_'], "-");
+    old == name
+        || old == title.to_lowercase()
+        || (name == "fips-compliant" && old.starts_with("fips"))
+        || (name == "proxy-aware" && old == "proxy-aware")
+}
+
+/// Reads a list of texts that stands in an annotation.
+pub fn json_list(text: &str) -> Vec<String> {
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the text of a value; empty if it is none.
+pub fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the items of a list; none if it is no list.
+pub fn items(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn strings(value: &Value) -> BTreeMap<String, String> {
+    let members = value.as_object().into_iter().flatten();
+    members.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}

@@ -1,0 +1,179 @@
+//! All pages as files.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+use crate::assets::ASSETS;
+use crate::console::{Console, Index, Store};
+use crate::frame::{Context, Page, frame};
+use crate::links::{Links, kind_path, package_path, version_path};
+use crate::manifest::Manifest;
+use crate::pages::package::Neighbours;
+use crate::pages::problems::LeftOut;
+use crate::pages::{about, graph, images, install, kinds, list, package, path, problems, version, wrong};
+use crate::rank::Query;
+use crate::shelf::{Bundle, Package};
+use crate::text::script_json;
+
+/// Which versions get a page of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Versions {
+    /// All of them.
+    All,
+    /// The heads of channels.
+    Heads,
+    /// The newest of each package, and the heads of channels.
+    Newest(usize),
+}
+
+impl Versions {
+    /// Returns the bundles of a package that get a page.
+    fn of(self, package: &Package) -> Vec<&Bundle> {
+        let is_head = |bundle: &Bundle| package.detail.channels.iter().any(|channel| channel.head == bundle.name);
+        let newest = match self {
+            Versions::All => usize::MAX,
+            Versions::Heads => 0,
+            Versions::Newest(number) => number,
+        };
+        let bundles = package.detail.bundles.iter().enumerate();
+        bundles.filter(|(place, bundle)| *place < newest || is_head(bundle)).map(|(_, bundle)| bundle).collect()
+    }
+}
+
+/// Takes files: path and bytes.
+pub trait Sink {
+    /// Takes one.
+    ///
+    /// # Errors
+    /// Fails when it cannot be kept.
+    fn put(&mut self, path: &str, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// An export of one catalog.
+pub struct Export<'a> {
+    store: &'a dyn Store,
+    index: Arc<Index>,
+    versions: Versions,
+    /// Pages of versions and kinds that there are.
+    only: Arc<HashSet<String>>,
+    left_out: &'a [LeftOut],
+}
+
+impl<'a> Export<'a> {
+    /// Looks at everything that is to be written.
+    ///
+    /// # Errors
+    /// Fails when the shelf cannot be read.
+    pub fn new(
+        console: &Console,
+        store: &'a dyn Store,
+        versions: Versions,
+        left_out: &'a [LeftOut],
+    ) -> io::Result<Export<'a>> {
+        let index = console.index(store)?;
+        let mut only = HashSet::new();
+        for row in &index.rows {
+            let package = index.package(store, &row.name)?;
+            only.extend(versions.of(&package).into_iter().map(|bundle| version_path(&row.name, &bundle.name)));
+        }
+        only.extend(index.survey(store).kinds.keys().map(|(group, kind)| kind_path(group, kind)));
+        Ok(Export { store, index, versions, only: Arc::new(only), left_out })
+    }
+
+    /// Returns how many packages there are.
+    pub fn packages(&self) -> usize {
+        self.index.rows.len()
+    }
+
+    /// Returns the digest of the catalog.
+    pub fn revision(&self) -> &str {
+        &self.index.facts.revision
+    }
+
+    fn page(&self, path: &str, make: impl FnOnce(&Context<'_>) -> Page, sink: &mut dyn Sink) -> io::Result<()> {
+        let links = Links::at(path, true).only(&self.only);
+        let context = Context { facts: &self.index.facts, links, notices: &[], preview: false };
+        let html = frame(&context, &make(&context));
+        sink.put(&format!("{path}.html"), html.as_bytes())
+    }
+
+    /// Writes what stands at the top.
+    ///
+    /// # Errors
+    /// Fails when a file cannot be written.
+    pub fn top(&self, sink: &mut dyn Sink) -> io::Result<()> {
+        let (index, store) = (&self.index, self.store);
+        for asset in ASSETS.iter() {
+            sink.put(&format!("-/a/{}", asset.name), asset.text.as_bytes())?;
+        }
+        self.page("index", |context| list::page(context, &index.rows, &Query::default(), 0), sink)?;
+        let data = script_json(&list::index(&index.rows, &index.facts.revision));
+        sink.put("-/d/index.json", data.as_bytes())?;
+        sink.put("-/d/index.js", format!("window.opmIndex = {data};\n").as_bytes())?;
+        let survey = index.survey(store);
+        self.page("apis", |context| kinds::all(context, &survey.kinds, ""), sink)?;
+        let mut written = HashSet::new();
+        for ((group, kind), found) in &survey.kinds {
+            let path = kind_path(group, kind);
+            if written.insert(path.clone()) {
+                self.page(&path, |context| kinds::one(context, group, found), sink)?;
+            }
+        }
+        let all = index.images(store);
+        self.page("images", |context| images::page(context, &all, &images::Asked::default()), sink)?;
+        sink.put("images.txt", images::text(&all).as_bytes())?;
+        sink.put("images.csv", images::csv(&all).as_bytes())?;
+        self.page("problems", |context| problems::page(context, &index.rows, self.left_out, None, None), sink)?;
+        self.page("about", about::page, sink)?;
+        self.page("404", |context| wrong::unknown(context, "There is no such page in this export.", &[]), sink)?;
+        sink.put("robots.txt", b"User-agent: *\nAllow: /\n")
+    }
+
+    /// Writes the pages of one package.
+    ///
+    /// # Errors
+    /// Fails when a file cannot be written, or the package not be read.
+    pub fn package(&self, place: usize, sink: &mut dyn Sink) -> io::Result<()> {
+        let Some(row) = self.index.rows.get(place) else { return Ok(()) };
+        let package = self.index.package(self.store, &row.name)?;
+        let start = package_path(&row.name);
+        if let Some(icon) = &row.icon {
+            sink.put(&format!("-/i/{}.{}", icon.digest, icon.format.extension()), &self.store.icon(&row.name)?)?;
+        }
+        let needed_by = self.index.survey(self.store).needed.get(&row.name).cloned().unwrap_or_default();
+        self.page(&start, |context| package::page(context, &package, &Neighbours { needed_by }), sink)?;
+        self.page(&format!("{start}/graph"), |context| graph::page(context, &package, true, None), sink)?;
+        let asked = path::Asked::default();
+        self.page(&format!("{start}/path"), |context| path::page(context, &package, &asked, None), sink)?;
+        let asked = install::Asked::default();
+        self.page(&format!("{start}/install"), |context| install::page(context, &package, &asked), sink)?;
+        sink.put(&format!("-/d/{start}.json"), script_json(&crate::console::package_data(&package)).as_bytes())?;
+        self.version_pages(&package, sink)
+    }
+
+    fn version_pages(&self, package: &Package, sink: &mut dyn Sink) -> io::Result<()> {
+        let read = |bundle: &Bundle| {
+            let blob = self.store.bundle(&package.row.name, &bundle.name)?;
+            Manifest::read(&blob).ok_or_else(|| "its blob is no JSON".to_owned())
+        };
+        // Newest first, so that what is read as "before" is the next one's own.
+        let mut kept: Option<(String, Result<Manifest, String>)> = None;
+        for bundle in self.versions.of(package) {
+            let own = match kept.take() {
+                Some((name, manifest)) if name == bundle.name => manifest,
+                _ => read(bundle),
+            };
+            let before = package.before(&bundle.name).map(|before| (before, read(before)));
+            let blob = match &own {
+                Ok(manifest) => version::Blob::Read(manifest),
+                Err(reason) => version::Blob::Unread(reason),
+            };
+            let older = before.as_ref().and_then(|(bundle, manifest)| Some((*bundle, manifest.as_ref().ok()?)));
+            let path = version_path(&package.row.name, &bundle.name);
+            self.page(&path, |context| version::page(context, package, bundle, &blob, older), sink)?;
+            kept = before.map(|(before, manifest)| (before.name.clone(), manifest));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,317 @@
+//! Pictures of packages: passed on as they are, or not at all.
+
+use serde::{Deserialize, Serialize};
+use xml::reader::{EventReader, ParserConfig, XmlEvent};
+
+/// A larger picture is not shown.
+pub const LARGEST: usize = 512 << 10;
+/// Deeper nesting is nobody's picture.
+const DEEPEST: usize = 64;
+const SVG: &str = "http://www.w3.org/2000/svg";
+const XLINK: &str = "http://www.w3.org/1999/xlink";
+
+/// What a picture is, by its first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// GIF.
+    Gif,
+    /// WebP.
+    Webp,
+    /// SVG that holds nothing but a picture.
+    Svg,
+}
+
+impl Format {
+    /// Returns the end of file names.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Png => "png",
+            Format::Jpeg => "jpg",
+            Format::Gif => "gif",
+            Format::Webp => "webp",
+            Format::Svg => "svg",
+        }
+    }
+
+    /// Returns the media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Format::Png => "image/png",
+            Format::Jpeg => "image/jpeg",
+            Format::Gif => "image/gif",
+            Format::Webp => "image/webp",
+            Format::Svg => "image/svg+xml",
+        }
+    }
+}
+
+/// Decides whether bytes are a picture that can be shown.
+///
+/// # Errors
+/// Says why not.
+pub fn judge(bytes: &[u8]) -> Result<Format, String> {
+    if bytes.len() > LARGEST {
+        return Err(format!("it has {} bytes, more than {LARGEST}", bytes.len()));
+    }
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Ok(Format::Png),
+        [0xff, 0xd8, 0xff, ..] => Ok(Format::Jpeg),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Ok(Format::Gif),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Ok(Format::Webp),
+        _ => judge_svg(bytes).map(|()| Format::Svg),
+    }
+}
+
+/// Elements that draw, and nothing else.
+const ELEMENTS: &[&str] = &[
+    "svg",
+    "g",
+    "defs",
+    "desc",
+    "title",
+    "symbol",
+    "use",
+    "path",
+    "rect",
+    "circle",
+    "ellipse",
+    "line",
+    "polyline",
+    "polygon",
+    "text",
+    "tspan",
+    "tref",
+    "textPath",
+    "image",
+    "style",
+    "switch",
+    "metadata",
+    "marker",
+    "mask",
+    "pattern",
+    "clipPath",
+    "linearGradient",
+    "radialGradient",
+    "stop",
+    "filter",
+    "feBlend",
+    "feColorMatrix",
+    "feComponentTransfer",
+    "feComposite",
+    "feConvolveMatrix",
+    "feDiffuseLighting",
+    "feDisplacementMap",
+    "feDistantLight",
+    "feDropShadow",
+    "feFlood",
+    "feFuncA",
+    "feFuncB",
+    "feFuncG",
+    "feFuncR",
+    "feGaussianBlur",
+    "feImage",
+    "feMerge",
+    "feMergeNode",
+    "feMorphology",
+    "feOffset",
+    "fePointLight",
+    "feSpecularLighting",
+    "feSpotLight",
+    "feTile",
+    "feTurbulence",
+    "font",
+    "font-face",
+    "font-face-name",
+    "font-face-src",
+    "missing-glyph",
+    "glyph",
+    "hkern",
+    "vkern",
+    "color-profile",
+    "view",
+];
+
+fn judge_svg(bytes: &[u8]) -> Result<(), String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "its bytes are no picture that browsers show".to_owned())?;
+    if !text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
+        return Err("its bytes are no picture that browsers show".to_owned());
+    }
+    check_doctype(text)?;
+    let config = ParserConfig::new().max_entity_expansion_depth(0).max_entity_expansion_length(0);
+    let reader = EventReader::new_with_config(bytes, config);
+    let (mut depth, mut root, mut style, mut rules) = (0, false, 0usize, String::new());
+    for event in reader {
+        match event.map_err(|error| format!("it is no XML: {}", error.msg()))? {
+            XmlEvent::StartElement { name, attributes, .. } => {
+                depth += 1;
+                if depth > DEEPEST {
+                    return Err("it is nested too deeply".to_owned());
+                }
+                let namespace = name.namespace.as_deref();
+                let ours = namespace == Some(SVG);
+                if depth == 1 {
+                    if !ours || name.local_name != "svg" {
+                        return Err("it is no SVG".to_owned());
+                    }
+                    root = true;
+                }
+                if ours && !ELEMENTS.contains(&name.local_name.as_str()) {
+                    return Err(format!("it holds an element {}", crate::text::summary(&name.local_name, 40)));
+                }
+                if namespace.is_none() || namespace.is_some_and(|it| it.contains("xhtml")) {
+                    return Err(format!("it holds a foreign element {}", crate::text::summary(&name.local_name, 40)));
+                }
+                if ours && name.local_name == "style" {
+                    style = depth;
+                }
+                for attribute in &attributes {
+                    check_attribute(&attribute.name.local_name, attribute.name.namespace.as_deref(), &attribute.value)?;
+                }
+            }
+            XmlEvent::EndElement { .. } => {
+                if style == depth {
+                    style = 0;
+                    check_css(&rules)?;
+                    rules.clear();
+                }
+                depth = depth.saturating_sub(1);
+            }
+            XmlEvent::Characters(text) | XmlEvent::CData(text) if style > 0 => rules.push_str(&text),
+            XmlEvent::ProcessingInstruction { name, .. } => {
+                return Err(format!("it holds an instruction {}", crate::text::summary(&name, 40)));
+            }
+            _ => {}
+        }
+    }
+    if root { Ok(()) } else { Err("it is no SVG".to_owned()) }
+}
+
+/// A document type may name the usual one; it may define nothing.
+fn check_doctype(text: &str) -> Result<(), String> {
+    let mut rest = text;
+    while let Some(at) = rest.find("<!") {
+        rest = &rest[at + 2..];
+        if let Some(comment) = rest.strip_prefix("--") {
+            rest = comment.find("-->").map_or("", |end| &comment[end..]);
+        } else if rest.starts_with("[CDATA[") {
+            rest = rest.find("]]>").map_or("", |end| &rest[end..]);
+        } else {
+            let end = rest.find(['[', '>']).unwrap_or(rest.len());
+            if !rest.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("DOCTYPE")) || rest[end..].starts_with('[') {
+                return Err("it defines entities of its own".to_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_attribute(name: &str, namespace: Option<&str>, value: &str) -> Result<(), String> {
+    let lower = name.to_ascii_lowercase();
+    if lower.starts_with("on") {
+        return Err(format!("it holds a handler {}", crate::text::summary(name, 40)));
+    }
+    if lower == "href" || namespace == Some(XLINK) && lower == "href" || lower == "src" {
+        check_reference(value)?;
+    }
+    if lower == "base" {
+        return Err("it changes where references lead".to_owned());
+    }
+    // Any attribute that draws may hold a reference.
+    check_css(value)
+}
+
+fn check_reference(value: &str) -> Result<(), String> {
+    let value = value.trim();
+    let raster = |kind: &str| {
+        let head = value.get(..5 + kind.len()).unwrap_or_default();
+        head.eq_ignore_ascii_case(&format!("data:{kind}")) && value[head.len()..].starts_with([';', ','])
+    };
+    let local = value.is_empty() || value.starts_with('#');
+    if local || ["image/png", "image/jpeg", "image/jpg", "image/gif", "image/webp"].iter().any(|kind| raster(kind)) {
+        return Ok(());
+    }
+    Err("it refers to something outside of it".to_owned())
+}
+
+/// Styles may refer to parts of the picture only.
+fn check_css(rules: &str) -> Result<(), String> {
+    // Escapes could spell what is looked for.
+    let lower = rules.to_ascii_lowercase();
+    if lower.contains("@import") || lower.contains("expression(") || lower.contains("javascript:") {
+        return Err("its styles refer to something outside of it".to_owned());
+    }
+    if lower.contains('\\')
+        && (lower.contains("url") || lower.contains("import") || lower.contains("\\75") || lower.contains("\\55"))
+    {
+        return Err("its styles hide a reference".to_owned());
+    }
+    let mut rest = rules;
+    while let Some(at) = rest.to_ascii_lowercase().find("url(") {
+        rest = &rest[at + 4..];
+        let end = rest.find(')').unwrap_or(rest.len());
+        let target = rest[..end].trim().trim_matches(['"', '\'']);
+        check_reference(target)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn svg(inner: &str) -> Result<Format, String> {
+        judge(format!("<svg xmlns=\"{SVG}\" xmlns:xlink=\"{XLINK}\">{inner}</svg>").as_bytes())
+    }
+
+    /// T-6: what is more than a picture is refused, whatever it is called.
+    #[test]
+    fn pictures_pass_unchanged_and_programs_do_not() {
+        assert_eq!(judge(b"\x89PNG\r\n\x1a\nrest"), Ok(Format::Png));
+        assert_eq!(judge(b"GIF89a"), Ok(Format::Gif));
+        assert_eq!(svg("<path d=\"M0 0\" fill=\"url(#a)\"/><use xlink:href=\"#a\"/>"), Ok(Format::Svg));
+        assert_eq!(svg("<style>.a{fill:url(#b)}</style><text>é</text>"), Ok(Format::Svg));
+        assert_eq!(svg("<image href=\"data:image/png;base64,AA==\"/>"), Ok(Format::Svg));
+        assert_eq!(
+            judge(format!("<?xml version=\"1.0\"?><!DOCTYPE svg PUBLIC \"-//W3C//DTD SVG 1.1//EN\" \"http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd\"><svg xmlns=\"{SVG}\"/>").as_bytes()),
+            Ok(Format::Svg)
+        );
+        for hostile in [
+            "<script>1</script>",
+            "<g onload=\"x()\"/>",
+            "<foreignObject/>",
+            "<a href=\"#x\"/>",
+            "<animate attributeName=\"href\"/>",
+            "<set attributeName=\"onload\"/>",
+            "<use href=\"https://other.test/x.svg#a\"/>",
+            "<use xlink:href=\"//other.test/x\"/>",
+            "<image href=\"data:image/svg+xml;base64,AA==\"/>",
+            "<image href=\"data:text/html,x\"/>",
+            "<style>@import 'https://other.test/'</style>",
+            "<style>a{fill:URL( 'https://other.test/' )}</style>",
+            "<style>a{fill:\\75rl(https://other.test/)}</style>",
+            "<rect fill=\"url(//other.test/x)\"/>",
+            "<rect style=\"background:url(https://other.test/)\"/>",
+            "<x xmlns=\"http://www.w3.org/1999/xhtml\"/>",
+            "<iframe xmlns=\"\"/>",
+            "<rect xml:base=\"https://other.test/\"/>",
+            "&bomb;",
+            "<g>",
+        ] {
+            assert!(svg(hostile).is_err(), "{hostile}");
+        }
+        let bomb = format!("<!DOCTYPE svg [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><svg xmlns=\"{SVG}\">&b;</svg>");
+        for hostile in
+            [bomb.as_str(), "<html><script>1</script></html>", "", "plain", "<?xml-stylesheet href=\"x\"?><svg/>"]
+        {
+            assert!(judge(hostile.as_bytes()).is_err(), "{hostile}");
+        }
+        assert!(judge(&vec![0; LARGEST + 1]).is_err());
+        let deep = "<g>".repeat(500) + &"</g>".repeat(500);
+        assert!(svg(&deep).is_err());
+    }
+}

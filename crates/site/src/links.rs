@@ -1,0 +1,122 @@
+//! Addresses of pages, always relative: they work below any path, on any host and from a folder.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::names;
+
+/// How the links of one page are written.
+#[derive(Debug, Clone)]
+pub struct Links {
+    /// The way from the page to the top.
+    root: String,
+    /// Whether pages are files.
+    files: bool,
+    /// The paths of the pages of versions and kinds that there are, where not all of them are.
+    only: Option<Arc<HashSet<String>>>,
+}
+
+impl Links {
+    /// Returns the links of the page at `path`, which starts at the top without a slash.
+    pub fn at(path: &str, files: bool) -> Links {
+        let depth = path.matches('/').count();
+        let root = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
+        Links { root, files, only: None }
+    }
+
+    /// Leads nowhere but to these pages of versions and kinds.
+    pub fn only(mut self, paths: &Arc<HashSet<String>>) -> Links {
+        self.only = Some(Arc::clone(paths));
+        self
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(path))
+    }
+
+    /// Tells whether pages are files.
+    pub fn are_files(&self) -> bool {
+        self.files
+    }
+
+    fn page(&self, path: &str) -> String {
+        format!("{}{path}{}", self.root, if self.files { ".html" } else { "" })
+    }
+
+    /// Returns the list of packages.
+    pub fn list(&self) -> String {
+        if self.files { format!("{}index.html", self.root) } else { self.root.clone() }
+    }
+
+    /// Returns one of the pages at the top.
+    pub fn top(&self, name: &str) -> String {
+        self.page(name)
+    }
+
+    /// Returns the page of a package.
+    pub fn package(&self, package: &str) -> String {
+        self.page(&package_path(package))
+    }
+
+    /// Returns a page below that of a package: `graph`, `path`, `install`.
+    pub fn of_package(&self, package: &str, page: &str) -> String {
+        self.page(&format!("{}/{page}", package_path(package)))
+    }
+
+    /// Returns the page of a version.
+    pub fn version(&self, package: &str, bundle: &str) -> String {
+        let path = version_path(package, bundle);
+        if self.is_there(&path) { self.page(&path) } else { format!("{}#versions", self.package(package)) }
+    }
+
+    /// Returns the page of a kind.
+    pub fn kind(&self, group: &str, kind: &str) -> String {
+        let path = kind_path(group, kind);
+        if self.is_there(&path) { self.page(&path) } else { self.top("apis") }
+    }
+
+    /// Returns a part of pages: script, style, picture, data.
+    pub fn part(&self, path: &str) -> String {
+        format!("{}-/{path}", self.root)
+    }
+
+    /// Returns a file at the top.
+    pub fn file(&self, path: &str) -> String {
+        format!("{}{path}", self.root)
+    }
+
+    /// Returns the way from the page to the top.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+}
+
+/// Returns the path of a package's page.
+pub fn package_path(package: &str) -> String {
+    format!("p/{}", names::part(package))
+}
+
+/// Returns the path of a version's page.
+pub fn version_path(package: &str, bundle: &str) -> String {
+    format!("{}/v/{}", package_path(package), names::part(bundle))
+}
+
+/// Returns the path of a kind's page.
+pub fn kind_path(group: &str, kind: &str) -> String {
+    format!("apis/{}/{}", names::group(group), names::kind(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_from_where_they_stand() {
+        let top = Links::at("", false);
+        assert_eq!((top.list().as_str(), top.package("etcd").as_str()), ("./", "./p/etcd"));
+        let deep = Links::at("p/etcd/v/etcd.v1", true);
+        assert_eq!(deep.list(), "../../../index.html");
+        assert_eq!(deep.version("etcd", "Etcd.v2"), "../../../p/etcd/v/~45tcd.v2.html");
+        assert_eq!(deep.part("a/x.css"), "../../../-/a/x.css");
+    }
+}

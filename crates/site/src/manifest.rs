@@ -1,0 +1,218 @@
+//! A whole bundle, as the page of a version reads it: its blob, and the manifests in it.
+
+use serde_json::Value;
+
+use crate::csv::{Csv, items, text};
+
+/// A bundle whose blob was read.
+#[derive(Debug, Clone, Default)]
+pub struct Manifest {
+    /// The blob.
+    pub blob: Value,
+    /// What it says of itself.
+    pub csv: Csv,
+    /// The whole CSV, if the blob carries it.
+    pub whole: Option<Value>,
+    /// The definitions of kinds that the blob carries.
+    pub crds: Vec<Value>,
+    /// Kind and name of all other objects that the blob carries.
+    pub others: Vec<(String, String)>,
+    /// Whether objects are in files of their own.
+    pub elsewhere: bool,
+}
+
+impl Manifest {
+    /// Reads the JSON of a blob; nothing when it is none.
+    pub fn read(blob: &str) -> Option<Manifest> {
+        let blob: Value = serde_json::from_str(blob).ok()?;
+        let mut manifest = Manifest::default();
+        let mut metadata = None;
+        for property in items(&blob["properties"]) {
+            match property["type"].as_str() {
+                Some("olm.csv.metadata") => {
+                    metadata.get_or_insert_with(|| property["value"].clone());
+                }
+                Some("olm.bundle.object") => manifest.add(&property["value"]),
+                _ => {}
+            }
+        }
+        manifest.csv = Csv::of(manifest.whole.as_ref().or(metadata.as_ref()).unwrap_or(&Value::Null));
+        manifest.blob = blob;
+        Some(manifest)
+    }
+
+    fn add(&mut self, value: &Value) {
+        let Some(data) = value["data"].as_str() else {
+            self.elsewhere |= value.get("ref").is_some();
+            return;
+        };
+        let Ok(bytes) = fbc::base64::decode(data) else { return };
+        let Ok(object) = serde_json::from_slice::<Value>(&bytes) else { return };
+        match object["kind"].as_str() {
+            Some("ClusterServiceVersion") if self.whole.is_none() => self.whole = Some(object),
+            Some("CustomResourceDefinition") => self.crds.push(object),
+            _ => self.others.push((text(&object["kind"]), text(&object["metadata"]["name"]))),
+        }
+    }
+
+    /// Tells whether permissions and deployments are known.
+    pub fn has_manifests(&self) -> bool {
+        self.whole.is_some()
+    }
+
+    /// Returns the part of the CSV that says how it is installed.
+    pub fn install(&self) -> &Value {
+        self.whole.as_ref().map_or(&Value::Null, |csv| &csv["spec"]["install"]["spec"])
+    }
+
+    /// Returns the webhooks of the CSV.
+    pub fn webhooks(&self) -> &[Value] {
+        self.whole.as_ref().map_or(&[], |csv| items(&csv["spec"]["webhookdefinitions"]))
+    }
+
+    /// Returns examples of kinds: kind and YAML, or what is wrong with the annotation.
+    ///
+    /// # Errors
+    /// Says why the annotation is no list of objects.
+    pub fn examples(&self) -> Result<Vec<(String, Value)>, String> {
+        let written = self.csv.annotation("alm-examples");
+        if written.is_empty() {
+            return Ok(Vec::new());
+        }
+        match serde_json::from_str::<Value>(written) {
+            Ok(Value::Array(list)) => Ok(list.into_iter().map(|one| (text(&one["kind"]), one)).collect()),
+            Ok(_) => Err("alm-examples is no list".to_owned()),
+            Err(error) => Err(format!("alm-examples is no JSON: {error}")),
+        }
+    }
+
+    /// Returns the definitions that are for the operator itself.
+    pub fn internal(&self) -> Vec<String> {
+        crate::csv::json_list(self.csv.annotation("operators.operatorframework.io/internal-objects"))
+    }
+
+    /// Returns the schema of a kind, if the blob carries its definition.
+    pub fn schema(&self, group: &str, version: &str, kind: &str) -> Option<(&Value, &Value)> {
+        let crd = self.crds.iter().find(|crd| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == kind)?;
+        let found = items(&crd["spec"]["versions"]).iter().find(|one| one["name"] == version)?;
+        Some((found, &found["schema"]["openAPIV3Schema"]))
+    }
+
+    /// Returns the related images: name and image.
+    pub fn images(&self) -> Vec<(String, String)> {
+        items(&self.blob["relatedImages"]).iter().map(|one| (text(&one["name"]), text(&one["image"]))).collect()
+    }
+}
+
+/// Writes a value as YAML, the way people write manifests.
+pub fn yaml(value: &Value) -> String {
+    let mut out = String::new();
+    write(value, 0, &mut out);
+    out
+}
+
+fn write(value: &Value, depth: usize, out: &mut String) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            for (place, (name, value)) in members.iter().enumerate() {
+                if place > 0 || !out.ends_with("- ") {
+                    indent(depth, out);
+                }
+                out.push_str(&scalar(name));
+                out.push(':');
+                nested(value, depth, out);
+            }
+        }
+        Value::Array(list) if !list.is_empty() => {
+            for item in list {
+                indent(depth, out);
+                out.push_str("- ");
+                match item {
+                    Value::Object(members) if !members.is_empty() => write(item, depth + 1, out),
+                    Value::Array(inner) if !inner.is_empty() => {
+                        out.push('\n');
+                        write(item, depth + 1, out);
+                    }
+                    _ => {
+                        out.push_str(&leaf(item));
+                        out.push('\n');
+                    }
+                }
+            }
+        }
+        _ => {
+            out.push_str(&leaf(value));
+            out.push('\n');
+        }
+    }
+}
+
+fn nested(value: &Value, depth: usize, out: &mut String) {
+    match value {
+        Value::Object(members) if !members.is_empty() => {
+            out.push('\n');
+            write(value, depth + 1, out);
+        }
+        Value::Array(list) if !list.is_empty() => {
+            out.push('\n');
+            write(value, depth, out);
+        }
+        Value::String(text) if text.contains('\n') && !text.chars().any(|c| c.is_control() && c != '\n') => {
+            let ending = if text.ends_with('\n') { "|" } else { "|-" };
+            // A text that starts with a space says how far it is indented.
+            let hint = if text.starts_with([' ', '\n']) { "2" } else { "" };
+            out.push_str(&format!(" {}{hint}{}\n", &ending[..1], &ending[1..]));
+            for line in text.trim_end_matches('\n').split('\n') {
+                if !line.is_empty() {
+                    indent(depth + 1, out);
+                    out.push_str(line);
+                }
+                out.push('\n');
+            }
+        }
+        _ => {
+            out.push(' ');
+            out.push_str(&leaf(value));
+            out.push('\n');
+        }
+    }
+}
+
+fn indent(depth: usize, out: &mut String) {
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+fn leaf(value: &Value) -> String {
+    match value {
+        Value::String(text) => scalar(text),
+        Value::Object(_) => "{}".to_owned(),
+        Value::Array(_) => "[]".to_owned(),
+        value => value.to_string(),
+    }
+}
+
+/// Writes a text plain where every reader takes it for a text.
+fn scalar(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./ ".contains(c) || c == '@';
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+    let word = text.to_ascii_lowercase();
+    let special = matches!(word.as_str(), "y" | "n" | "yes" | "no" | "on" | "off" | "true" | "false" | "null");
+    if starts && !special && text.chars().all(plain) && !text.ends_with(' ') {
+        return text.to_owned();
+    }
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yaml_reads_as_people_write_it() {
+        let value = serde_json::json!({"a": {"b": ["x", {"c": 1, "d": []}], "e": "yes", "f": "one\ntwo"}, "g": null});
+        assert_eq!(
+            yaml(&value),
+            "a:\n  b:\n  - x\n  - c: 1\n    d: []\n  e: \"yes\"\n  f: |-\n    one\n    two\ng: null\n"
+        );
+    }
+}

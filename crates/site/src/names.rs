@@ -1,0 +1,126 @@
+//! Names from a catalog as parts of addresses and file names.
+
+use crate::shelf::digest;
+
+/// A longer name is cut, and told from others by its digest.
+const LONGEST: usize = 120;
+
+/// Writes a name so that it is one part of an address and a file name on any system.
+///
+/// Names that differ stay different, also where case does not count.
+pub fn part(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for (place, byte) in name.bytes().enumerate() {
+        match byte {
+            b'.' if place == 0 => out.push_str("~2e"),
+            b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' => out.push(char::from(byte)),
+            byte => out.push_str(&format!("~{byte:02x}")),
+        }
+    }
+    // Windows drops a dot at the end, and knows devices by name, whatever follows a dot.
+    if out.ends_with('.') {
+        out.pop();
+        out.push_str("~2e");
+    }
+    let stem = out.split('.').next().unwrap_or_default();
+    if is_reserved(stem) || out.is_empty() {
+        let rest = out.split_off(out.len().min(1));
+        out = match out.bytes().next() {
+            Some(first) => format!("~{first:02x}{rest}"),
+            None => "~".to_owned(),
+        };
+    }
+    if out.len() > LONGEST {
+        let mut end = LONGEST - 18;
+        // No escape is cut in half.
+        while out.as_bytes()[end - 1] == b'~' || out.as_bytes()[end - 2] == b'~' {
+            end -= 1;
+        }
+        out.truncate(end);
+        out.push_str("~~");
+        out.push_str(&digest(name.as_bytes()));
+    }
+    out
+}
+
+/// Writes a kind: in lower case, so that kinds equal but for case share a page.
+pub fn kind(name: &str) -> String {
+    part(&name.to_lowercase())
+}
+
+/// Writes the group of a kind, which may be empty.
+pub fn group(name: &str) -> String {
+    if name.is_empty() { "_".to_owned() } else { part(name) }
+}
+
+fn is_reserved(stem: &str) -> bool {
+    matches!(stem, "con" | "prn" | "aux" | "nul")
+        || (stem.len() == 4
+            && (stem.starts_with("com") || stem.starts_with("lpt"))
+            && stem.ends_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Reads what browsers make of names in addresses.
+pub fn percent_decoded(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let digits = [bytes.next()?, bytes.next()?];
+            out.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+/// Writes a value for the query of an address.
+pub fn query(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// T-19: names that differ are different files, on every system.
+    #[test]
+    fn names_become_parts_that_differ_wherever_they_do() {
+        let long = "x".repeat(300);
+        let longer = format!("{long}y");
+        let names = [
+            "etcd", "Etcd", "ETCD", "con", "CON", "nul.v1", "com1", "..", ".", "a/b", "a~2fb", "a%2fb", "", "~", "é",
+            "🦀", "a.", "a", "lpt9.x", &long, &longer,
+        ];
+        let parts: Vec<String> = names.iter().map(|name| part(name)).collect();
+        let distinct: std::collections::BTreeSet<String> = parts.iter().map(|part| part.to_lowercase()).collect();
+        assert_eq!(distinct.len(), names.len(), "{parts:?}");
+        for part in &parts {
+            assert!(
+                part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"._-~".contains(&b)),
+                "{part}"
+            );
+            assert!(part.len() <= LONGEST && !part.starts_with('.') && !part.ends_with('.') && !part.is_empty());
+            assert!(!is_reserved(part.split('.').next().unwrap_or_default()), "{part}");
+        }
+        assert_eq!(part("etcdoperator.v0.9.4"), "etcdoperator.v0.9.4");
+        assert_eq!(part("A b"), "~41~20b");
+        assert_eq!(group(""), "_");
+    }
+
+    #[test]
+    fn addresses_come_back() {
+        assert_eq!(percent_decoded("a%2fb").as_deref(), Some("a/b"));
+        assert_eq!(percent_decoded("%zz"), None);
+        assert_eq!(query("a b&c"), "a%20b%26c");
+    }
+}

@@ -1,0 +1,85 @@
+//! The pages, one file each.
+
+pub mod about;
+pub mod compare;
+pub mod graph;
+pub mod images;
+pub mod install;
+pub mod kinds;
+pub mod list;
+pub mod package;
+pub mod path;
+pub mod problems;
+pub mod version;
+pub mod wrong;
+
+use maud::{Markup, html};
+
+use crate::frame::{Context, Crumb, icon};
+use crate::shelf::Package;
+use crate::text::t;
+
+/// The way to the pages of a package.
+fn crumbs(context: &Context<'_>, package: &Package, rest: &[(&str, Option<String>)]) -> Vec<Crumb> {
+    let mut crumbs = vec![("Packages".to_owned(), Some(context.links.list()))];
+    let name = package.row.name.clone();
+    crumbs.push((name.clone(), (!rest.is_empty()).then(|| context.links.package(&name))));
+    crumbs.extend(rest.iter().map(|(label, target)| ((*label).to_owned(), target.clone())));
+    crumbs
+}
+
+/// The head of the pages of a package.
+fn hero(context: &Context<'_>, package: &Package, heading: &str) -> Markup {
+    let row = &package.row;
+    html! {
+        header.hero {
+            (icon(&context.links, row.icon.as_ref(), row.title(), 76))
+            div {
+                h1 { (t(heading)) }
+                p.sub {
+                    @if heading != row.name { code { (t(&row.name)) } }
+                    @if !row.provider.is_empty() { span { "by " (t(&row.provider)) } }
+                    span { span.ver { (t(&row.version)) } " in " (t(&row.channel)) }
+                    (crate::frame::date(&row.date))
+                    @if row.deprecated { span.pill.warn { "deprecated" } }
+                }
+            }
+            div.actions {
+                a.button href=(context.links.version(&row.name, &row.head)) { "Version " (t(&row.version)) }
+                a.button.main href=(context.links.of_package(&row.name, "install")) { "Install" }
+            }
+        }
+    }
+}
+
+/// The parts of a package.
+fn tabs(context: &Context<'_>, package: &Package, current: &str) -> Markup {
+    let name = &package.row.name;
+    let links = &context.links;
+    let tabs = [
+        ("overview", "Overview", links.package(name)),
+        ("graph", "Upgrade graph", links.of_package(name, "graph")),
+        ("path", "Upgrade path", links.of_package(name, "path")),
+        ("install", "Install", links.of_package(name, "install")),
+    ];
+    html! {
+        nav.tabs aria-label="Package" {
+            @for (key, label, target) in tabs {
+                a href=(target) aria-current=[(key == current).then_some("page")] { (label) }
+            }
+        }
+    }
+}
+
+/// What users are told not to use, in full.
+fn deprecations(messages: &[(&str, Option<&str>)]) -> Markup {
+    html! {
+        @for (what, message) in messages {
+            @if let Some(message) = message {
+                div.note.warn dir="auto" {
+                    p { strong { (what) " is deprecated." } " " (t(message)) }
+                }
+            }
+        }
+    }
+}

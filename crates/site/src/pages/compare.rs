@@ -1,0 +1,157 @@
+//! Two versions side by side: what the newer one asks for, offers and drops.
+
+mod facts;
+
+use maud::{Markup, html};
+
+use super::{crumbs, tabs};
+use crate::frame::{Context, Page, Section as Place};
+use crate::manifest::Manifest;
+use crate::shelf::{Bundle, Package};
+use crate::text::{count, t};
+
+pub use facts::differences;
+
+/// A part of the comparison.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Section {
+    /// What is compared.
+    pub title: &'static str,
+    /// What differs.
+    pub lines: Vec<Line>,
+    /// Why it cannot be compared.
+    pub unknown: Option<&'static str>,
+}
+
+/// A difference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// What happened.
+    pub change: Change,
+    /// Whether it takes something away from users, or asks more of a cluster.
+    pub notable: bool,
+    /// The words.
+    pub text: String,
+}
+
+/// What happened to something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+    /// It is another.
+    Changed,
+}
+
+/// Makes the page.
+pub fn page(
+    context: &Context<'_>,
+    package: &Package,
+    older: (&Bundle, &Manifest),
+    newer: (&Bundle, &Manifest),
+) -> Page {
+    let sections = differences((package, older.0, older.1), (package, newer.0, newer.1));
+    let (from, to) = (older.0.full_version(), newer.0.full_version());
+    let name = &package.row.name;
+    let address = |from: &Bundle, to: &Bundle| {
+        format!(
+            "{}?from={}&to={}",
+            context.links.of_package(name, "compare"),
+            crate::names::query(&from.name),
+            crate::names::query(&to.name)
+        )
+    };
+    let body = html! {
+        h1 { "Compare " (t(&from)) " with " (t(&to)) }
+        p.soft { "Versions of " a href=(context.links.package(name)) { (t(package.title())) } ", the older one first." }
+        (tabs(context, package, "compare"))
+        (picker(context, package, Some(older.0), Some(newer.0)))
+        nav.actions.section aria-label="Other pairs" {
+            @if let Some(before) = package.before(&older.0.name) { a.button data-key="[" href=(address(before, older.0)) { "← " (t(&before.full_version())) " to " (t(&from)) } }
+            @if let Some(after) = package.after(&newer.0.name) { a.button data-key="]" href=(address(newer.0, after)) { (t(&to)) " to " (t(&after.full_version())) " →" } }
+        }
+        (show(&sections, true))
+    };
+    Page {
+        title: format!("{} {from} and {to}", package.title()),
+        section: Place::Packages,
+        crumbs: crumbs(context, package, &[("Compare", None)]),
+        body,
+        name: "compare",
+    }
+}
+
+/// Lets readers choose two versions.
+pub fn picker(context: &Context<'_>, package: &Package, from: Option<&Bundle>, to: Option<&Bundle>) -> Markup {
+    let select = |id: &str, label: &str, chosen: Option<&Bundle>| {
+        html! {
+            label { (label)
+                select.field name=(id) {
+                    @for bundle in &package.detail.bundles { option value=(t(&bundle.name)) selected[chosen.is_some_and(|chosen| chosen.name == bundle.name)] { (t(&bundle.full_version())) } }
+                }
+            }
+        }
+    };
+    html! {
+        form.form action=(context.links.of_package(&package.row.name, "compare")) method="get" {
+            (select("from", "From", from)) (select("to", "To", to))
+            button.button.main type="submit" { "Compare" }
+        }
+    }
+}
+
+/// Shows differences, what asks for more first.
+pub fn show(sections: &[Section], equal_too: bool) -> Markup {
+    let notable: Vec<&Line> = sections.iter().flat_map(|section| &section.lines).filter(|line| line.notable).collect();
+    html! {
+        @if !notable.is_empty() {
+            div.note.warn { p { strong { (count(notable.len(), "change", "changes")) " to look at: " } "it asks for more, or takes something away." } }
+        }
+        @for section in sections {
+            @if !section.lines.is_empty() {
+                @if equal_too { h2 { (section.title) " " span.pill { (section.lines.len()) } } }
+                @else { h3 { (section.title) " " span.pill { (section.lines.len()) } } }
+                div.scroll tabindex="0" role="region" aria-label=(section.title) {
+                    table { tbody { @for line in &section.lines {
+                        tr {
+                            th scope="row" { (mark(line)) }
+                            td dir="auto" { (t(&crate::text::summary(&line.text, 600))) }
+                        }
+                    } } }
+                }
+            }
+        }
+        @let equal: Vec<&str> = sections.iter().filter(|section| section.lines.is_empty() && section.unknown.is_none()).map(|section| section.title).collect();
+        @if equal_too && !equal.is_empty() { p.soft { "No difference in: " (equal.join(", ")) "." } }
+        @if sections.iter().all(|section| section.lines.is_empty()) && !equal_too { p.soft { "Nothing that is compared differs." } }
+        @for section in sections { @if let Some(reason) = section.unknown { p.soft { (section.title) ": " (reason) } } }
+    }
+}
+
+fn mark(line: &Line) -> Markup {
+    let word = match line.change {
+        Change::Added => "added",
+        Change::Removed => "removed",
+        Change::Changed => "changed",
+    };
+    html! { @if line.notable { span.pill.warn { (word) } } @else { span.pill { (word) } } }
+}
+
+/// Writes the comparison as Markdown.
+pub fn markdown(sections: &[Section], from: &str, to: &str) -> String {
+    let mut out = format!("## {from} to {to}\n");
+    for section in sections.iter().filter(|section| !section.lines.is_empty()) {
+        out.push_str(&format!("\n### {}\n\n", section.title));
+        for line in &section.lines {
+            let word = match line.change {
+                Change::Added => "added",
+                Change::Removed => "removed",
+                Change::Changed => "changed",
+            };
+            out.push_str(&format!("- {word}: {}\n", line.text.replace('\n', " ")));
+        }
+    }
+    out
+}

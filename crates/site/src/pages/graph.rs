@@ -1,0 +1,137 @@
+//! The upgrade graph of a package: pictures, and the same as tables.
+
+use catalog::draw::part;
+use catalog::graph::{Channel, EdgeKind, Node, Presence};
+use maud::{Markup, html};
+
+use super::{crumbs, hero, tabs};
+use crate::frame::{Context, Page, Section, drawing};
+use crate::shelf::Package;
+use crate::text::{count, t};
+
+/// The width that the legend is broken at.
+const LEGEND: i32 = 1180;
+/// More channels than these are folded.
+const OPEN: usize = 3;
+
+/// Makes the page.
+pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&str>) -> Page {
+    let graph = crate::outline::graph(package, v0);
+    let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
+    let shown: Vec<&Channel<'_>> =
+        channels.iter().filter(|channel| only.is_none_or(|only| only == channel.name)).collect();
+    let name = &package.row.name;
+    let body = html! {
+        (hero(context, package, &format!("Upgrades of {}", package.title())))
+        (tabs(context, package, "graph"))
+        fieldset.switches #switches hidden {
+            legend.vh { "What the pictures show" }
+            @for (key, label) in [("replaces", "replaces"), ("skips", "skips"), ("ranges", "skipRange"), ("inert", "never followed")] {
+                label { input type="checkbox" data-switch=(key) checked; (label) }
+            }
+        }
+        @if !context.links.are_files() {
+            p.small.soft {
+                @if v0 { "As OLM v0 clusters upgrade. " a href="?olm=v1" { "Read as OLM v1" } } @else { "As OLM v1 clusters upgrade: they install skipped versions, too. " a href="?olm=v0" { "Read as OLM v0" } }
+            }
+        }
+        (drawing(part::arrow_heads()))
+        div.legend tabindex="0" role="region" aria-label="Legend" { (drawing(part::legend(&graph, LEGEND))) }
+        @for (place, channel) in shown.iter().enumerate() {
+            details.fold open[place < OPEN || channel.default] data-channel=(t(channel.name)) {
+                summary { h2 { (t(channel.name)) } @if channel.default { span.pill.head { "default" } } @if channel.deprecation.is_some() { span.pill.warn { "deprecated" } } small { (t(&part::summary(channel))) } }
+                @if let Some(message) = channel.deprecation { div.note.warn dir="auto" { p { strong { "This channel is deprecated." } " " (t(message)) } } }
+                div.pair {
+                    div.graph tabindex="0" role="region" aria-label={ "Picture of channel " (t(channel.name)) } { (drawing(part::channel(channel))) }
+                    (table(context, package, channel))
+                }
+            }
+        }
+        p #way role="status" data-path=(context.links.of_package(name, "path")) data-compare=[(!context.links.are_files()).then(|| context.links.of_package(name, "compare"))] {}
+        @if !context.links.are_files() {
+            p.small { "Download: " @for (i, format) in ["svg", "dot", "txt", "json"].iter().enumerate() { @if i > 0 { " · " } a href={ (context.links.part(&format!("d/{}/graph.{format}", crate::links::package_path(name)))) } download { (format) } } }
+        }
+    };
+    Page {
+        title: format!("Upgrades of {}", package.title()),
+        section: Section::Packages,
+        crumbs: crumbs(context, package, &[("Upgrade graph", None)]),
+        body,
+        name: "graph",
+    }
+}
+
+/// Which columns a table has: those that some entry fills.
+#[derive(Clone, Copy)]
+struct Columns {
+    replaces: bool,
+    skips: bool,
+    ranges: bool,
+}
+
+fn table(context: &Context<'_>, package: &Package, channel: &Channel<'_>) -> Markup {
+    // Edges stand in the order of what they lead to.
+    let from = |row: usize, kind: EdgeKind| -> Vec<&str> {
+        let start = channel.edges.partition_point(|edge| edge.to < row);
+        let edges = channel.edges[start..].iter().take_while(|edge| edge.to == row);
+        edges.filter(|edge| edge.kind == kind).map(|edge| channel.nodes[edge.from].name).collect()
+    };
+    let range =
+        |row: usize| channel.ranges.iter().find(|range| range.to == row).map(|range| range.text).unwrap_or_default();
+    let columns = Columns {
+        replaces: channel.edges.iter().any(|edge| edge.kind == EdgeKind::Replaces),
+        skips: channel.edges.iter().any(|edge| edge.kind == EdgeKind::Skips),
+        ranges: !channel.ranges.is_empty(),
+    };
+    html! {
+        div.scroll tabindex="0" role="region" aria-label={ "Entries of " (t(channel.name)) } {
+            table {
+                caption { "Entries of " (t(channel.name)) ", newest first" }
+                thead { tr {
+                    th scope="col" { "Version" } th scope="col" { "Entry" }
+                    @if columns.replaces { th scope="col" { "Replaces" } }
+                    @if columns.skips { th scope="col" { "Skips" } }
+                    @if columns.ranges { th scope="col" { "skipRange" } }
+                    th scope="col" { "Upgrades to" }
+                } }
+                tbody { @for (row, node) in channel.nodes.iter().enumerate() {
+                    (line(context, package, channel, node, columns, [&from(row, EdgeKind::Replaces), &from(row, EdgeKind::Skips)], range(row)))
+                } }
+            }
+        }
+    }
+}
+
+fn line(
+    context: &Context<'_>,
+    package: &Package,
+    channel: &Channel<'_>,
+    node: &Node<'_>,
+    columns: Columns,
+    [replaces, skips]: [&[&str]; 2],
+    range: &str,
+) -> Markup {
+    let there = matches!(node.presence, Presence::Entry | Presence::OtherChannel);
+    html! {
+        tr {
+            td.ver { (t(node.version.as_deref().unwrap_or_default())) }
+            th scope="row" {
+                @if there { a href=(context.links.version(&package.row.name, node.name)) { (t(node.name)) } } @else { (t(node.name)) }
+                @if node.head { " " span.pill.head { "head" } }
+                @if node.skipped { " " span.pill { "skipped" } }
+                @if node.deprecation.is_some() { " " span.pill.warn { "deprecated" } }
+                @match node.presence { Presence::Entry => {}, Presence::NoBundle => { " " span.pill.bad { "no bundle" } }, Presence::OtherChannel => { " " span.pill { "not in this channel" } }, Presence::Absent => { " " span.pill { "not in the catalog" } } }
+            }
+            @if columns.replaces { td { (t(&replaces.join(", "))) } }
+            @if columns.skips { td { @if skips.len() > 6 { details { summary { (count(skips.len(), "entry", "entries")) } (t(&skips.join(", "))) } } @else { (t(&skips.join(", "))) } } }
+            @if columns.ranges { td { code { (t(range)) } } }
+            td {
+                @match node.next {
+                    Some(next) => (t(channel.nodes[next].version.as_deref().unwrap_or(channel.nodes[next].name))),
+                    None if node.stuck => { span.pill.bad { "no way up" } " " span.small.soft { "nothing replaces or skips it, and no skipRange holds it" } },
+                    None => {},
+                }
+            }
+        }
+    }
+}

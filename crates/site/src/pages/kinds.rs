@@ -1,0 +1,118 @@
+//! Kinds: who offers which, and who needs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use maud::{Markup, html};
+
+use crate::csv::text;
+use crate::frame::{Context, Page, Section};
+use crate::shelf::Package;
+use crate::text::{count, t};
+
+/// All kinds, by group and kind in lower case.
+pub type Kinds = BTreeMap<(String, String), Kind>;
+
+/// A kind and who has to do with it.
+#[derive(Debug, Clone, Default)]
+pub struct Kind {
+    /// How it is spelled.
+    pub spelled: BTreeSet<String>,
+    /// Packages that offer it, with the versions of it, those of their heads marked.
+    pub offered: BTreeMap<String, BTreeMap<String, bool>>,
+    /// Packages that need it.
+    pub needed: BTreeSet<String>,
+}
+
+/// Adds what a package offers and needs.
+pub fn add(kinds: &mut Kinds, package: &Package) {
+    for bundle in &package.detail.bundles {
+        let head = bundle.name == package.row.head;
+        for (property, value) in bundle.properties() {
+            let offered = match property.as_str() {
+                fbc::property::GVK => true,
+                fbc::property::GVK_REQUIRED => false,
+                _ => continue,
+            };
+            let (group, kind) = (text(&value["group"]), text(&value["kind"]));
+            if kind.is_empty() {
+                continue;
+            }
+            let entry = kinds.entry((group, kind.to_lowercase())).or_default();
+            entry.spelled.insert(kind);
+            if offered {
+                let versions = entry.offered.entry(package.row.name.clone()).or_default();
+                *versions.entry(text(&value["version"])).or_default() |= head;
+            } else {
+                entry.needed.insert(package.row.name.clone());
+            }
+        }
+    }
+}
+
+/// Makes the page of all kinds.
+pub fn all(context: &Context<'_>, kinds: &Kinds, words: &str) -> Page {
+    let lower = words.to_lowercase();
+    let fits = |(group, kind): &(String, String)| {
+        lower.split_whitespace().all(|word| kind.contains(word) || group.to_lowercase().contains(word))
+    };
+    let shown: Vec<(&(String, String), &Kind)> =
+        kinds.iter().filter(|(key, kind)| !kind.offered.is_empty() && fits(key)).collect();
+    let mut by_kind = shown.clone();
+    by_kind.sort_by(|a, b| a.0.1.cmp(&b.0.1).then(a.0.0.cmp(&b.0.0)));
+    let body = html! {
+        div.intro { h1 { "Kinds" } p.soft { "Every kind that packages of the catalog offer." } }
+        @if !context.links.are_files() { (search(context, "apis", words, "Kind or group")) }
+        div.scroll tabindex="0" role="region" aria-label="Kinds" {
+            table data-filter="kinds" {
+                caption { (count(shown.len(), "kind", "kinds")) }
+                thead { tr { th scope="col" { "Kind" } th scope="col" { "Group" } th scope="col" { "Offered by" } } }
+                tbody { @for ((group, key), kind) in by_kind {
+                    tr {
+                        th scope="row" { a.kind href=(context.links.kind(group, key)) { (t(&spelled(kind))) } }
+                        td { (t(group)) }
+                        td { @for (name, _) in &kind.offered { a href=(context.links.package(name)) { (t(name)) } " " } @if kind.offered.len() > 1 { span.pill.warn { (kind.offered.len()) " providers" } } }
+                    }
+                } }
+            }
+        }
+        @if shown.is_empty() { p.soft { "No kind fits." } }
+    };
+    Page { title: "Kinds".to_owned(), section: Section::Kinds, crumbs: Vec::new(), body, name: "kinds" }
+}
+
+/// A form that narrows a page.
+pub fn search(context: &Context<'_>, page: &str, words: &str, label: &str) -> Markup {
+    html! {
+        form.form action=(context.links.top(page)) method="get" {
+            label { (label) input.field name="q" type="search" value=(t(words)); }
+            button.button type="submit" { "Show" }
+        }
+    }
+}
+
+fn spelled(kind: &Kind) -> String {
+    kind.spelled.iter().cloned().collect::<Vec<_>>().join(", ")
+}
+
+/// Makes the page of one kind.
+pub fn one(context: &Context<'_>, group: &str, kind: &Kind) -> Page {
+    let title = spelled(kind);
+    let body = html! {
+        header.intro { h1 { (t(&title)) } p.soft { code { (t(if group.is_empty() { "core" } else { group })) } } }
+        @if kind.offered.len() > 1 { div.note.warn { p { "Several packages offer this kind. A cluster installs only one of them." } } }
+        section.section {
+            h2 #offered { "Offered by" }
+            @if kind.offered.is_empty() { p.soft { "No package of the catalog offers it." } }
+            ul { @for (name, versions) in &kind.offered {
+                li { a href=(context.links.package(name)) { (t(name)) } " " @for (version, head) in versions { span.pill.head[*head] { (t(version)) } " " } }
+            } }
+        }
+        section.section {
+            h2 #needed { "Needed by" }
+            @if kind.needed.is_empty() { p.soft { "No package of the catalog needs it." } }
+            ul { @for name in &kind.needed { li { a href=(context.links.package(name)) { (t(name)) } } } }
+        }
+    };
+    let crumbs = vec![("Kinds".to_owned(), Some(context.links.top("apis"))), (title.clone(), None)];
+    Page { title, section: Section::Kinds, crumbs, body, name: "kind" }
+}

@@ -1,0 +1,229 @@
+//! The way from one version to another, or where it ends and why.
+
+use fbc::version::Version;
+use maud::{Markup, html};
+use resolve::input::{Bundle as Installed, Source};
+use resolve::path::{self, End, Path, Start};
+use resolve::pool::Pool;
+
+use super::{crumbs, hero, tabs};
+use crate::frame::{Context, Page, Section, block};
+use crate::shelf::Package;
+use crate::text::{count, t};
+
+/// What is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Version or bundle that is installed.
+    pub from: String,
+    /// Version or bundle to stop at; the newest if empty.
+    pub to: String,
+    /// The channel; the default one if empty.
+    pub channel: String,
+}
+
+impl Asked {
+    /// Reads the query of an address.
+    pub fn read(query: &str) -> Asked {
+        let mut asked = Asked::default();
+        for (key, value) in crate::rank::pairs(query) {
+            match key.as_str() {
+                "from" => asked.from = value.trim().to_owned(),
+                "to" => asked.to = value.trim().to_owned(),
+                "channel" => asked.channel = value,
+                _ => {}
+            }
+        }
+        asked
+    }
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// What is installed.
+    pub from: String,
+    /// The steps: bundle, edge, what comes along.
+    pub steps: Vec<(String, &'static str, Vec<String>)>,
+    /// Whether it arrives.
+    pub arrived: bool,
+    /// How it ends, in words.
+    pub end: Vec<String>,
+    /// Channels in which it would go on.
+    pub elsewhere: Vec<String>,
+}
+
+/// Works out the way.
+///
+/// # Errors
+/// Says what of the question makes no sense.
+pub fn answer(source: &[Source], package: &Package, asked: &Asked) -> Result<Answer, String> {
+    let name = package.row.name.as_str();
+    let channel =
+        if asked.channel.is_empty() { package.detail.default_channel.as_str() } else { asked.channel.as_str() };
+    if !package.detail.channels.iter().any(|one| one.name == channel) {
+        return Err(format!("package {name} has no channel {channel:?}"));
+    }
+    let pool = Pool::new(source, "operators");
+    let from = installed(source, package, &asked.from)?;
+    let to = match asked.to.as_str() {
+        "" => None,
+        text => Some(find(package, text).ok_or_else(|| format!("package {name} has no version {text}"))?),
+    };
+    let way = |channel: &str| {
+        let start = Start { source: 0, package: name, channel: Some(channel), from: from.clone(), to: to.as_deref() };
+        let path = path::path(&pool, &start);
+        let arrived = matches!((&path.end, &to), (End::Reached, _) | (End::Latest, None));
+        (path, arrived)
+    };
+    let (path, arrived) = way(channel);
+    let others = package.detail.channels.iter().filter(|other| other.name != channel && !arrived).take(20);
+    let elsewhere = others.filter(|other| way(&other.name).1).map(|other| other.name.clone()).collect();
+    Ok(told(&pool, &path, from.name, arrived, elsewhere))
+}
+
+fn told(pool: &Pool<'_>, path: &Path, from: String, arrived: bool, elsewhere: Vec<String>) -> Answer {
+    let name = |node| pool.member(node).bundle.name.clone();
+    let steps = path.steps.iter().map(|step| {
+        let along = step.along.iter().map(|along| match &along.replaces {
+            Some(old) => format!("upgrades {old} to {}", name(along.node)),
+            None => format!("installs {}", name(along.node)),
+        });
+        (name(step.to), step.edge.field(), along.collect())
+    });
+    let end = match &path.end {
+        End::Latest => vec!["It is the newest version of the channel.".to_owned()],
+        End::Reached => Vec::new(),
+        End::Stuck(lines) => lines.clone(),
+        End::Blocked(message, lines) => lines.iter().cloned().chain([format!("OLM says: {message}")]).collect(),
+    };
+    Answer { from, steps: steps.collect(), arrived, end, elsewhere }
+}
+
+/// Finds a bundle by name or version.
+pub fn find(package: &Package, text: &str) -> Option<String> {
+    let parsed = Version::parse_tolerant(text).ok();
+    let same = |version: &str| {
+        let own = Version::parse_strict(version).ok();
+        parsed.as_ref().zip(own.as_ref()).is_some_and(|(a, b)| a.cmp_precedence(b).is_eq())
+    };
+    let bundles = &package.detail.bundles;
+    let found = bundles.iter().find(|bundle| bundle.name == text || bundle.full_version() == text);
+    found.or_else(|| bundles.iter().find(|bundle| same(&bundle.version))).map(|bundle| bundle.name.clone())
+}
+
+/// Returns what is installed, also if the catalog has lost it.
+fn installed(source: &[Source], package: &Package, text: &str) -> Result<Installed, String> {
+    if let Some(name) = find(package, text) {
+        let known = source.iter().flat_map(|source| &source.bundles);
+        let mut known = known.filter(|bundle| bundle.package == package.row.name && bundle.name == name);
+        return known.next().cloned().ok_or_else(|| format!("bundle {name} is not in the catalog"));
+    }
+    let version = Version::parse_tolerant(text)
+        .map_err(|_| format!("{text:?} is no version, and no bundle of {}", package.row.name))?;
+    let name = format!("{}.v{version}", package.row.name);
+    Ok(Installed { package: package.row.name.clone(), ..Installed::installed(&name, Some(version), "[]") })
+}
+
+/// Makes the page.
+pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: Option<&Result<Answer, String>>) -> Page {
+    let files = context.links.are_files();
+    let body = html! {
+        (hero(context, package, &format!("Upgrade path of {}", package.title())))
+        (tabs(context, package, "path"))
+        (picker(context, package, asked))
+        @match answer {
+            Some(Ok(answer)) => (steps(context, package, asked, answer)),
+            Some(Err(reason)) => div.note.bad role="alert" { p { (t(reason)) } },
+            None if files => { div #answer role="status" {} (overview(package)) },
+            None => p.soft { "Choose what is installed, and where you want to go." },
+        }
+    };
+    Page {
+        title: format!("Upgrade path of {}", package.title()),
+        section: Section::Packages,
+        crumbs: crumbs(context, package, &[("Upgrade path", None)]),
+        body,
+        name: "path",
+    }
+}
+
+fn picker(context: &Context<'_>, package: &Package, asked: &Asked) -> Markup {
+    let target = context.links.of_package(&package.row.name, "path");
+    let detail = &package.detail;
+    html! {
+        form.form #path action=(target) method="get" {
+            label { "Installed version"
+                input.field name="from" list="all" required autocomplete="off" value=(t(&asked.from)) placeholder="1.2.3";
+            }
+            label { "To" input.field name="to" list="all" autocomplete="off" value=(t(&asked.to)) placeholder="newest"; }
+            label { "Channel"
+                select.field name="channel" { @for channel in &detail.channels {
+                    @let chosen = if asked.channel.is_empty() { channel.name == detail.default_channel } else { channel.name == asked.channel };
+                    option value=(t(&channel.name)) selected[chosen] { (t(&channel.name)) @if channel.name == detail.default_channel { " (default)" } }
+                } }
+            }
+            button.button.main type="submit" { "Show the way" }
+            datalist #all { @for bundle in &detail.bundles { option value=(t(&bundle.full_version())) {} } }
+        }
+    }
+}
+
+fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answer) -> Markup {
+    let name = &package.row.name;
+    let version =
+        |bundle: &str| package.bundle(bundle).map(|bundle| bundle.full_version()).unwrap_or_else(|| bundle.to_owned());
+    let link = |bundle: &str| match package.bundle(bundle) {
+        Some(_) => {
+            html! { a.ver href=(context.links.version(name, bundle)) { (t(&version(bundle))) } " " code.soft { (t(bundle)) } }
+        }
+        None => html! { code { (t(bundle)) } " " span.pill { "not in the catalog" } },
+    };
+    let channel = if asked.channel.is_empty() { String::new() } else { format!(" --channel {}", asked.channel) };
+    let to = if asked.to.is_empty() { String::new() } else { format!(" --to {}", asked.to) };
+    html! {
+        h2 { @if answer.arrived && answer.steps.is_empty() { "Nothing to do" } @else if answer.arrived { (count(answer.steps.len(), "step", "steps")) } @else { "It does not get there" } }
+        ol.steps {
+            li.start { (link(&answer.from)) " " span.soft { "installed" } }
+            @for (place, (bundle, edge, along)) in answer.steps.iter().enumerate() {
+                li.end[answer.arrived && place + 1 == answer.steps.len()] {
+                    (link(bundle)) " " span.pill { (edge) }
+                    @if package.bundle(bundle).is_some_and(|bundle| bundle.deprecation.is_some()) { " " span.pill.warn { "deprecated" } }
+                    @for line in along { p.small.soft { "Along with it: " (t(line)) } }
+                }
+            }
+        }
+        @if !answer.arrived {
+            div.note.bad { @for line in &answer.end { p { (t(line)) } } }
+            @for channel in &answer.elsewhere {
+                p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (crate::names::query(&asked.from)) "&to=" (crate::names::query(&asked.to)) "&channel=" (crate::names::query(channel)) } { (t(channel)) } " leads on." }
+            }
+        } @else { @for line in &answer.end { p.soft { (t(line)) } } }
+        (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}", asked.from)))
+    }
+}
+
+/// The next step of every version, for pages without a server.
+fn overview(package: &Package) -> Markup {
+    let graph = crate::outline::graph(package, true);
+    let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
+    html! {
+        p.soft { "Dependencies on other packages are not looked at here; " code { "opm upgrade-path" } " does." }
+        @for channel in channels {
+            details.fold open[channel.default] data-channel=(t(channel.name)) {
+                summary { (t(channel.name)) @if channel.default { span.pill.head { "default" } } }
+                div.scroll tabindex="0" role="region" aria-label={ "Next steps in " (t(channel.name)) } {
+                    table {
+                        thead { tr { th scope="col" { "Installed" } th scope="col" { "Next" } } }
+                        tbody { @for (row, node) in channel.nodes.iter().enumerate() {
+                            tr data-i=(row) data-n=[node.next] {
+                                th.ver scope="row" { (t(node.version.as_deref().unwrap_or(node.name))) }
+                                td.ver { @match node.next { Some(next) => (t(channel.nodes[next].version.as_deref().unwrap_or(channel.nodes[next].name))), None if node.stuck => span.pill.bad { "no way up" }, None => span.soft { "newest" } } }
+                            }
+                        } }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What is wrong with the catalog, or could not be shown of it.
+
+use maud::html;
+
+use crate::frame::{Context, Page, Section};
+use crate::shelf::Row;
+use crate::text::{count, t};
+
+/// A package that is not served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its name.
+    pub package: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// A problem that the rules found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The rule.
+    pub rule: String,
+    /// Whether it is only a warning.
+    pub warning: bool,
+    /// The package, if it is about one.
+    pub package: String,
+    /// What is wrong.
+    pub message: String,
+    /// The file, line and column.
+    pub place: String,
+    /// How to mend it.
+    pub help: String,
+}
+
+/// Makes the page.
+pub fn page(
+    context: &Context<'_>,
+    rows: &[Row],
+    left_out: &[LeftOut],
+    refused: Option<&str>,
+    found: Option<&[Found]>,
+) -> Page {
+    let with: Vec<&Row> = rows.iter().filter(|row| !row.problems.is_empty()).collect();
+    let clean = with.is_empty() && left_out.is_empty() && refused.is_none() && found.is_none_or(<[Found]>::is_empty);
+    let body = html! {
+        div.intro { h1 { "Problems" } p.soft { "What the rules refuse, and what could not be shown." } }
+        @if clean { div.note { p { "Nothing is wrong. Every package passes all " (catalog::rules::RULES.len()) " rules of " code { "opm validate" } "." } } }
+        @if let Some(reason) = refused { section.section { h2 { "The last update was refused" } (lines(reason)) } }
+        @if !left_out.is_empty() {
+            section.section { h2 { (count(left_out.len(), "package", "packages")) " not served" }
+                @for one in left_out { h3 { (t(&one.package)) } (lines(&one.reason)) }
+            }
+        }
+        @if let Some(found) = found { @if !found.is_empty() {
+            section.section { h2 { "Found by the rules" }
+                @for problem in found {
+                    div.note.bad[!problem.warning].warn[problem.warning] {
+                        p { strong { (t(&problem.message)) } }
+                        @if !problem.place.is_empty() { p { code { (t(&problem.place)) } } }
+                        @if !problem.help.is_empty() { p { (t(&problem.help)) } }
+                        p.small { @if problem.warning { "warning" } @else { "error" } " [" (t(&problem.rule)) "]" }
+                    }
+                }
+            }
+        } }
+        @if !with.is_empty() {
+            section.section {
+                h2 #shown { "Could not be shown" }
+                div.scroll tabindex="0" role="region" aria-label="Problems" {
+                    table {
+                        thead { tr { th scope="col" { "Package" } th scope="col" { "What" } } }
+                        tbody { @for row in with { @for problem in &row.problems { tr { th scope="row" { a href=(context.links.package(&row.name)) { (t(&row.name)) } } td { (t(problem)) } } } } }
+                    }
+                }
+            }
+        }
+    };
+    Page { title: "Problems".to_owned(), section: Section::Problems, crumbs: Vec::new(), body, name: "problems" }
+}
+
+fn lines(text: &str) -> maud::Markup {
+    crate::frame::block("Message", text)
+}

@@ -1,0 +1,189 @@
+//! One version: what it offers, what it may do, what it is made of.
+
+mod apis;
+mod changes;
+mod rules;
+
+use maud::{Markup, html};
+
+use super::{crumbs, deprecations, hero};
+use crate::frame::{Context, Page, Section, block, copyable, date};
+use crate::manifest::{Manifest, yaml};
+use crate::permissions::Permissions;
+use crate::shelf::{Bundle, Package};
+use crate::text::{count, size, t};
+
+/// A longer blob is offered as a download only.
+const RAW: usize = 256 << 10;
+
+/// What is known of the blob of a bundle.
+pub enum Blob<'a> {
+    /// It was read.
+    Read(&'a Manifest),
+    /// It cannot be read now, for this reason.
+    Unread(&'a str),
+}
+
+/// Makes the page of a version; `before` is the version before it, if that was read.
+pub fn page(
+    context: &Context<'_>,
+    package: &Package,
+    bundle: &Bundle,
+    blob: &Blob<'_>,
+    before: Option<(&Bundle, &Manifest)>,
+) -> Page {
+    let manifest = match blob {
+        Blob::Read(manifest) => Some(*manifest),
+        Blob::Unread(_) => None,
+    };
+    let permissions = manifest.and_then(Permissions::of);
+    let version = bundle.full_version();
+    let sections = [
+        ("overview", "Overview"),
+        ("apis", "APIs"),
+        ("permissions", "Permissions"),
+        ("images", "Images"),
+        ("changes", "Changes"),
+        ("dependencies", "Dependencies"),
+        ("raw", "Raw"),
+    ];
+    let body = html! {
+        (hero(context, package, &format!("{} {version}", package.title())))
+        (deprecations(&[("This package", package.detail.deprecation.as_deref()), ("This version", bundle.deprecation.as_deref())]))
+        @if let Blob::Unread(reason) = blob { div.note.warn { p { "This version cannot be read in full now: " (t(reason)) } } }
+        (neighbours(context, package, bundle))
+        div.two {
+            div {
+                section.section { h2 #overview { "Overview" } (overview(context, package, bundle, manifest)) }
+                section.section { h2 #apis { "APIs" } (apis::section(context, bundle, manifest)) }
+                section.section { h2 #permissions { "Permissions" } (rules::section(bundle, manifest, permissions.as_ref())) }
+                section.section { h2 #images { "Images" } (images(package, bundle)) }
+                section.section { h2 #changes { "Changes" } (changes::section(context, package, bundle, manifest, before)) }
+                section.section {
+                    h2 #dependencies { "Dependencies" }
+                    @let needs = super::package::needs(bundle);
+                    @if needs.is_empty() { p.soft { "It requires nothing from other operators." } }
+                    @else { (super::package::need_list(context, &needs)) }
+                }
+                section.section { h2 #raw { "Raw" } (raw(context, bundle, manifest)) }
+            }
+            aside {
+                nav.menu aria-label="Sections of this page" { ol { @for (id, label) in sections { li { a href={ "#" (id) } { (label) } } } } }
+            }
+        }
+    };
+    Page {
+        title: format!("{} {version}", package.title()),
+        section: Section::Packages,
+        crumbs: crumbs(context, package, &[(version.as_str(), None)]),
+        body,
+        name: "version",
+    }
+}
+
+fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Markup {
+    let name = &package.row.name;
+    let links = &context.links;
+    let (older, newer) = (package.before(&bundle.name), package.after(&bundle.name));
+    html! {
+        nav.actions.section aria-label="Other versions" {
+            @if let Some(older) = older { a.button rel="prev" data-key="[" href=(links.version(name, &older.name)) { "← " (t(&older.full_version())) } }
+            @if let Some(newer) = newer { a.button rel="next" data-key="]" href=(links.version(name, &newer.name)) { (t(&newer.full_version())) " →" } }
+            @if let Some(older) = older.filter(|_| !links.are_files()) {
+                a.button data-key="c" href={ (links.of_package(name, "compare")) "?from=" (crate::names::query(&older.name)) "&to=" (crate::names::query(&bundle.name)) } { "Compare with " (t(&older.full_version())) }
+            }
+            a.button data-key="u" href={ (links.of_package(name, "path")) "?from=" (crate::names::query(&bundle.name)) } { "Path to newest" }
+            a.button href=(links.package(name)) { "All versions" }
+        }
+    }
+}
+
+fn overview(context: &Context<'_>, package: &Package, bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
+    let row = |name: &str, value: Markup| html! { tr { th scope="row" { (name) } td { (value) } } };
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Facts" {
+            table { tbody {
+                (row("Bundle", html! { span data-key="y" { (copyable(&bundle.name)) } }))
+                (row("Version", html! { span.ver { (t(&bundle.version)) } @if !bundle.release.is_empty() { ", release " (t(&bundle.release)) } }))
+                @if !bundle.date.is_empty() { (row("Created", date(&bundle.date))) } @else { (row("Created", html! { span.soft { "unknown" } })) }
+                (row("Channels", html! { ul.pills { @for (channel, head) in package.channels_of(&bundle.name) { li.pill.head[head] { (t(&channel.name)) @if head { " head" } } } } }))
+                @if package.is_skipped(&bundle.name) { (row("Skipped", html! { "A newer version skips it: clusters do not stop here." })) }
+                @if !bundle.image.is_empty() { (row("Bundle image", copyable(&bundle.image))) }
+                @if !bundle.kube.is_empty() { (row("Least Kubernetes", html! { (t(&bundle.kube)) })) }
+                @if let Some(manifest) = manifest {
+                    @let modes = manifest.csv.modes_in_words();
+                    @if !modes.is_empty() { (row("Install modes", html! { (modes) })) }
+                    @if !manifest.csv.maturity.is_empty() { (row("Maturity", html! { (t(&manifest.csv.maturity)) })) }
+                }
+                @for value in bundle.values("olm.maxOpenShiftVersion") { (row("Most OpenShift", html! { (t(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))) })) }
+            } }
+        }
+        @if let Some(manifest) = manifest {
+            @if manifest.csv.description.is_empty() { p.soft { "The catalog holds no description of this version." } }
+            @else if manifest.csv.description == package.detail.head.description {
+                p { "The description is that of " a href=(context.links.package(&package.row.name)) { "the package" } "." }
+            } @else { (super::package::words(&manifest.csv.description, manifest.csv.annotation("repository"))) }
+        }
+    }
+}
+
+fn images(package: &Package, bundle: &Bundle) -> Markup {
+    let mut uses = vec![0usize; package.detail.images.len()];
+    for other in &package.detail.bundles {
+        let mut seen: Vec<u32> = other.images.iter().map(|(place, _)| *place).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        for place in seen {
+            if let Some(count) = uses.get_mut(place as usize) {
+                *count += 1;
+            }
+        }
+    }
+    let listed: Vec<(&str, &str, usize)> = bundle
+        .images
+        .iter()
+        .filter_map(|(place, name)| {
+            Some((package.detail.images.get(*place as usize)?.as_str(), name.as_str(), uses[*place as usize]))
+        })
+        .collect();
+    let tagged = listed.iter().filter(|(image, ..)| !image.contains("@sha256:")).count();
+    let all: Vec<&str> = listed.iter().map(|(image, ..)| *image).collect();
+    html! {
+        @if listed.is_empty() { p.soft { "The catalog names no related images." } }
+        @else {
+            @if tagged > 0 { p { span.pill.warn { (count(tagged, "image", "images")) " by tag" } " What a tag means can change after the release." } }
+            div.scroll tabindex="0" role="region" aria-label="Images" {
+                table {
+                    thead { tr { th scope="col" { "Image" } th scope="col" { "Name" } th scope="col" { "By" } th scope="col" { "Versions" } } }
+                    tbody { @for (image, name, uses) in &listed { tr {
+                        th scope="row" { (copyable(image)) }
+                        td { (t(name)) }
+                        td { @if image.contains("@sha256:") { span.pill.good { "digest" } } @else { span.pill.warn { "tag" } } }
+                        td.num { (uses) }
+                    } } }
+                }
+            }
+            details.fold { summary { "As a list" } (block("Images", &all.join("\n"))) }
+        }
+    }
+}
+
+fn raw(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
+    let Some(manifest) = manifest else { return html! { p.soft { "The blob cannot be read now." } } };
+    let mut blob = manifest.blob.clone();
+    // Manifests are shown in their own sections, and are mostly base64 here.
+    if let Some(list) = blob["properties"].as_array_mut() {
+        list.retain(|property| property["type"] != "olm.bundle.object");
+    }
+    let text = format!("{blob:#}");
+    html! {
+        p.soft { "The blob has " (size(bundle.size)) "." @if !context.links.are_files() { " The API serves it whole." } }
+        @if text.len() <= RAW {
+            details.fold { summary { "JSON " small { "without manifests" } } (block("olm.bundle", &text)) }
+            details.fold { summary { "YAML " small { "without manifests" } } (block("olm.bundle", &yaml(&blob))) }
+        } @else { p { "It is too large to be shown here." } }
+        @if !manifest.others.is_empty() {
+            details.fold { summary { (count(manifest.others.len(), "other manifest", "other manifests")) } ul { @for (kind, name) in &manifest.others { li { (t(kind)) " " code { (t(name)) } } } } }
+        }
+    }
+}

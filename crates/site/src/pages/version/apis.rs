@@ -1,0 +1,117 @@
+//! The kinds that a version offers and needs, with their fields and examples.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::csv::{Api, items, text};
+use crate::frame::{Context, block};
+use crate::manifest::{Manifest, yaml};
+use crate::shelf::Bundle;
+use crate::text::{count, summary, t};
+
+/// The most descriptors that are shown of a kind.
+const DESCRIPTORS: usize = 200;
+/// The most fields, and how deep they are shown.
+const FIELDS: usize = 400;
+const DEEPEST: usize = 6;
+
+pub(super) fn section(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
+    let offered = bundle.values(fbc::property::GVK);
+    let Some(manifest) = manifest else { return kinds_only(context, &offered) };
+    let mut apis: Vec<Api> = manifest.csv.owned.clone();
+    for value in &offered {
+        let (group, version, kind) = (text(&value["group"]), text(&value["version"]), text(&value["kind"]));
+        if !apis.iter().any(|api| api.kind == kind && api.version == version) {
+            apis.push(Api { group, version, kind, ..Api::default() });
+        }
+    }
+    let internal = manifest.internal();
+    let examples = manifest.examples();
+    let (hidden, shown): (Vec<&Api>, Vec<&Api>) = apis.iter().partition(|api| internal.contains(&api.definition));
+    html! {
+        @if apis.is_empty() { p.soft { "It offers no kinds." } }
+        @if let Err(reason) = &examples { div.note.warn { p { "The examples cannot be shown: " (t(reason)) } } }
+        @for api in shown { (one(context, api, manifest, examples.as_deref().unwrap_or_default())) }
+        @if !hidden.is_empty() {
+            details.fold { summary { (count(hidden.len(), "kind", "kinds")) " for the operator itself" } @for api in hidden { (one(context, api, manifest, &[])) } }
+        }
+        @if !manifest.csv.required.is_empty() {
+            h3 { "Kinds it needs" }
+            ul { @for api in &manifest.csv.required { li { strong { (t(&api.kind)) } " " code { (t(&api.group)) "/" (t(&api.version)) } " " span dir="auto" { (t(&summary(&api.description, 200))) } } } }
+        }
+    }
+}
+
+fn kinds_only(context: &Context<'_>, offered: &[Value]) -> Markup {
+    html! {
+        ul { @for value in offered {
+            @let (group, kind) = (text(&value["group"]), text(&value["kind"]));
+            li { a href=(context.links.kind(&group, &kind)) { (t(&kind)) } " " code { (t(&group)) "/" (t(&text(&value["version"]))) } }
+        } }
+    }
+}
+
+fn one(context: &Context<'_>, api: &Api, manifest: &Manifest, examples: &[(String, Value)]) -> Markup {
+    let example = examples.iter().find(|(kind, _)| *kind == api.kind).map(|(_, value)| value);
+    let schema = manifest.schema(&api.group, &api.version, &api.kind);
+    let offered = !api.kind.is_empty();
+    html! {
+        details.fold {
+            summary {
+                (t(if api.title.is_empty() { &api.kind } else { &api.title }))
+                small { code { (t(&api.kind)) } " " (t(&api.group)) "/" (t(&api.version)) @if api.service { " · API service" } }
+            }
+            @if !api.description.is_empty() { p dir="auto" { (t(&summary(&api.description, 2000))) } }
+            @if let Some((version, _)) = schema {
+                p { @if version["served"] == false { span.pill.bad { "not served" } " " } @if version["storage"] == true { span.pill { "stored in this version" } } }
+            }
+            @if offered { p.small { a href=(context.links.kind(&api.group, &api.kind)) { "Who offers " (t(&api.kind)) } } }
+            @if let Some(example) = example { (block(&format!("Example {}", api.kind), &yaml(example))) }
+            @if let Some((_, schema)) = schema {
+                h3 { "Fields" }
+                @let mut left = FIELDS;
+                (tree(schema, 0, &mut left))
+                @if left == 0 { p.soft { "Only the first " (FIELDS) " fields are shown." } }
+            }
+            @if !api.descriptors.is_empty() {
+                h3 { "Described fields" }
+                ul.tree { @for [path, name, words] in api.descriptors.iter().take(DESCRIPTORS) { li { code { (t(path)) } " " (t(name)) " " small dir="auto" { (t(&summary(words, 300))) } } } }
+                @if api.descriptors.len() > DESCRIPTORS { p.soft { "and " (api.descriptors.len() - DESCRIPTORS) " more" } }
+            }
+        }
+    }
+}
+
+/// Shows the fields of a schema, nested.
+fn tree(schema: &Value, depth: usize, left: &mut usize) -> Markup {
+    let empty = serde_json::Map::new();
+    let members =
+        schema["properties"].as_object().or_else(|| schema["items"]["properties"].as_object()).unwrap_or(&empty);
+    let required: Vec<&str> = items(&schema["required"]).iter().filter_map(Value::as_str).collect();
+    html! {
+        ul.tree {
+            @for (name, field) in members {
+                @if *left > 0 && !(depth == 0 && matches!(name.as_str(), "apiVersion" | "kind" | "metadata")) {
+                    @let _ = { *left -= 1; };
+                    @let nested = depth < DEEPEST && (field["properties"].is_object() || field["items"]["properties"].is_object());
+                    li {
+                        @if nested { details open[depth == 0 && name == "spec"] { summary { (field_line(name, field, &required)) } (tree(field, depth + 1, left)) } }
+                        @else { (field_line(name, field, &required)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn field_line(name: &str, field: &Value, required: &[&str]) -> Markup {
+    let kind = match (field["type"].as_str(), field["items"]["type"].as_str()) {
+        (Some("array"), Some(inner)) => format!("[]{inner}"),
+        (Some(kind), _) => kind.to_owned(),
+        (None, _) => "any".to_owned(),
+    };
+    html! {
+        code { (t(name)) } " " small { (t(&kind)) @if required.contains(&name) { ", required" } }
+        @if let Some(words) = field["description"].as_str() { " " small dir="auto" { (t(&summary(words, 160))) } }
+    }
+}

@@ -1,0 +1,29 @@
+//! What a version changes against the one before it.
+
+use maud::{Markup, html};
+
+use crate::frame::Context;
+use crate::manifest::Manifest;
+use crate::pages::compare;
+use crate::shelf::{Bundle, Package};
+use crate::text::t;
+
+pub(super) fn section(
+    context: &Context<'_>,
+    package: &Package,
+    bundle: &Bundle,
+    manifest: Option<&Manifest>,
+    before: Option<(&Bundle, &Manifest)>,
+) -> Markup {
+    let (Some(manifest), Some((older, old))) = (manifest, before) else {
+        return html! {
+            @if package.before(&bundle.name).is_none() { p.soft { "It is the first version." } }
+            @else { p.soft { "The version before it cannot be read now." } }
+        };
+    };
+    let sections = compare::differences((package, older, old), (package, bundle, manifest));
+    html! {
+        p { "Against " a href=(context.links.version(&package.row.name, &older.name)) { (t(&older.full_version())) } ":" }
+        (compare::show(&sections, false))
+    }
+}

@@ -1,0 +1,111 @@
+//! What a version may do on a cluster.
+
+use maud::{Markup, html};
+
+use crate::csv::{items, text};
+use crate::frame::block;
+use crate::manifest::{Manifest, yaml};
+use crate::permissions::{Flag, Permissions, Rule};
+use crate::shelf::Bundle;
+use crate::text::{count, t};
+
+pub(super) fn section(bundle: &Bundle, manifest: Option<&Manifest>, permissions: Option<&Permissions>) -> Markup {
+    let (Some(permissions), Some(manifest)) = (permissions, manifest) else { return unknown(bundle, manifest) };
+    html! {
+        @if permissions.flags.is_empty() { p { span.pill.good { "nothing unusual" } " Its rules name what they are for." } }
+        @else {
+            ul.flags { @for flag in &permissions.flags { li.high[is_high(*flag)] { b { (flag.word()) } (flag.sentence()) } } }
+        }
+        @for (cluster, heading) in [(true, "In the whole cluster"), (false, "In the namespaces it watches")] {
+            @for account in permissions.accounts(cluster) {
+                @let rules: Vec<&Rule> = permissions.rules.iter().filter(|rule| rule.cluster == cluster && rule.account == account).collect();
+                h3 { (heading) ", as " code { (t(account)) } }
+                (table(&rules))
+                details.fold { summary { "As YAML" } (block(if cluster { "ClusterRole" } else { "Role" }, &yaml(&permissions.role(&bundle.name, cluster, account)))) }
+            }
+        }
+        @if permissions.rules.is_empty() { p { "It asks for no permissions." } }
+        (webhooks(manifest))
+        (deployments(manifest))
+    }
+}
+
+fn is_high(flag: Flag) -> bool {
+    matches!(
+        flag,
+        Flag::Everything
+            | Flag::Escalate
+            | Flag::Secrets
+            | Flag::Roles
+            | Flag::Exec
+            | Flag::NodesProxy
+            | Flag::Tokens
+            | Flag::Privileged
+    )
+}
+
+fn unknown(bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
+    html! {
+        div.note {
+            @if manifest.is_some_and(|manifest| manifest.elsewhere) {
+                p { "Unknown: the manifests of this version are in files of their own." }
+            } @else {
+                p { "Unknown: the catalog does not carry the manifests of this version. They are in its bundle image; this command shows them:" }
+                (block("Shell", &format!("opm render {} --output yaml", bundle.image)))
+            }
+        }
+    }
+}
+
+fn table(rules: &[&Rule]) -> Markup {
+    let words = |list: &[String]| {
+        list.iter().map(|one| if one.is_empty() { "core" } else { one.as_str() }).collect::<Vec<_>>().join(", ")
+    };
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Rules" {
+            table {
+                caption { (count(rules.len(), "rule", "rules")) }
+                thead { tr { th scope="col" { "Group" } th scope="col" { "Resources" } th scope="col" { "Verbs" } th scope="col" { "Only" } } }
+                tbody { @for rule in rules {
+                    tr {
+                        td { (t(&words(&rule.groups))) }
+                        td { (t(&rule.resources.join(", "))) @if !rule.urls.is_empty() { (t(&rule.urls.join(", "))) } }
+                        td { @for verb in &rule.verbs { @if verb == "*" { span.pill.bad { "*" } } @else { (t(verb)) " " } } }
+                        td { (t(&rule.names.join(", "))) }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+fn webhooks(manifest: &Manifest) -> Markup {
+    html! {
+        @if !manifest.webhooks().is_empty() {
+            h3 { "Webhooks" }
+            ul { @for hook in manifest.webhooks() {
+                li {
+                    strong { (t(hook["type"].as_str().unwrap_or_default())) } " " code { (t(hook["generateName"].as_str().unwrap_or_default())) }
+                    @for rule in items(&hook["rules"]) { " " (t(&items(&rule["resources"]).iter().map(text).collect::<Vec<_>>().join(", "))) }
+                }
+            } }
+        }
+    }
+}
+
+fn deployments(manifest: &Manifest) -> Markup {
+    let list = items(&manifest.install()["deployments"]);
+    html! {
+        @if !list.is_empty() {
+            h3 { "Deployments" }
+            ul { @for deployment in list {
+                li {
+                    code { (t(deployment["name"].as_str().unwrap_or_default())) } ", "
+                    @let pod = &deployment["spec"]["template"]["spec"];
+                    (count(items(&pod["containers"]).len(), "container", "containers")) ", as "
+                    code { (t(pod["serviceAccountName"].as_str().unwrap_or("default"))) }
+                }
+            } }
+        }
+    }
+}

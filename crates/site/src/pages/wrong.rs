@@ -1,0 +1,49 @@
+//! Pages for what is not there, or not there yet.
+
+use maud::html;
+
+use crate::frame::{Context, Page, Section};
+use crate::text::t;
+
+/// Makes the page for an unknown address.
+pub fn unknown(context: &Context<'_>, what: &str, near: &[(String, String)]) -> Page {
+    let body = html! {
+        h1 { "Not found" }
+        p { (t(what)) }
+        @if !near.is_empty() {
+            p { "Perhaps one of these:" }
+            ul { @for (label, target) in near { li { a href=(target) { (t(label)) } } } }
+        }
+        p { a.button href=(context.links.list()) { "All packages" } }
+    };
+    Page { title: "Not found".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "wrong" }
+}
+
+/// Makes the page of a package that is not served.
+pub fn left_out(context: &Context<'_>, package: &str, reason: &str) -> Page {
+    let body = html! {
+        h1 { (t(package)) }
+        div.note.bad { p { strong { "This package is not served." } " It has errors:" } }
+        (crate::frame::block("Message", reason))
+        p { a.button href=(context.links.top("problems")) { "All problems" } }
+    };
+    Page { title: package.to_owned(), section: Section::Packages, crumbs: Vec::new(), body, name: "left-out" }
+}
+
+/// Makes the page of a question that makes no sense.
+pub fn senseless(context: &Context<'_>, reason: &str) -> Page {
+    let body = html! { h1 { "That cannot be answered" } div.note.bad { p { (t(reason)) } } p { a.button href=(context.links.list()) { "All packages" } } };
+    Page { title: "Cannot be answered".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "wrong" }
+}
+
+/// Makes the page of a catalog that is not loaded.
+pub fn loading() -> String {
+    html! {
+        (maud::DOCTYPE)
+        html lang="en" {
+            head { meta charset="utf-8"; meta http-equiv="refresh" content="1"; meta name="viewport" content="width=device-width, initial-scale=1"; title { "Loading" } link rel="stylesheet" href={ "-/a/" (crate::assets::style()) }; }
+            body { main { h1 { "The catalog is being loaded" } p { "This page looks again every second." } } }
+        }
+    }
+    .into_string()
+}

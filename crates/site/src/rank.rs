@@ -1,0 +1,351 @@
+//! Finding packages: words, filters, order. The script of the list does the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::csv::LEVELS;
+use crate::date::Day;
+use crate::names::percent_decoded;
+use crate::shelf::Row;
+
+/// What is asked of the list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Words to look for.
+    pub words: String,
+    /// Values that are chosen, by facet.
+    pub chosen: BTreeMap<&'static str, BTreeSet<String>>,
+    /// The order.
+    pub sort: Sort,
+    /// Whether rows are shown instead of tiles.
+    pub rows: bool,
+    /// Whether packages are shown that are only parts of others.
+    pub all: bool,
+}
+
+/// The order of the list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// How well they fit, then by name.
+    #[default]
+    Relevance,
+    /// By name.
+    Name,
+    /// Newest first.
+    Date,
+    /// Most versions first.
+    Versions,
+}
+
+/// What packages are filtered by: parameter and heading.
+pub const FACETS: [(&str, &str); 9] = [
+    ("category", "Category"),
+    ("capability", "Capability level"),
+    ("mode", "Install mode"),
+    ("feature", "Infrastructure"),
+    ("arch", "Architecture"),
+    ("year", "Year of the head"),
+    ("kube", "Minimal Kubernetes"),
+    ("state", "State"),
+    ("provider", "Provider"),
+];
+
+impl Query {
+    /// Reads the query of an address; what is not known is left alone.
+    pub fn read(query: &str) -> Query {
+        let mut read = Query::default();
+        for (key, value) in pairs(query) {
+            if value.is_empty() || value.len() > 1000 {
+                continue;
+            }
+            match key.as_str() {
+                "q" => read.words = value,
+                "sort" => {
+                    read.sort = match value.as_str() {
+                        "name" => Sort::Name,
+                        "date" => Sort::Date,
+                        "versions" => Sort::Versions,
+                        _ => Sort::Relevance,
+                    }
+                }
+                "view" => read.rows = value == "rows",
+                "all" => read.all = value == "1",
+                key => {
+                    if let Some((facet, _)) = FACETS.iter().find(|(facet, _)| *facet == key) {
+                        read.chosen.entry(facet).or_default().insert(value);
+                    }
+                }
+            }
+        }
+        read
+    }
+
+    /// Tells whether nothing is asked but the list itself.
+    pub fn is_plain(&self) -> bool {
+        *self == Query::default()
+    }
+}
+
+/// Reads the pairs of a query.
+pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
+    query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Some((percent_decoded(&key.replace('+', " "))?, percent_decoded(&value.replace('+', " "))?))
+    })
+}
+
+/// Returns the values of a facet that a package has.
+pub fn values(row: &Row, facet: &str) -> Vec<String> {
+    match facet {
+        "category" if row.categories.is_empty() => vec!["Other".to_owned()],
+        "category" => row.categories.clone(),
+        "provider" => provider(&row.provider).into_iter().collect(),
+        "capability" => match row.capability {
+            0 => vec!["Not said".to_owned()],
+            level => vec![LEVELS[usize::from(level - 1).min(4)].to_owned()],
+        },
+        "mode" => row.modes.clone(),
+        "feature" => row.features.clone(),
+        "arch" => row.arches.clone(),
+        "kube" => match row.kube.split('.').take(2).collect::<Vec<_>>().join(".") {
+            kube if kube.is_empty() => Vec::new(),
+            kube => vec![kube],
+        },
+        "year" => vec![Day::read(&row.date).map_or("Unknown".to_owned(), |day| day.year().to_string())],
+        "state" => {
+            let mut states = Vec::new();
+            if row.deprecated {
+                states.push("Deprecated".to_owned());
+            }
+            if !row.problems.is_empty() {
+                states.push("Has problems".to_owned());
+            }
+            if row.heads > 1 {
+                states.push("Channels differ".to_owned());
+            }
+            states
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the name of a provider without the form of the company.
+pub fn provider(name: &str) -> Option<String> {
+    let mut name = name.trim();
+    loop {
+        let before = name;
+        name = name.trim_end_matches([',', '.', ' ']);
+        for ending in [
+            " inc",
+            " llc",
+            " ltd",
+            " gmbh",
+            " corporation",
+            " corp",
+            " co",
+            " ag",
+            " limited",
+            " sas",
+            " s.a",
+            " bv",
+            " b.v",
+        ] {
+            let cut = name.len().checked_sub(ending.len());
+            if let Some(cut) = cut.filter(|cut| name.is_char_boundary(*cut))
+                && name[cut..].eq_ignore_ascii_case(ending)
+            {
+                name = &name[..cut];
+            }
+        }
+        if name == before {
+            break;
+        }
+    }
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Says how well a package fits words: less is better, nothing is not at all.
+pub fn score(row: &Row, words: &str) -> Option<u32> {
+    let mut total = if row.deprecated { 100 } else { 0 };
+    let lower = words.to_lowercase();
+    for word in lower.split_whitespace() {
+        let contains = |list: &[String], part: &str| list.iter().any(|one| one.to_lowercase().contains(part));
+        let narrowed = word.split_once(':').and_then(|(key, part)| match key {
+            "kind" => Some(contains(&row.kinds, part)),
+            "provider" => Some(row.provider.to_lowercase().contains(part)),
+            "category" => Some(contains(&row.categories, part)),
+            "is" => Some(part == "deprecated" && row.deprecated),
+            _ => None,
+        });
+        match narrowed {
+            Some(true) => continue,
+            Some(false) => return None,
+            None => total += score_word(row, word)?,
+        }
+    }
+    Some(total)
+}
+
+fn score_word(row: &Row, word: &str) -> Option<u32> {
+    let (name, title) = (row.name.to_lowercase(), row.title.to_lowercase());
+    let names = [&name, &title];
+    if names.iter().any(|one| *one == word) {
+        return Some(0);
+    }
+    if names.iter().any(|one| one.starts_with(word)) {
+        return Some(1);
+    }
+    let at_word = |text: &str| {
+        let mut starts = text.match_indices(word);
+        starts.any(|(at, _)| !text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()))
+    };
+    if names.iter().any(|one| at_word(one)) {
+        return Some(2);
+    }
+    if names.iter().any(|one| one.contains(word)) {
+        return Some(3);
+    }
+    if row.keywords.iter().chain(&row.kinds).any(|one| one.to_lowercase().contains(word)) {
+        return Some(4);
+    }
+    if row.provider.to_lowercase().contains(word) {
+        return Some(5);
+    }
+    row.summary.to_lowercase().contains(word).then_some(6)
+}
+
+/// The answer to a query.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The places of the rows that fit, in order.
+    pub places: Vec<usize>,
+    /// How many rows have each value of each facet, as far as all other filters allow.
+    pub counts: BTreeMap<&'static str, BTreeMap<String, usize>>,
+    /// How many rows fit but are only parts of others.
+    pub hidden: usize,
+}
+
+/// Answers a query.
+pub fn find(rows: &[Row], query: &Query) -> Found {
+    let mut found = Found::default();
+    let mut fitting: Vec<(u32, usize)> = Vec::new();
+    for (place, row) in rows.iter().enumerate() {
+        let Some(score) = score(row, &query.words) else { continue };
+        let misses: Vec<&str> =
+            FACETS.iter().map(|(facet, _)| *facet).filter(|facet| !has(row, facet, query)).collect();
+        if row.dependency && !query.all {
+            found.hidden += usize::from(misses.is_empty());
+            continue;
+        }
+        for (facet, _) in FACETS {
+            if misses.iter().all(|missed| *missed == facet) {
+                for value in values(row, facet) {
+                    *found.counts.entry(facet).or_default().entry(value).or_default() += 1;
+                }
+            }
+        }
+        if misses.is_empty() {
+            fitting.push((score, place));
+        }
+    }
+    // Brackets and quotes in front of a title say nothing about its place.
+    let sorted_by = |title: &str| title.trim_start_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let title = |place: &usize| (sorted_by(rows[*place].title()), &rows[*place].name);
+    fitting.sort_by(|(a_score, a), (b_score, b)| {
+        let by_title = || title(a).cmp(&title(b));
+        match query.sort {
+            Sort::Relevance => a_score.cmp(b_score).then_with(by_title),
+            Sort::Name => by_title(),
+            Sort::Date => Day::read(&rows[*b].date).cmp(&Day::read(&rows[*a].date)).then_with(by_title),
+            Sort::Versions => rows[*b].versions.cmp(&rows[*a].versions).then_with(by_title),
+        }
+    });
+    found.places = fitting.into_iter().map(|(_, place)| place).collect();
+    found
+}
+
+fn has(row: &Row, facet: &str, query: &Query) -> bool {
+    let Some(chosen) = query.chosen.get(facet).filter(|chosen| !chosen.is_empty()) else { return true };
+    values(row, facet).iter().any(|value| chosen.contains(value))
+}
+
+/// Returns names that are one edit away from a word.
+pub fn nearest<'a>(names: impl Iterator<Item = &'a str>, word: &str) -> Vec<&'a str> {
+    let word = word.trim().to_lowercase();
+    let mut near: Vec<(usize, &str)> = names
+        .filter_map(|name| {
+            let lower = name.to_lowercase();
+            let inside = word.len() > 2 && lower.contains(&word);
+            let distance = if inside { 1 } else { distance(&lower, &word, 2)? };
+            Some((distance, name))
+        })
+        .collect();
+    near.sort();
+    near.into_iter().take(5).map(|(_, name)| name).collect()
+}
+
+/// Returns how many letters differ, up to `most`.
+fn distance(a: &str, b: &str, most: usize) -> Option<usize> {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
+    if a.len().abs_diff(b.len()) > most {
+        return None;
+    }
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let cost = before + usize::from(x != y);
+            before = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(before + 1);
+        }
+    }
+    row.last().copied().filter(|distance| *distance <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, title: &str, provider: &str, keywords: &[&str], summary: &str) -> Row {
+        Row {
+            name: name.into(),
+            title: title.into(),
+            provider: provider.into(),
+            keywords: keywords.iter().map(|word| (*word).to_owned()).collect(),
+            summary: summary.into(),
+            ..Row::default()
+        }
+    }
+
+    /// T-9: the order of answers; the script reads the same file.
+    #[test]
+    fn queries_give_the_order_that_is_written_down() {
+        let shared: serde_json::Value = serde_json::from_str(include_str!("../tests/queries.json")).unwrap();
+        let rows: Vec<Row> = serde_json::from_value(shared["rows"].clone()).unwrap();
+        for case in shared["queries"].as_array().unwrap() {
+            let query = Query::read(case["query"].as_str().unwrap());
+            let names: Vec<&str> = find(&rows, &query).places.iter().map(|place| rows[*place].name.as_str()).collect();
+            let expected: Vec<&str> =
+                case["order"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+            assert_eq!(names, expected, "{}", case["query"]);
+        }
+    }
+
+    #[test]
+    fn counts_follow_the_other_filters() {
+        let mut a = row("a", "", "X Inc.", &[], "");
+        a.categories = vec!["Database".into()];
+        let mut b = row("b", "", "X, LLC", &[], "");
+        b.categories = vec!["Storage".into()];
+        let found = find(&[a, b], &Query::read("category=Database"));
+        assert_eq!(found.places, [0]);
+        assert_eq!(found.counts["category"], BTreeMap::from([("Database".into(), 1), ("Storage".into(), 1)]));
+        assert_eq!(found.counts["provider"], BTreeMap::from([("X".into(), 1)]));
+    }
+
+    #[test]
+    fn near_names_are_offered() {
+        assert_eq!(nearest(["etcd", "redis", "mysql"].into_iter(), "ectd"), ["etcd"]);
+        assert_eq!(nearest(["etcd"].into_iter(), "zzzzzz"), Vec::<&str>::new());
+    }
+}

@@ -1,0 +1,227 @@
+//! A real browser, spoken to by the WebDriver protocol.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long the driver may take for one step.
+const STEP: Duration = Duration::from_secs(60);
+
+/// A browser without windows, with a fresh profile.
+pub struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+}
+
+/// How a browser is set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup {
+    /// Width and height of the window.
+    pub size: (u32, u32),
+    /// Whether the system is dark.
+    pub dark: bool,
+    /// Whether scripts run.
+    pub scripts: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup { size: (1350, 900), dark: false, scripts: true }
+    }
+}
+
+impl Browser {
+    /// Starts Chromium with its driver.
+    ///
+    /// # Panics
+    /// Panics when they are not installed (`cargo xtask browser`), or do not start.
+    pub fn start(setup: Setup) -> Browser {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("chromedriver is installed: cargo xtask browser");
+        let mut lines = BufReader::new(driver.stdout.take().expect("its output is piped"));
+        let mut line = String::new();
+        let port = loop {
+            line.clear();
+            assert!(lines.read_line(&mut line).is_ok_and(|read| read > 0), "chromedriver does not start");
+            if let Some((_, rest)) = line.split_once("started successfully on port ") {
+                break rest.trim().trim_end_matches('.').parse().expect("a port");
+            }
+        };
+        std::thread::spawn(move || drop(std::io::copy(&mut lines, &mut std::io::sink())));
+        let mut browser = Browser { driver, port, session: String::new() };
+        let (width, height) = setup.size;
+        let arguments = [
+            "--headless=new".to_owned(),
+            "--no-sandbox".to_owned(),
+            "--disable-gpu".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--hide-scrollbars".to_owned(),
+            "--force-color-profile=srgb".to_owned(),
+            format!("--window-size={width},{height}"),
+        ];
+        let preferences =
+            if setup.scripts { json!({}) } else { json!({"profile.managed_default_content_settings.javascript": 2}) };
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": {"binary": "/usr/bin/chromium", "args": arguments, "prefs": preferences},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }}});
+        let started = browser.ask("POST", "/session", &wanted);
+        browser.session = started["sessionId"].as_str().expect("a session").to_owned();
+        let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        browser.devtools("Emulation.setDeviceMetricsOverride", metrics);
+        let scheme = if setup.dark { "dark" } else { "light" };
+        browser.devtools(
+            "Emulation.setEmulatedMedia",
+            json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]}),
+        );
+        browser
+    }
+
+    /// Opens an address and waits until it is loaded.
+    pub fn open(&self, address: &str) {
+        self.post("/url", &json!({"url": address}));
+    }
+
+    /// Runs a function body in the page and returns what it returns.
+    pub fn run(&self, script: &str, arguments: &[Value]) -> Value {
+        self.post("/execute/sync", &json!({"script": script, "args": arguments}))
+    }
+
+    /// Runs a function body whose last argument is called with what it returns.
+    pub fn run_later(&self, script: &str, arguments: &[Value]) -> Value {
+        self.post("/execute/async", &json!({"script": script, "args": arguments}))
+    }
+
+    /// Waits until a function body returns something true.
+    ///
+    /// # Panics
+    /// Panics when it does not in ten seconds.
+    pub fn wait(&self, script: &str) {
+        let start = Instant::now();
+        while self.run(script, &[]) != json!(true) {
+            assert!(start.elapsed() < Duration::from_secs(10), "still not: {script}");
+            std::thread::sleep(Duration::from_millis(25));
+        }
+    }
+
+    /// Presses keys one after the other; special ones by their WebDriver characters.
+    pub fn keys(&self, keys: &str) {
+        let actions: Vec<Value> = keys
+            .chars()
+            .flat_map(|key| {
+                [
+                    json!({"type": "keyDown", "value": key.to_string()}),
+                    json!({"type": "keyUp", "value": key.to_string()}),
+                ]
+            })
+            .collect();
+        self.post("/actions", &json!({"actions": [{"type": "key", "id": "keys", "actions": actions}]}));
+    }
+
+    /// Returns what the page shows as a PNG.
+    pub fn screenshot(&self) -> Vec<u8> {
+        let picture = self.get("/screenshot");
+        decode(picture.as_str().unwrap_or_default())
+    }
+
+    /// Returns the current address.
+    pub fn address(&self) -> String {
+        self.get("/url").as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Returns what the page wrote to its log since the last time.
+    pub fn log(&self) -> Vec<String> {
+        let entries = self.post("/se/log", &json!({"type": "browser"}));
+        let list = entries.as_array().cloned().unwrap_or_default();
+        list.iter().map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Returns the addresses that were asked for since the last time.
+    pub fn requests(&self) -> Vec<String> {
+        let entries = self.post("/se/log", &json!({"type": "performance"}));
+        let list = entries.as_array().cloned().unwrap_or_default();
+        let message = |entry: &Value| serde_json::from_str::<Value>(entry["message"].as_str()?).ok();
+        list.iter()
+            .filter_map(message)
+            .filter(|message| message["message"]["method"] == "Network.requestWillBeSent")
+            .filter_map(|message| Some(message["message"]["params"]["request"]["url"].as_str()?.to_owned()))
+            .collect()
+    }
+
+    /// Asks the browser's own tools.
+    pub fn devtools(&self, command: &str, parameters: Value) -> Value {
+        self.post("/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        self.ask("POST", &format!("/session/{}{path}", self.session), body)
+    }
+
+    fn get(&self, path: &str) -> Value {
+        self.ask("GET", &format!("/session/{}{path}", self.session), &Value::Null)
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("the driver listens");
+        socket.set_read_timeout(Some(STEP)).expect("a timeout");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            text.len()
+        );
+        socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(text.as_bytes())).expect("the driver reads");
+        // The driver keeps connections open, whatever it is asked.
+        let mut reader = BufReader::new(socket);
+        let (mut line, mut length) = (String::new(), 0);
+        while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
+            let lower = line.to_ascii_lowercase();
+            if let Some(given) = lower.strip_prefix("content-length:") {
+                length = given.trim().parse().unwrap_or_default();
+            }
+            line.clear();
+        }
+        let mut reply = vec![0; length];
+        reader.read_exact(&mut reply).expect("the driver answers");
+        let value: Value = serde_json::from_slice(&reply).unwrap_or_default();
+        assert!(
+            value["value"].get("error").is_none(),
+            "{path}: {} {}",
+            value["value"]["error"],
+            value["value"]["message"]
+        );
+        value["value"].clone()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() && !std::thread::panicking() {
+            let _ = self.ask("DELETE", &format!("/session/{}", self.session), &Value::Null);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+fn decode(text: &str) -> Vec<u8> {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut out, mut bits, mut count) = (Vec::with_capacity(text.len() * 3 / 4), 0u32, 0);
+    for byte in text.bytes() {
+        let Some(value) = LETTERS.iter().position(|letter| *letter == byte) else { continue };
+        bits = bits << 6 | value as u32;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    out
+}

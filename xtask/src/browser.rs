@@ -1,0 +1,37 @@
+//! A real browser for tests: Chromium and its driver from Debian, and axe, which looks for barriers in pages.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::kube;
+use crate::tools;
+use crate::workspace::{Workspace, output};
+
+/// The version of axe that pages are looked at with.
+const AXE: &str = "axe-core@4.14.0";
+
+/// Makes sure that browser, driver and axe are there.
+pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
+    ensure!(options.is_empty(), "browser takes no options");
+    ensure_installed()
+}
+
+/// Installs what is missing; axe is kept outside of the tree, once for a machine.
+pub(crate) fn ensure_installed() -> Result<()> {
+    tools::ensure(&["chromium", "chromedriver:chromium-driver"])?;
+    let cache = kube::cache()?;
+    let place = cache.join("axe.min.js");
+    if place.is_file() {
+        return Ok(());
+    }
+    tools::ensure(&["npm"])?;
+    let scratch = cache.join(format!("axe-{}", std::process::id()));
+    fs::create_dir_all(&scratch).with_context(|| format!("making {}", scratch.display()))?;
+    let packed =
+        output(Command::new("npm").args(["pack", "--silent", AXE]).current_dir(&scratch)).context("getting axe")?;
+    output(Command::new("tar").args(["-xzf", packed.trim(), "package/axe.min.js"]).current_dir(&scratch))?;
+    fs::rename(scratch.join("package/axe.min.js"), &place).context("keeping axe")?;
+    fs::remove_dir_all(&scratch).context("removing what is left of it")
+}
