@@ -72,7 +72,7 @@ fn rules() -> String {
         "<!-- Made by `cargo xtask docs`. -->\n\n\
          # Rules\n\n\
          What `opm validate` checks. The name of a rule stands in square brackets in its messages, and is the rule's\n\
-         identifier in `-o sarif` and `-o github`.\n",
+         identifier in `-o sarif` and `-o github`; `opm explain RULE` says why it is one, and how to mend a catalog.\n",
     );
     table(
         &mut page,

@@ -1,6 +1,6 @@
 //! Images, as commands reach them: the flags, the store, and what an image turns out to be.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -101,6 +101,8 @@ pub(crate) struct Images {
     policy: Option<PathBuf>,
     arrived: Arc<Arrived>,
     tools: OnceLock<Tools>,
+    /// What each reference that was pulled turned out to mean.
+    digests: Mutex<HashMap<String, image::Digest>>,
 }
 
 struct Tools {
@@ -151,7 +153,14 @@ impl Kind {
 
 impl Images {
     pub(crate) fn new(tls: &TlsFlags, pull: &PullFlags) -> Images {
-        Images { tls: tls.clone(), pull: pull.clone(), policy: None, arrived: Arc::default(), tools: OnceLock::new() }
+        Images {
+            tls: tls.clone(),
+            pull: pull.clone(),
+            policy: None,
+            arrived: Arc::default(),
+            tools: OnceLock::new(),
+            digests: Mutex::default(),
+        }
     }
 
     /// Uses another policy than the user's or the system's.
@@ -218,6 +227,9 @@ impl Images {
                 }),
             };
             let named = |error| format!("failed to pull image {reference:?}: {error}");
+            if let Ok(image) = &image {
+                self.digests().insert((*reference).to_owned(), image.digest);
+            }
             fetched.push(image.map_err(named).map(|image| Fetched { kind: Kind::of(image.labels()), image }));
         }
         fetched
@@ -305,10 +317,19 @@ impl Images {
     pub(crate) fn pinned_bundles(&self, references: &[&str]) -> Vec<Result<(PathBuf, String), String>> {
         let fetched = references.iter().zip(self.fetch(references));
         let unpack = |(reference, fetched): (&&str, Result<Fetched, String>)| {
-            let image = fetched?.image;
-            Ok((self.unpack_aside(&image, None)?, pinned(reference, image.digest)))
+            Ok((self.unpack_aside(&fetched?.image, None)?, self.pulled_name(reference)))
         };
         fetched.map(unpack).collect()
+    }
+
+    /// Returns a reference with the digest that it had when it was pulled; what was not pulled stays as it is.
+    pub(crate) fn pulled_name(&self, reference: &str) -> String {
+        let digest = self.digests().get(reference).copied();
+        digest.map_or_else(|| reference.to_owned(), |digest| pinned(reference, digest))
+    }
+
+    fn digests(&self) -> MutexGuard<'_, HashMap<String, image::Digest>> {
+        self.digests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks a registry which digest a reference has now, and returns the reference with it.

@@ -50,6 +50,9 @@ pub(crate) struct AddArgs {
     /// Versions that can upgrade directly, in place of those that the new one names
     #[arg(long, value_name = "RANGE")]
     skip_range: Option<String>,
+    /// Record images by their digests beside their tags
+    #[arg(long)]
+    pin: bool,
     /// Report what is added
     #[arg(long)]
     debug: bool,
@@ -70,7 +73,7 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
     let mut bundles = Vec::new();
     for (name, source) in names.iter().zip(source::resolve(&names, &images)) {
         let (path, image) = match source {
-            Ok(Source::Bundle(path, image)) => (path, image),
+            Ok(Source::Bundle(path, image)) => (path, if args.pin { images.pulled_name(&image) } else { image }),
             Ok(_) => return Err(interpreting(name, "it is a catalog, not a bundle")),
             Err(error) => {
                 return Err(Failure::message(format!("error pulling image \"{name}\" into registry: {error}")));

@@ -214,3 +214,25 @@ fn a_package_of_the_first_format_is_refused() {
     assert!(shown.starts_with("exit 1") && shown.contains("opm migrate"), "{shown}");
     assert_eq!(env.read("catalog/foo.yaml"), old);
 }
+
+#[test]
+fn images_can_be_recorded_by_their_digests() {
+    let Some(registry) = testkit::DockerRegistry::start(testkit::RegistryPlan::default()) else { return };
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", FOO).file("other/foo.yaml", FOO).file("tags/foo.yaml", FOO).file(
+        "made/manifests/csv.yaml",
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: foo.v1.1.0}\n\
+         spec: {version: 1.1.0, replaces: foo.v1.0.0}\n",
+    );
+    let tag = format!("{}/foo:v1.1.0", registry.host());
+    let build =
+        ["alpha", "bundle", "build", "--directory", "made/manifests", "--package", "foo", "--channels", "stable"];
+    let digest = env.stdout(&[&build[..], &["--tag", &tag, "-b", "none", "--push", "--use-http"]].concat());
+    let pinned = format!("{tag}@{}", digest.trim());
+    env.stdout(&["alpha", "add", "--use-http", "--pin", "catalog", &tag]);
+    env.stdout(&["edit", "add-bundle", "other", &tag, "--use-http", "--pin", "--channel", "stable"]);
+    env.stdout(&["alpha", "add", "--use-http", "tags", &tag]);
+    for (catalog, recorded) in [("catalog", &pinned), ("other", &pinned), ("tags", &tag)] {
+        assert!(env.stdout(&["render", catalog]).contains(&format!("\"image\": \"{recorded}\"")), "{catalog}");
+    }
+}

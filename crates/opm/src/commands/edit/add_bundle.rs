@@ -34,6 +34,9 @@ pub(super) struct AddBundleArgs {
     /// Image that the bundle of a directory is going to have
     #[arg(long, value_name = "REF")]
     image: Option<String>,
+    /// Record the image by its digest beside its tag
+    #[arg(long, conflicts_with = "image")]
+    pin: bool,
     /// Keep what consoles show of the bundle in place of all its objects; it needs an image
     #[arg(long)]
     migrate: bool,
@@ -47,7 +50,7 @@ pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -
     let images = Images::new(tls, &args.pull);
     let named = |message: String| Failure::message(format!("{}: {message}", args.bundle));
     let (path, image) = match source::resolve_one(&args.bundle, &images).map_err(named)? {
-        Source::Bundle(path, image) => (path, image),
+        Source::Bundle(path, image) => (path, if args.pin { images.pulled_name(&image) } else { image }),
         Source::Catalog(_) | Source::Database(_) => {
             return Err(named(
                 "is no bundle: that is a directory with 'manifests' and 'metadata', or an image of one".into(),

@@ -162,7 +162,8 @@ impl Stage {
     /// Hides what differs from run to run.
     pub(super) fn hide(&self, text: &str) -> String {
         let dashed = self.registry.host().replace(['.', ':'], "-");
-        text.replace(self.registry.host(), "[REGISTRY]")
+        hide_digests(text)
+            .replace(self.registry.host(), "[REGISTRY]")
             .replace(&dashed, "REGISTRY")
             .replace(&self.api, "foos.example.com")
             .replace(&self.kit.cluster.namespace, "[NAMESPACE]")
@@ -417,4 +418,14 @@ pub(super) async fn until<T, F: Future<Output = Option<T>>>(mut look: impl FnMut
         assert!(start.elapsed() < Duration::from_secs(60), "it does not happen");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Hides digests of images, which differ from run to run with the names in them.
+fn hide_digests(text: &str) -> String {
+    let mut parts = text.split("@sha256:");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |shown, part| {
+        let rest = part.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+        shown + "@sha256:[DIGEST]" + rest
+    })
 }
