@@ -70,12 +70,9 @@ pub fn is_eligible(pool: &Pool<'_>, wish: &Wish<'_>, node: Node) -> bool {
     member.bundle.package == wish.package && listed(member.channel) && in_range && successor()
 }
 
-/// Tells whether users are told not to use a bundle, its channel or its package.
+/// Returns whether a bundle is deprecated itself; clusters do not count that of its channel or its package.
 pub fn is_deprecated(pool: &Pool<'_>, node: Node) -> bool {
-    let member = pool.member(node);
-    let source = &pool.sources[member.source];
-    let package = source.packages.get(&member.bundle.package).is_some_and(Option::is_some);
-    package || member.bundle.deprecation.is_some() || pool.channel_deprecation(node).is_some()
+    pool.member(node).bundle.deprecation.is_some()
 }
 
 /// Puts the one to choose first.
@@ -157,5 +154,16 @@ mod tests {
         let pool = Pool::new(&sources, "here");
         let wish = Wish { package: "a", ..Wish::default() };
         assert_eq!(select(&pool, &wish).map(|node| pool.member(node).bundle.name.as_str()), Ok("a.v1"));
+    }
+
+    #[test]
+    fn a_deprecated_channel_does_not_count() {
+        let (mut sources, _) = read("catalog x\na/stable*: a.v1\na/new: a.v2");
+        let channel = sources[0].channels.iter_mut().find(|channel| channel.name == "new").unwrap();
+        channel.deprecation = Some("old".to_owned());
+        let pool = Pool::new(&sources, "here");
+        let wish = Wish { package: "a", ..Wish::default() };
+        let node = select(&pool, &wish).unwrap();
+        assert_eq!((pool.member(node).bundle.name.as_str(), is_deprecated(&pool, node)), ("a.v2", false));
     }
 }
