@@ -14,6 +14,9 @@ use crate::exit::{Failure, in_path};
 use crate::images::Images;
 use crate::{runtime, tree};
 
+/// The file with the names of the directories that downloads have made, one a line.
+const MADE: &str = ".opm-downloaded";
+
 /// Where packages are taken from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Source {
@@ -87,7 +90,7 @@ impl AppRegistryFlags {
         !self.registries.is_empty()
     }
 
-    /// Fetches the packages into directories below `folder`, each in the place of an older one.
+    /// Fetches the packages into directories below `folder`, each in the place of one that an earlier download made.
     pub(crate) fn download(&self, images: &Images, limits: &Limits, folder: &Path) -> Result<Downloaded, Failure> {
         let token = self.token_file.as_deref().map(|file| {
             let text = read_input(file, limits).map_err(|error| in_path(Path::new(file), &error))?;
@@ -216,8 +219,20 @@ impl Download<'_> {
             }
         };
         let target = folder.join(&name);
+        let list = folder.join(MADE);
+        let made = fs::read_to_string(&list).unwrap_or_default();
+        let ours = made.lines().any(|line| line == name);
         if target.exists() {
+            if !ours {
+                return Err(format!("{} exists, and no earlier download made it; it stays", target.display()));
+            }
             fs::remove_dir_all(&target).map_err(|error| tree::in_path(&target, &error)).map_err(failed)?;
+        }
+        if !ours {
+            // Noted first: whoever is interrupted now may still replace it later.
+            fs::write(&list, format!("{made}{name}\n"))
+                .map_err(|error| tree::in_path(&list, &error))
+                .map_err(failed)?;
         }
         fs::rename(&content, &target).map_err(|error| tree::in_path(&target, &error)).map_err(failed)?;
         Ok(target)

@@ -162,11 +162,28 @@ fn they_are_served_and_what_is_broken_is_logged() {
     let source = |namespace: &str| format!("http://{}/cnr|{namespace}", server.host());
     let told = packages(&env, &["-r", &source("broken"), "-r", &source("community"), "-o", "etcd,gone"]);
     assert_eq!(told, Ok(vec!["etcd".to_owned()]));
-    assert_eq!(env.names("downloaded"), ["etcd"]);
+    assert_eq!(env.names("downloaded"), [".opm-downloaded", "etcd"]);
     let told = packages(&env, &["-r", &source("broken")]);
     assert_eq!(told, Err("empty querier: cannot list packages".to_owned()));
     let strict = env.opm(&["appregistry-server", "--strict", "-t", "", "-r", &source("broken")]);
     assert!(strict.starts_with("exit 1") && strict.contains("community/gone"), "{strict}");
+}
+
+#[test]
+fn a_directory_that_no_download_made_stays() {
+    let env = TestEnv::new();
+    let server = registry(&env);
+    let source = format!("http://{}/cnr|community", server.host());
+    env.file("mine/etcd/notes.txt", "precious");
+    let strict = ["appregistry-server", "--strict", "-t", "", "-f", "mine", "-r", &source, "-o", "etcd"];
+    let told = env.opm(&strict);
+    assert!(told.starts_with("exit 1"), "{told}");
+    assert!(told.contains("mine/etcd exists, and no earlier download made it; it stays"), "{told}");
+    assert_eq!(env.read("mine/etcd/notes.txt"), "precious");
+    // What a download made, the next one replaces.
+    for _ in 0..2 {
+        assert_eq!(packages(&env, &["-f", "theirs", "-r", &source, "-o", "etcd"]), Ok(vec!["etcd".to_owned()]));
+    }
 }
 
 /// Starts a server and asks for its packages.
