@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fbc::Limits;
 use fbc::base64;
@@ -16,6 +17,8 @@ use kube::api::{DynamicObject, PostParams};
 use serde_json::{Map, Value};
 
 use crate::error::has_code;
+use crate::request::Requests;
+use crate::watcher::Quiet;
 use crate::{Cluster, Error, Kind};
 
 /// The file that becomes annotations.
@@ -29,6 +32,8 @@ const ENCODING: &str = "olm.contentEncoding";
 const GZIP: &str = "gzip+base64";
 /// Most bytes that the values of one ConfigMap may become when they are unpacked.
 const UNPACKED: u64 = 256 << 20;
+/// How long reading or writing may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a write is tried again that somebody else came between.
 const CONFLICTS: usize = 5;
 
@@ -89,22 +94,23 @@ pub async fn write_bundle(
     let maps = cluster.objects(Kind::CONFIG_MAP);
     let what = || format!("ConfigMap {}/{}", cluster.namespace, plan.name);
     // What is wrong with the cluster is told before what is wrong with the files, as its users are used to.
-    let mut map = maps.get(plan.name).await.map_err(Error::api(what()))?;
+    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let mut map = requests.persist(&what(), |_| maps.get(plan.name)).await?;
     let files = Files::read(plan, limits)?;
     let size = files.size();
     if size > plan.limit {
         return Err(Error::Message(format!("bundle files exceeded {} bytes limit", plan.limit)));
     }
-    let mut tries = 0;
+    let (mut tries, how) = (0, PostParams::default());
     loop {
         files.fill(&mut map, plan);
-        match maps.replace(plan.name, &PostParams::default(), &map).await {
+        match requests.persist(&what(), |_| maps.replace(plan.name, &how, &map)).await {
             Ok(_) => break,
-            Err(error) if has_code(&error, 409) && tries < CONFLICTS => {
+            Err(Error::Api { source, .. }) if has_code(&source, 409) && tries < CONFLICTS => {
                 tries += 1;
-                map = maps.get(plan.name).await.map_err(Error::api(what()))?;
+                map = requests.persist(&what(), |_| maps.get(plan.name)).await?;
             }
-            Err(error) => return Err(Error::api(what())(error)),
+            Err(error) => return Err(error),
         }
     }
     Ok(WrittenBundle { keys: files.values.keys().cloned().collect(), size, lost: files.lost })
@@ -200,7 +206,8 @@ impl Files {
 /// Fails if what is there cannot be unpacked, or becomes too large.
 pub async fn read_bundle(cluster: &Cluster, name: &str) -> Result<StoredBundle, Error> {
     let what = format!("ConfigMap {}/{name}", cluster.namespace);
-    let map = cluster.objects(Kind::CONFIG_MAP).get(name).await.map_err(Error::api(what.clone()))?;
+    let maps = cluster.objects(Kind::CONFIG_MAP);
+    let map = Requests::within(cluster, &Quiet, PATIENCE).persist(&what, |_| maps.get(name)).await?;
     StoredBundle::of_map(&map).map_err(|error| Error::Message(format!("{what}: {error}")))
 }
 

@@ -69,6 +69,11 @@ impl Error {
         matches!(self, Error::Api { source, .. } if has_code(source, 404))
     }
 
+    /// Tells whether the API server says that somebody may not do something.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Error::Api { source, .. } if has_code(source, 403))
+    }
+
     /// Makes an error of a text.
     pub(crate) fn message(text: impl Into<String>) -> Error {
         Error::Message(text.into())

@@ -38,6 +38,9 @@ impl Kind {
     pub const JOB: Kind = Kind { group: "batch", ..Kind::core("Job", "jobs") };
     /// A lease, which one replica of a controller holds.
     pub const LEASE: Kind = Kind { group: "coordination.k8s.io", ..Kind::core("Lease", "leases") };
+    /// Which pods come first.
+    pub const PRIORITY_CLASS: Kind =
+        Kind { group: "scheduling.k8s.io", namespaced: false, ..Kind::core("PriorityClass", "priorityclasses") };
     /// The definition of a custom resource.
     pub const CRD: Kind = Kind {
         group: "apiextensions.k8s.io",

@@ -1,25 +1,25 @@
-//! What a run has made and changed, so that it can be taken back.
+//! What is ours on a cluster: what a run has made and changed, so that it can be rolled back, and nothing else.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::request::{Named, Requests, is_of_run, prepared, uid};
 use crate::run::names;
+use crate::run::planned::Planned;
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// Taking back may take so long, whatever time the run itself had.
+/// Rolling back may take so long, whatever time the run itself had.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Something to take back.
+/// Something to roll back.
 #[derive(Debug, Clone)]
 enum Entry {
-    /// An object of this run, perhaps: it is noted before it is asked for.
-    Made(Named),
-    /// An object that somebody makes because of this run, and that was not there before.
-    Caused(Named),
+    /// An object of this run, perhaps: it is noted before it is asked for, and by its uid when it is there.
+    Made(Named, Option<String>),
+    /// An InstallPlan that this run approves, and what OLM makes because of it.
+    Planned(Box<Planned>),
     /// An object that was there before, as it was.
     Changed(Named, Box<Value>),
 }
@@ -27,7 +27,8 @@ enum Entry {
 impl Entry {
     fn object(&self) -> &Named {
         match self {
-            Entry::Made(object) | Entry::Caused(object) | Entry::Changed(object, _) => object,
+            Entry::Made(object, _) | Entry::Changed(object, _) => object,
+            Entry::Planned(planned) => &planned.plan,
         }
     }
 }
@@ -37,6 +38,15 @@ impl Entry {
 pub struct Ledger {
     run: String,
     entries: Mutex<Vec<Entry>>,
+}
+
+/// What became of what was to be rolled back.
+#[derive(Debug, Default)]
+pub struct RolledBack {
+    /// What could not be rolled back, and why.
+    pub failed: Vec<String>,
+    /// What stays because others need it, and who.
+    pub kept: Vec<String>,
 }
 
 impl Default for Ledger {
@@ -55,7 +65,7 @@ impl Ledger {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what would have to be taken back now.
+    /// Returns what would have to be rolled back now.
     pub fn left(&self) -> Vec<String> {
         self.entries().iter().map(|entry| entry.object().to_string()).collect()
     }
@@ -76,12 +86,26 @@ impl Ledger {
         let object = prepared(object, &self.run, owner);
         let name = Named::of(kind, &object);
         // Noted first: an answer may get lost, or nobody may be left to hear it.
-        self.entries().push(Entry::Made(name.clone()));
+        self.entries().push(Entry::Made(name.clone(), None));
         let created = requests.create(kind, &object, &self.run).await;
-        if let Err(Error::Exists { .. }) = &created {
-            self.entries().retain(|entry| !matches!(entry, Entry::Made(made) if *made == name));
+        match &created {
+            Ok(created) => self.is_made(&name, uid(created)),
+            Err(Error::Exists { .. }) => {
+                self.entries().retain(|entry| !matches!(entry, Entry::Made(made, _) if *made == name));
+            }
+            Err(_) => {}
         }
         created
+    }
+
+    fn is_made(&self, name: &Named, uid: Option<&str>) {
+        for entry in self.entries().iter_mut() {
+            if let Entry::Made(made, known) = entry
+                && made == name
+            {
+                *known = uid.map(str::to_owned);
+            }
+        }
     }
 
     /// Changes an object, and notes what it was.
@@ -101,57 +125,74 @@ impl Ledger {
 
     /// Deletes an object, and notes what it was.
     pub(crate) async fn delete(&self, requests: &Requests<'_>, object: &Named, before: Value) -> Result<(), Error> {
+        let which = uid(&before).map(str::to_owned);
         self.entries().push(Entry::Changed(object.clone(), Box::new(before)));
-        requests.delete(object, None).await.map(|_| ())
+        requests.delete(object, which.as_deref()).await.map(|_| ())
     }
 
-    /// Notes that somebody is going to make an object because of this run.
-    pub(crate) fn causes(&self, object: Named) {
-        self.entries().push(Entry::Caused(object));
+    /// Notes an InstallPlan before it is approved.
+    pub(crate) fn approves(&self, planned: Planned) {
+        self.entries().push(Entry::Planned(Box::new(planned)));
     }
 
-    /// Takes everything back, what came last first, and tells what could not be.
-    pub async fn take_back(&self, cluster: &Cluster, watcher: &dyn Watcher) -> Vec<String> {
-        let requests = Requests { cluster, watcher, deadline: Instant::now() + PATIENCE };
-        let mut failed = Vec::new();
+    /// Rolls everything back, what came last first.
+    pub async fn roll_back(&self, cluster: &Cluster, watcher: &dyn Watcher) -> RolledBack {
+        let requests = Requests::within(cluster, watcher, PATIENCE);
+        let mut outcome = RolledBack::default();
         loop {
-            let Some(entry) = self.entries().last().cloned() else { return failed };
-            match self.take_one_back(&requests, &entry).await {
-                Ok(true) => watcher.done(&format!("Taken back: {}", entry.object())),
-                Ok(false) => {}
-                Err(error) => failed.push(format!("{}: {error}", entry.object())),
+            let Some(entry) = self.entries().last().cloned() else { return outcome };
+            if let Err(error) = self.roll_one_back(&requests, &entry, &mut outcome).await {
+                outcome.failed.push(format!("{}: {error}", entry.object()));
             }
             self.entries().pop();
         }
     }
 
-    /// Takes one thing back; tells whether there was anything to do.
-    async fn take_one_back(&self, requests: &Requests<'_>, entry: &Entry) -> Result<bool, Error> {
+    async fn roll_one_back(
+        &self,
+        requests: &Requests<'_>,
+        entry: &Entry,
+        outcome: &mut RolledBack,
+    ) -> Result<(), Error> {
+        let done = |object: &Named| requests.watcher.done(&format!("Rolled back: {object}"));
         match entry {
-            Entry::Made(object) | Entry::Caused(object) => {
-                let there = requests.get(object).await?;
-                let ours = |there: &Value| matches!(entry, Entry::Caused(_)) || is_of_run(there, &self.run);
-                let Some(there) = there.filter(ours) else { return Ok(false) };
+            Entry::Made(object, made) => {
+                let ours = |there: &Value| {
+                    is_of_run(there, &self.run) && made.as_deref().is_none_or(|made| uid(there) == Some(made))
+                };
+                let Some(there) = requests.get(object).await?.filter(ours) else { return Ok(()) };
                 requests.delete(object, uid(&there)).await?;
                 requests.wait_until_gone(object, uid(&there)).await?;
-                Ok(true)
+                done(object);
+            }
+            Entry::Planned(planned) => {
+                // The plan goes with its Subscription, so that it is read first.
+                let steps = planned.steps(requests).await?;
+                // OLM would go on with what the Subscription asks for.
+                let subscriptions: Vec<Entry> =
+                    self.entries().iter().filter(|entry| entry.object().kind == Kind::SUBSCRIPTION).cloned().collect();
+                for subscription in &subscriptions {
+                    Box::pin(self.roll_one_back(requests, subscription, outcome)).await?;
+                }
+                planned.remove(requests, &steps, outcome, &done).await?;
             }
             Entry::Changed(object, before) => {
-                if requests.get(object).await?.is_none() {
-                    return self.make_again(requests, object, before).await;
-                }
-                let mut differs = false;
-                let now = requests.get(object).await?.unwrap_or_default();
-                for (holder, key) in PARTS {
-                    differs |= part(&now, holder, key) != part(before, holder, key);
-                }
+                let Some(now) = requests.get(object).await? else {
+                    self.make_again(requests, object, before).await?;
+                    done(object);
+                    return Ok(());
+                };
+                let differs = PARTS.iter().any(|(holder, key)| part(&now, *holder, key) != part(before, *holder, key));
                 requests.change(object, |object| restore(object, before)).await?;
-                Ok(differs)
+                if differs {
+                    done(object);
+                }
             }
         }
+        Ok(())
     }
 
-    async fn make_again(&self, requests: &Requests<'_>, object: &Named, before: &Value) -> Result<bool, Error> {
+    async fn make_again(&self, requests: &Requests<'_>, object: &Named, before: &Value) -> Result<(), Error> {
         let mut again = before.clone();
         if let Some(metadata) = again["metadata"].as_object_mut() {
             metadata.retain(|key, _| {
@@ -161,7 +202,7 @@ impl Ledger {
         if let Some(again) = again.as_object_mut() {
             again.remove("status");
         }
-        requests.create(object.kind, &again, &self.run).await.map(|_| true)
+        requests.create(object.kind, &again, &self.run).await.map(|_| ())
     }
 }
 

@@ -1,8 +1,9 @@
 //! What opm does on a Kubernetes cluster.
 //!
 //! Objects are written as JSON and sent as they stand, so that what reaches the API server is what the code shows.
-//! [`Access`] finds the cluster; `request` talks to it through restarts and conflicts; [`Ledger`] knows what was made
-//! and takes it back; `words` tells what keeps objects from where they should be; [`run`] installs bundles for a test.
+//! [`Access`] finds the cluster; `request` talks to it through restarts and conflicts, up to a deadline, and `watch` waits
+//! for changes; [`Ledger`] knows what is ours and rolls it back; `words` says what keeps objects from where they should be;
+//! [`run`] installs bundles for a test.
 
 mod access;
 mod bundle_map;
@@ -15,6 +16,7 @@ mod ledger;
 mod request;
 pub mod run;
 mod secret;
+mod watch;
 mod watcher;
 mod words;
 
@@ -28,5 +30,5 @@ pub use catalog_source::{CatalogSpec, go_duration};
 pub use controller::{ControllerPlan, Dial, ManifestPlan, PodImages, manifests, run_controller};
 pub use error::Error;
 pub use kind::Kind;
-pub use ledger::Ledger;
+pub use ledger::{Ledger, RolledBack};
 pub use watcher::Watcher;

@@ -10,13 +10,14 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::error::has_code;
 use crate::run::names::FIELD_MANAGER;
 use crate::run::objects;
+use crate::watch::Watch;
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// How often is looked whether something has happened.
-pub(crate) const POLL: Duration = Duration::from_millis(200);
+/// How long is paused before a request is sent again, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// One request may take so long before it is sent again.
 const ONE_REQUEST: Duration = Duration::from_secs(30);
-/// What is looked at when the time is up, to tell why, may take so long.
+/// So much of the time is kept, at most, to find out why something did not happen.
 const LAST_LOOK: Duration = Duration::from_secs(3);
 /// So much of a log is shown.
 const LOG_LINES: i64 = 10;
@@ -54,11 +55,13 @@ impl std::fmt::Display for Named {
     }
 }
 
-/// Talks to a cluster until a deadline, whatever happens to its API server meanwhile.
+/// Talks to a cluster until a deadline, whatever happens to its API server meanwhile. No request outlives the deadline.
 pub(crate) struct Requests<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) watcher: &'a dyn Watcher,
-    pub(crate) deadline: Instant,
+    deadline: Instant,
+    /// When waiting ends; what is left of the time is for finding out why.
+    end: Instant,
 }
 
 /// Whether an answer may be another one next time.
@@ -72,9 +75,51 @@ fn is_passing(error: &kube::Error) -> bool {
     }
 }
 
-impl Requests<'_> {
+/// Returns how long the API server asks to be left alone.
+fn retry_after(error: &kube::Error) -> Option<Duration> {
+    let kube::Error::Api(status) = error else { return None };
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
+}
+
+/// Pauses that grow.
+#[derive(Debug, Default)]
+pub(crate) struct Pauses(u32);
+
+impl Pauses {
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = PAUSE.0.saturating_mul(1 << self.0.min(8)).min(PAUSE.1);
+        self.0 += 1;
+        pause
+    }
+}
+
+impl<'a> Requests<'a> {
+    pub(crate) fn new(cluster: &'a Cluster, watcher: &'a dyn Watcher, deadline: std::time::Instant) -> Requests<'a> {
+        let deadline = Instant::from(deadline);
+        let left = deadline.saturating_duration_since(Instant::now());
+        Requests { cluster, watcher, deadline, end: deadline - LAST_LOOK.min(left / 10) }
+    }
+
+    /// Returns requests that may take so long from now.
+    pub(crate) fn within(cluster: &'a Cluster, watcher: &'a dyn Watcher, time: Duration) -> Requests<'a> {
+        let now = std::time::Instant::now();
+        Requests::new(cluster, watcher, now.checked_add(time).unwrap_or(now + Duration::from_secs(365 * 86400)))
+    }
+
+    /// Returns whether the time for waiting is up.
     pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline
+        Instant::now() >= self.end
+    }
+
+    /// Returns when waiting ends.
+    pub(crate) fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// Returns what is left of the time, for finding out why something did not happen.
+    pub(crate) fn last_look(&self) -> Requests<'a> {
+        Requests { cluster: self.cluster, watcher: self.watcher, deadline: self.deadline, end: self.deadline }
     }
 
     /// Fails if there is no time left to begin anything.
@@ -88,27 +133,25 @@ impl Requests<'_> {
         }
     }
 
-    /// Waits for the time between two looks.
-    pub(crate) async fn pause(&self) {
-        sleep_until((Instant::now() + POLL).min(self.deadline)).await;
-    }
-
     fn api(&self, object: &Named) -> Api<DynamicObject> {
         self.cluster.objects_in(object.kind, &object.namespace)
     }
 
-    /// Sends a request until it is answered; `sent` is how often it was sent already.
-    async fn persist<T, Answer>(&self, what: &str, mut request: impl FnMut(usize) -> Answer) -> Result<T, Error>
+    /// Sends a request until it is answered, with growing pauses or those that the API server asks for; the request
+    /// gets how often it was sent already.
+    pub(crate) async fn persist<T, Answer>(
+        &self,
+        what: &str,
+        mut request: impl FnMut(usize) -> Answer,
+    ) -> Result<T, Error>
     where
         Answer: Future<Output = Result<T, kube::Error>>,
     {
         const SERVER: &str = "API server";
-        let mut last = None;
+        let (mut pauses, mut last) = (Pauses::default(), None);
         for sent in 0.. {
             self.watcher.request(what);
-            let now = Instant::now();
-            let until = self.deadline.max(now + LAST_LOOK).min(now + ONE_REQUEST);
-            let error = match timeout_at(until, request(sent)).await {
+            let error = match timeout_at(self.deadline.min(Instant::now() + ONE_REQUEST), request(sent)).await {
                 Ok(Ok(answer)) => {
                     if last.is_some() {
                         self.watcher.state(SERVER, "");
@@ -119,17 +162,22 @@ impl Requests<'_> {
                 Ok(Err(error)) => Some(error),
                 Err(_) => None,
             };
-            if let Some(error) = error {
-                self.watcher.state(SERVER, &format!("asking again: {}", crate::error::told(&error)));
-                last = Some(error);
-            }
-            if self.is_over() {
-                return Err(match last {
-                    Some(error) => Error::api(what)(error),
-                    None => Error::Silent { what: what.to_owned() },
+            let now = Instant::now();
+            let asked = error.as_ref().and_then(retry_after);
+            let next = now + asked.unwrap_or_else(|| pauses.next());
+            let is_late = now >= self.end || (asked.is_some() && next >= self.end);
+            let text = error.as_ref().map_or_else(|| "no answer".to_owned(), crate::error::told);
+            let error = error.map_or_else(|| Error::Silent { what: what.to_owned() }, Error::api(what));
+            if is_late {
+                // What came last may say less than what came before.
+                return Err(match (error, last) {
+                    (Error::Silent { .. }, Some(last)) => last,
+                    (error, _) => error,
                 });
             }
-            self.pause().await;
+            self.watcher.state(SERVER, &format!("asking again: {text}"));
+            last = Some(error);
+            sleep_until(next.min(self.end)).await;
         }
         Err(Error::Silent { what: what.to_owned() })
     }
@@ -150,6 +198,15 @@ impl Requests<'_> {
             return Ok(items.map(|item| serde_json::to_value(item).unwrap_or_default()).collect());
         }
         let found = self.persist(&what, |_| api.list(selector)).await?;
+        Ok(found.items.into_iter().map(value).collect())
+    }
+
+    /// Returns the objects of a kind in all namespaces.
+    pub(crate) async fn list_everywhere(&self, kind: Kind) -> Result<Vec<Value>, Error> {
+        let api: Api<DynamicObject> = Api::all_with(self.cluster.client.clone(), &kind.resource());
+        let what = format!("listing {} in all namespaces", kind.plural);
+        let which = ListParams::default();
+        let found = self.persist(&what, |_| api.list(&which)).await?;
         Ok(found.items.into_iter().map(value).collect())
     }
 
@@ -185,6 +242,7 @@ impl Requests<'_> {
     pub(crate) async fn change(&self, object: &Named, change: impl Fn(&mut Value)) -> Result<Value, Error> {
         let api = self.api(object);
         let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+        let mut pauses = Pauses::default();
         loop {
             let before = self.get(object).await?.ok_or_else(|| Error::Gone { object: object.to_string() })?;
             let mut after = before.clone();
@@ -196,7 +254,10 @@ impl Requests<'_> {
             let what = format!("updating {object}");
             match self.persist(&what, |_| api.replace(&object.name, &parameters, &description)).await {
                 Ok(changed) => return Ok(value(changed)),
-                Err(Error::Api { source, .. }) if has_code(&source, 409) && !self.is_over() => self.pause().await,
+                Err(Error::Api { source, .. }) if has_code(&source, 409) && !self.is_over() => {
+                    // Somebody else was faster, and is likely to be done now.
+                    sleep_until((Instant::now() + pauses.next() / 10).min(self.end)).await;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -222,6 +283,7 @@ impl Requests<'_> {
 
     /// Waits until an object is gone, or another one has its name.
     pub(crate) async fn wait_until_gone(&self, object: &Named, uid: Option<&str>) -> Result<(), Error> {
+        let mut watch = Watch::objects(self, &[object]);
         loop {
             let there = self.get(object).await?;
             let Some(there) = there.filter(|there| uid.is_none() || there["metadata"]["uid"].as_str() == uid) else {
@@ -236,7 +298,7 @@ impl Requests<'_> {
                 };
                 return Err(Error::Late { what: format!("deleting {object}"), cause: why });
             }
-            self.pause().await;
+            watch.changed().await;
         }
     }
 
@@ -251,7 +313,7 @@ impl Requests<'_> {
                 limit_bytes: Some(LOG_BYTES),
                 ..LogParams::default()
             };
-            let text = timeout_at(Instant::now() + Duration::from_secs(5), pods.logs(&pod.name, &parameters)).await;
+            let text = timeout_at(self.deadline, pods.logs(&pod.name, &parameters)).await;
             if let Ok(Ok(text)) = text
                 && !text.trim().is_empty()
             {

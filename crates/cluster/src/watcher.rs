@@ -11,3 +11,13 @@ pub trait Watcher: Send + Sync {
     /// Is told of a request before it is sent.
     fn request(&self, what: &str);
 }
+
+/// Somebody who does not want to know.
+pub(crate) struct Quiet;
+
+impl Watcher for Quiet {
+    fn done(&self, _: &str) {}
+    fn warn(&self, _: &str) {}
+    fn state(&self, _: &str, _: &str) {}
+    fn request(&self, _: &str) {}
+}

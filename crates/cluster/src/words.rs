@@ -69,10 +69,20 @@ pub(crate) fn pod(pod: &Value) -> Option<Trouble> {
     )))
 }
 
-/// Tells what is wrong with the first container that has something wrong with it.
+/// Tells what is wrong with the first container that has something wrong with it: now, or else before.
 fn container(pod: &Value) -> Option<Trouble> {
-    let statuses = list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"));
-    statuses.filter_map(one_container).next()
+    let statuses = || list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"));
+    let earlier = |status: &Value| {
+        // One that is ready again has overcome whatever ended it.
+        let unwell = status["ready"] != true && status.pointer("/state/terminated").is_none();
+        unwell.then(|| ended_trouble(status, "/lastState/terminated")).flatten()
+    };
+    statuses().find_map(one_container).or_else(|| statuses().find_map(earlier))
+}
+
+fn ended_trouble(status: &Value, path: &str) -> Option<Trouble> {
+    let (name, how) = (at(status, "/name"), ended(status, path)?);
+    Some(Trouble { text: format!("container {name} {how}"), hopeless: false, container: Some(name.to_owned()) })
 }
 
 fn one_container(status: &Value) -> Option<Trouble> {
@@ -91,13 +101,7 @@ fn one_container(status: &Value) -> Option<Trouble> {
             container: (waiting == "CrashLoopBackOff").then(|| name.to_owned()),
         });
     }
-    for path in ["/state/terminated", "/lastState/terminated"] {
-        if let Some(how) = ended(status, path) {
-            let container = Some(name.to_owned());
-            return Some(Trouble { text: format!("container {name} {how}"), hopeless: false, container });
-        }
-    }
-    None
+    ended_trouble(status, "/state/terminated")
 }
 
 /// Tells how a container ended, if it ended badly.
@@ -283,6 +287,22 @@ mod tests {
         let nowhere = json!({"status": {"phase": "Pending", "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}]}});
         assert_eq!(pod(&nowhere).unwrap().text, "not scheduled: Unschedulable: 0/1 nodes");
+    }
+
+    #[test]
+    fn what_a_container_has_overcome_is_no_trouble() {
+        let overcome = json!({"name": "a", "ready": true, "state": {"running": {}},
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}});
+        let fine = json!({"status": {"phase": "Running", "containerStatuses": [overcome]}});
+        assert_eq!(pod(&fine), None);
+        let failing = json!({"name": "b", "image": "r.test/x", "ready": false,
+            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}});
+        let mut unwell = overcome.clone();
+        unwell["ready"] = json!(false);
+        let both = json!({"status": {"phase": "Running", "containerStatuses": [unwell, failing]}});
+        assert!(pod(&both).unwrap().text.starts_with("container b: image r.test/x cannot be pulled"));
+        let alone = json!({"status": {"phase": "Running", "containerStatuses": [unwell]}});
+        assert_eq!(pod(&alone).unwrap().text, "container a ended with code 137 (OOMKilled)");
     }
 
     #[test]

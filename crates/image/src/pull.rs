@@ -83,21 +83,21 @@ impl Client {
         })
     }
 
-    /// Reads the labels of an image; its layers are not fetched.
+    /// Reads what an image says of itself, its labels among it; its layers are not fetched.
     ///
     /// # Errors
     /// Fails as [`Client::pull`] does.
-    pub fn labels(&self, location: &Location) -> Result<BTreeMap<String, String>, Error> {
-        let Location::Registry(reference) = location else { return Ok(self.pull(location)?.labels()) };
+    pub fn config(&self, location: &Location) -> Result<Config, Error> {
+        let Location::Registry(reference) = location else { return Ok(self.pull(location)?.config) };
         let inner = self.inner();
         if inner.options.offline {
-            return Ok(self.pull(location)?.labels());
+            return Ok(self.pull(location)?.config);
         }
         let admission = inner.allow(location)?;
         let name = reference.to_string();
         self.block_on(inner.at_each_source(reference, |source| {
             let (inner, name, admission) = (inner.clone(), name.clone(), admission.clone());
-            async move { inner.labels_from(&name, &source, &admission).await }
+            async move { inner.config_from(&name, &source, &admission).await }
         }))
     }
 
@@ -186,19 +186,19 @@ impl Inner {
         self.complete(name, Some(source), digest, admission).await
     }
 
-    async fn labels_from(
+    async fn config_from(
         self: std::sync::Arc<Self>,
         name: &str,
         source: &Source,
         admission: &Admission,
-    ) -> Result<BTreeMap<String, String>, Error> {
+    ) -> Result<Config, Error> {
         let initializing = |error: Error| error.context(format!("initializing source docker://{name}"));
         let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
         let digest = self.store_document(&document)?;
         let (manifest_digest, manifest) = self.choose(name, Some(source), digest).await?;
         admission.check(&self, Some(source), &manifest_digest).await?;
         self.registry.fetch(source, &manifest.config, &self.options.store).await?;
-        Ok(self.config(&manifest)?.labels())
+        self.config(&manifest)
     }
 
     pub(crate) fn store_document(&self, document: &Document) -> Result<Digest, Error> {

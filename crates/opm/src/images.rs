@@ -240,11 +240,11 @@ impl Images {
         self.fetch(&[reference]).pop().unwrap_or_else(|| Err("no image was asked for".into()))
     }
 
-    /// Reads the labels of an image; its layers are not pulled.
-    pub(crate) fn labels(&self, reference: &str) -> Result<BTreeMap<String, String>, String> {
+    /// Reads what an image says of itself; its layers are not pulled.
+    pub(crate) fn config(&self, reference: &str) -> Result<image::Config, String> {
         let named = |error: String| format!("failed to pull image {reference:?}: {error}");
         let location = Location::parse(reference).map_err(|error| named(error.to_string()))?;
-        self.client()?.labels(&location).map_err(|error| {
+        self.client()?.config(&location).map_err(|error| {
             let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
             named(format!("{error}{help}"))
         })

@@ -3,23 +3,26 @@
 mod pods;
 mod state;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
-use crate::catalog_source::CatalogSpec;
+use crate::catalog_source::{CatalogSpec, SERVING_LABEL, UPDATE_LABEL};
 use crate::error::has_code;
+use crate::request::{Named, Requests};
+use crate::watch::Watch;
+use crate::watcher::Quiet;
 use crate::{Cluster, Error, Kind, Object};
 
 pub use pods::{PodRole, PodState};
 pub(crate) use pods::{condition, is_ready};
-pub use state::{CatalogState, catalog_state};
+pub use state::CatalogState;
 
 /// Who owns the fields that we set.
 const MANAGER: &str = "opm";
-/// How often a catalog is looked at that is waited for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a command may take that has no time of its own.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A catalog to be made or changed.
 #[derive(Debug, Clone, Default)]
@@ -74,40 +77,67 @@ impl CatalogPlan {
 /// Makes a catalog, or changes it: what was set by an earlier call and is not asked for any more goes away.
 ///
 /// # Errors
-/// Fails if somebody else has set a field to another value, unless `force` takes it over.
-pub async fn apply_catalog(cluster: &Cluster, plan: &CatalogPlan, force: bool) -> Result<Object, Error> {
+/// Fails if somebody else has set a field to another value, unless `force` takes it over, and when the time is over.
+pub async fn apply_catalog(
+    cluster: &Cluster,
+    plan: &CatalogPlan,
+    force: bool,
+    deadline: Instant,
+) -> Result<Object, Error> {
+    let requests = Requests::new(cluster, &Quiet, deadline);
     let mut how = PatchParams::apply(MANAGER);
     how.force = force;
     let object = plan.object(&cluster.namespace);
     let catalogs = cluster.objects(Kind::CATALOG_SOURCE);
-    catalogs.patch(&plan.name, &how, &Patch::Apply(&object)).await.map_err(|error| {
-        let help = match &error {
-            error if has_code(error, 404) => "; is OLM, or at least its CatalogSource kind, installed?",
-            error if has_code(error, 409) => "; --force-conflicts takes over what others have set",
-            _ => "",
-        };
-        let error = Error::api(format!("catalog {}/{}", cluster.namespace, plan.name))(error);
-        Error::Message(format!("{error}{help}"))
+    let what = format!("catalog {}/{}", cluster.namespace, plan.name);
+    let patch = Patch::Apply(&object);
+    let applied = requests.persist(&what, |_| catalogs.patch(&plan.name, &how, &patch)).await;
+    applied.map_err(|error| match &error {
+        Error::Api { source, .. } => {
+            let help = match source {
+                source if has_code(source, 404) => "; is OLM, or at least its CatalogSource kind, installed?",
+                source if has_code(source, 409) => "; --force-conflicts takes over what others have set",
+                _ => "",
+            };
+            Error::Message(format!("{error}{help}"))
+        }
+        _ => error,
     })
 }
 
 /// Waits until a catalog answers from the image that it asks for.
 ///
 /// # Errors
-/// Fails when the time is over, and says what keeps it from answering.
-pub async fn wait_for_catalog(cluster: &Cluster, name: &str, timeout: Duration) -> Result<CatalogState, Error> {
-    let end = tokio::time::Instant::now() + timeout;
+/// Fails when the time is over, and says what keeps it from answering. An API server that is away meanwhile is waited for.
+pub async fn wait_for_catalog(
+    cluster: &Cluster,
+    name: &str,
+    timeout: Duration,
+    deadline: Instant,
+) -> Result<CatalogState, Error> {
+    let requests = Requests::new(cluster, &Quiet, deadline);
+    let object = Named::new(Kind::CATALOG_SOURCE, &cluster.namespace, name);
+    let labels = [SERVING_LABEL, UPDATE_LABEL].map(|label| format!("{label}={name}"));
+    let mut watch = Watch::with_labels(&requests, &object, Kind::POD, &labels);
     loop {
-        let state = catalog_state(cluster, name).await?;
+        let state = state::read(&requests, name).await?;
         if state.answers() {
             return Ok(state);
         }
-        if tokio::time::Instant::now() >= end {
+        if requests.is_over() {
             let why = state.trouble();
             return Err(Error::Message(format!("catalog {name} does not answer after {timeout:?}: {why}")));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        watch.changed().await;
     }
+}
+
+/// Looks at a catalog and its pods.
+///
+/// # Errors
+/// Fails if there is none of that name, and if the API server refuses or cannot be asked.
+pub async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState, Error> {
+    state::read(&Requests::within(cluster, &Quiet, PATIENCE), name).await
 }
 
 /// Lists the catalogs of a namespace, or of all.
@@ -120,7 +150,9 @@ pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<Ca
     } else {
         cluster.objects(Kind::CATALOG_SOURCE)
     };
-    let found = catalogs.list(&ListParams::default()).await.map_err(Error::api("catalogs"))?;
+    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let which = ListParams::default();
+    let found = requests.persist("catalogs", |_| catalogs.list(&which)).await?;
     let mut all: Vec<CatalogState> = found.items.iter().map(|object| CatalogState::of(object, &[])).collect();
     all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(all)
@@ -133,7 +165,9 @@ pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<Ca
 pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
     let what = format!("catalog {}/{name}", cluster.namespace);
     let catalogs = cluster.objects(Kind::CATALOG_SOURCE);
-    catalogs.delete(name, &DeleteParams::background()).await.map(drop).map_err(Error::api(what))
+    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let how = DeleteParams::background();
+    requests.persist(&what, |_| catalogs.delete(name, &how)).await.map(drop)
 }
 
 /// Lists the packages that the cluster knows from a catalog; nothing if nobody on the cluster can tell.
@@ -142,16 +176,19 @@ pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> 
 /// Fails if the API server refuses or cannot be asked.
 pub async fn packages_of(cluster: &Cluster, name: &str) -> Result<Option<Vec<String>>, Error> {
     let which = ListParams::default().labels(&format!("catalog={name},catalog-namespace={}", cluster.namespace));
-    match cluster.objects(Kind::PACKAGE_MANIFEST).list(&which).await {
-        Ok(found) => {
-            let mut names: Vec<String> = found.items.into_iter().filter_map(|object| object.metadata.name).collect();
-            names.sort();
-            Ok(Some(names))
+    let packages = cluster.objects(Kind::PACKAGE_MANIFEST);
+    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let found = requests.persist("packages", |_| async {
+        match packages.list(&which).await {
+            // There is no package server, or it is away.
+            Err(error) if has_code(&error, 404) || has_code(&error, 503) => Ok(None),
+            found => found.map(Some),
         }
-        // There is no package server, or it is away.
-        Err(error) if has_code(&error, 404) || has_code(&error, 503) => Ok(None),
-        Err(error) => Err(Error::api("packages")(error)),
-    }
+    });
+    let Some(found) = found.await? else { return Ok(None) };
+    let mut names: Vec<String> = found.items.into_iter().filter_map(|object| object.metadata.name).collect();
+    names.sort();
+    Ok(Some(names))
 }
 
 /// Reads what a catalog asks for.

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::pods::{PodRole, PodState};
 use super::spec_of;
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
-use crate::{Cluster, Error, Kind, Object};
+use crate::request::Requests;
+use crate::{Error, Kind, Object};
 
 /// How a catalog is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,19 +58,19 @@ pub struct CatalogState {
     pub packages: Option<Vec<String>>,
 }
 
-/// Looks at a catalog and its pods.
-///
-/// # Errors
-/// Fails if there is none of that name, and if the API server refuses or cannot be asked.
-pub async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState, Error> {
-    let object = cluster.get(Kind::CATALOG_SOURCE, name).await?;
-    let mut pods = Vec::new();
+/// Reads a catalog and its pods.
+pub(super) async fn read(requests: &Requests<'_>, name: &str) -> Result<CatalogState, Error> {
+    let cluster = requests.cluster;
+    let (catalogs, pods) = (cluster.objects(Kind::CATALOG_SOURCE), cluster.objects(Kind::POD));
+    let what = format!("{} {}/{name}", Kind::CATALOG_SOURCE.kind, cluster.namespace);
+    let object = requests.persist(&what, |_| catalogs.get(name)).await?;
+    let mut all = Vec::new();
     for label in [SERVING_LABEL, UPDATE_LABEL] {
         let which = ListParams::default().labels(&format!("{label}={name}"));
-        let found = cluster.objects(Kind::POD).list(&which).await.map_err(Error::api(format!("pods of {name}")))?;
-        pods.extend(found.items);
+        let found = requests.persist(&format!("pods of {name}"), |_| pods.list(&which)).await?;
+        all.extend(found.items);
     }
-    Ok(CatalogState::of(&object, &pods))
+    Ok(CatalogState::of(&object, &all))
 }
 
 impl CatalogState {

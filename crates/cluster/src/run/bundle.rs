@@ -9,6 +9,7 @@ use super::carry;
 use super::facts::Facts;
 use super::install_mode::Targets;
 use super::objects::{self, Served};
+use super::planned::{self, Planned};
 use super::pod::{Content, Item, PodSettings, config_map_name};
 use super::preflight::{self, Right};
 use super::wait::{self, Scene};
@@ -68,11 +69,12 @@ impl BundlePlan {
     }
 }
 
-const RIGHTS: [Right; 13] = [
+const RIGHTS: [Right; 14] = [
     ("create", Kind::CATALOG_SOURCE),
     ("get", Kind::CATALOG_SOURCE),
     ("update", Kind::CATALOG_SOURCE),
     ("create", Kind::CONFIG_MAP),
+    ("list", Kind::CONFIG_MAP),
     ("create", Kind::POD),
     ("get", Kind::POD),
     ("list", Kind::OPERATOR_GROUP),
@@ -83,8 +85,18 @@ const RIGHTS: [Right; 13] = [
     ("update", Kind::INSTALL_PLAN),
     ("get", Kind::CSV),
 ];
+/// What it takes to roll a run back.
+const UNDO: [Right; 6] = [
+    ("delete", Kind::CATALOG_SOURCE),
+    ("delete", Kind::CONFIG_MAP),
+    ("delete", Kind::POD),
+    ("delete", Kind::SUBSCRIPTION),
+    ("delete", Kind::INSTALL_PLAN),
+    ("delete", Kind::CSV),
+];
 
-/// Checks that a bundle can be run: the namespace, OLM, the user's rights, and that nothing is in the way.
+/// Checks that a bundle can be run, and rolled back unless it is kept: the namespace, OLM, the user's rights, and that
+/// nothing is in the way.
 ///
 /// # Errors
 /// Fails with everything that is missing, or what is in the way. Nothing is changed.
@@ -92,16 +104,27 @@ pub async fn check(
     cluster: &Cluster,
     facts: &Facts,
     targets: &Targets,
-    ledger: &Ledger,
+    keep: bool,
     deadline: Instant,
     watcher: &dyn Watcher,
 ) -> Result<(), Error> {
-    let requests = Requests { cluster, watcher, deadline: deadline.into() };
+    let requests = Requests::new(cluster, watcher, deadline);
     let namespace = cluster.namespace.as_str();
-    preflight::check(&requests, namespace, &RIGHTS, ledger).await?;
+    let undo: &[Right] = if keep { &[] } else { &UNDO };
+    preflight::check(&requests, namespace, &[&RIGHTS, undo].concat()).await?;
     let group = preflight::nothing_there(&requests, namespace, &facts.package, &facts.csv, targets).await?;
     if group.is_some() {
-        preflight::check(&requests, namespace, &[("create", Kind::OPERATOR_GROUP)], ledger).await?;
+        let rights: &[Right] = &[("create", Kind::OPERATOR_GROUP), ("delete", Kind::OPERATOR_GROUP)];
+        preflight::check(&requests, namespace, if keep { &rights[..1] } else { rights }).await?;
+    }
+    if !keep && !facts.owned_crds.is_empty() {
+        let missing = preflight::missing(&requests, namespace, &[("get", Kind::CRD), ("delete", Kind::CRD)]).await?;
+        if !missing.is_empty() {
+            watcher.warn(&format!(
+                "not allowed: {}; definitions that OLM makes for the bundle stay if the run fails",
+                missing.join(", ")
+            ));
+        }
     }
     Ok(())
 }
@@ -117,7 +140,7 @@ pub async fn run(
     deadline: Instant,
     watcher: &dyn Watcher,
 ) -> Result<(), Error> {
-    let requests = &Requests { cluster, watcher, deadline: deadline.into() };
+    let requests = &Requests::new(cluster, watcher, deadline);
     requests.check_time()?;
     let namespace = cluster.namespace.as_str();
     let (facts, serving) = (&plan.facts, &plan.serving);
@@ -147,7 +170,6 @@ pub async fn run(
         watcher.done(&format!("OperatorGroup \"{}\" created", names::OPERATOR_GROUP));
     }
 
-    note_what_olm_makes(requests, ledger, facts).await?;
     let subscription = objects::subscription(namespace, &facts.package, &plan.channel, &facts.csv);
     let subscription_name = Named::of(Kind::SUBSCRIPTION, &subscription);
     ledger.create(requests, Kind::SUBSCRIPTION, subscription, None).await.map_err(creating("subscription"))?;
@@ -159,15 +181,18 @@ pub async fn run(
         pod: &pod,
         bundle_image: &serving.bundle_image,
     };
-    // An approved plan goes on without its Subscription; one that is only for this bundle goes with it.
-    let note = |plan: Named, others: &[String]| {
-        if others.is_empty() {
-            ledger.causes(plan);
-        }
-    };
-    install(requests, &scene, None, &facts.csv, note).await?;
+    let planned = install(requests, &scene, None, &facts.csv, Approval::RolledBack(ledger)).await?;
+    note(requests, &source_name, &planned).await;
     watcher.done(&format!("OLM has successfully installed \"{}\"", facts.csv));
     Ok(())
+}
+
+/// What a failure after the approval of an InstallPlan means.
+pub(crate) enum Approval<'a> {
+    /// What the plan has made is rolled back.
+    RolledBack(&'a Ledger),
+    /// Everything stays.
+    Settled(&'a Ledger),
 }
 
 /// Approves the InstallPlan that OLM makes, and waits until it is carried out.
@@ -176,40 +201,38 @@ pub(crate) async fn install(
     scene: &Scene<'_>,
     previous: Option<&str>,
     csv: &str,
-    before_approval: impl FnOnce(Named, &[String]),
-) -> Result<(), Error> {
+    approval: Approval<'_>,
+) -> Result<Planned, Error> {
     let plan = wait::for_install_plan(requests, scene, previous).await?;
     let namespace = &scene.subscription.namespace;
     let plan = Named::new(Kind::INSTALL_PLAN, namespace, &plan);
-    let there = requests.get(&plan).await?.unwrap_or_default();
+    let there = requests.get(&plan).await?;
+    let there = there.ok_or_else(|| Error::message(format!("error getting install plan: {plan} is gone")))?;
     let others = wait::others(&there, csv);
     if !others.is_empty() {
         let others = others.join(", ");
         requests.watcher.warn(&format!("InstallPlan {} also installs or upgrades: {others}", plan.name));
     }
-    before_approval(plan.clone(), &others);
+    let planned = Planned::read(requests, &there, csv).await?;
+    match approval {
+        Approval::RolledBack(ledger) => ledger.approves(planned.clone()),
+        Approval::Settled(ledger) => ledger.settle(),
+    }
     wait::approve(requests, &plan).await?;
     let subscription = &scene.subscription.name;
     requests.watcher.done(&format!("Approved InstallPlan {} for the Subscription: {subscription}", plan.name));
-    wait::for_csv(requests, &Named::new(Kind::CSV, namespace, csv), &plan).await
+    wait::for_csv(requests, &Named::new(Kind::CSV, namespace, csv), &plan).await?;
+    wait::for_plan(requests, &plan).await?;
+    Ok(planned)
 }
 
-/// Notes what OLM is going to make because of the Subscription, unless it is there already.
-async fn note_what_olm_makes(requests: &Requests<'_>, ledger: &Ledger, facts: &Facts) -> Result<(), Error> {
-    let namespace = &requests.cluster.namespace;
-    for name in &facts.owned_crds {
-        let crd = Named::new(Kind::CRD, "", name);
-        match requests.get(&crd).await {
-            Ok(None) => ledger.causes(crd),
-            Ok(Some(_)) => {}
-            // Who may not look at it may not delete it either.
-            Err(Error::Api { .. }) => {}
-            Err(error) => return Err(error),
-        }
+/// Writes down what a plan has made, so that `cleanup` knows what is ours.
+pub(crate) async fn note(requests: &Requests<'_>, source: &Named, planned: &Planned) {
+    let noted = async {
+        let created = planned.created(requests).await?;
+        requests.change(source, |source| planned::note(source, &created)).await
+    };
+    if let Err(error) = noted.await {
+        requests.watcher.warn(&format!("what OLM made could not be noted, and 'cleanup' leaves it: {error}"));
     }
-    let csv = Named::new(Kind::CSV, namespace, &facts.csv);
-    if requests.get(&csv).await?.is_none() {
-        ledger.causes(csv);
-    }
-    Ok(())
 }

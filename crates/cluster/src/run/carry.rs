@@ -51,7 +51,7 @@ async fn config_maps(requests: &Requests<'_>, ledger: &Ledger, source: &Value, p
             Err(error) => return Err(error),
         }
     }
-    for stale in stale(requests, &named, parts.len()).await? {
+    for stale in stale(requests, source, parts.len()).await? {
         if let Some(before) = requests.get(&stale).await? {
             ledger.delete(requests, &stale, before).await?;
         }
@@ -72,19 +72,20 @@ fn fill(there: &mut Value, content: &Value, source: &Value) {
     }
 }
 
-/// Returns the ConfigMaps of an earlier, larger catalog.
-async fn stale(requests: &Requests<'_>, source: &Named, count: usize) -> Result<Vec<Named>, Error> {
-    let prefix = names::config_map_prefix(&source.name);
-    let maps = requests.list(Kind::CONFIG_MAP, &source.namespace, &ListParams::default()).await?;
-    let names = maps.iter().map(|map| Named::of(Kind::CONFIG_MAP, map));
-    let is_stale = |name: &str| {
+/// Returns the ConfigMaps of an earlier, larger catalog of ours.
+async fn stale(requests: &Requests<'_>, source: &Value, count: usize) -> Result<Vec<Named>, Error> {
+    let named = Named::of(Kind::CATALOG_SOURCE, source);
+    let prefix = names::config_map_prefix(&named.name);
+    let maps = requests.list(Kind::CONFIG_MAP, &named.namespace, &ListParams::default()).await?;
+    let is_stale = |map: &&Value| {
+        let name = map["metadata"]["name"].as_str().unwrap_or_default();
         let number = name.strip_prefix(&prefix).and_then(|number| number.parse::<usize>().ok());
-        number.is_some_and(|number| number > count)
+        let ours = map["metadata"]["labels"][names::RUN_LABEL].is_string()
+            || objects::is_owned(map, &source["metadata"]["uid"]);
+        ours && number.is_some_and(|number| number > count)
     };
-    Ok(names
-        .filter(|map| is_stale(&map.name))
-        .map(|map| Named { namespace: source.namespace.clone(), ..map })
-        .collect())
+    let stale = maps.iter().filter(is_stale).map(|map| Named::of(Kind::CONFIG_MAP, map));
+    Ok(stale.map(|map| Named { namespace: named.namespace.clone(), ..map }).collect())
 }
 
 /// Deletes the pods and ConfigMaps that belong to a CatalogSource; a garbage collector does the same.

@@ -8,6 +8,11 @@ use serde_json::Value;
 use super::carry::{clear, deleted};
 use super::facts::owned_crds;
 use super::names::{self, FIELD_MANAGER, RUN_LABEL};
+use super::objects;
+use super::planned::{self, InUse, is_only_for, made_by, noted};
+use super::preflight::{self, Right};
+use super::wait;
+use crate::ledger::RolledBack;
 use crate::request::{Named, Requests, uid};
 use crate::{Cluster, Error, Kind, Watcher};
 
@@ -16,52 +21,122 @@ use crate::{Cluster, Error, Kind, Watcher};
 pub struct Cleanup {
     /// The package.
     pub package: String,
-    /// Whether the custom resource definitions that the operator owns are deleted, and all their objects.
+    /// Whether the custom resource definitions that came with the operator are deleted, and all their objects.
     pub crds: bool,
     /// Whether the OperatorGroup that `run bundle` made is deleted, if no Subscription is left.
     pub operator_groups: bool,
+    /// Whether an operator that `run bundle` did not install is removed as well.
+    pub force: bool,
 }
+
+/// What there is of a package.
+struct Found {
+    subscription: Option<Value>,
+    csvs: Vec<Value>,
+    source: Option<Value>,
+    /// Whether `run bundle` installed it.
+    ours: bool,
+    /// What InstallPlans have made for it, beside versions: definitions, and Subscriptions to what it depends on.
+    created: Vec<(Named, String)>,
+    plans: Vec<Named>,
+}
+
+const RIGHTS: [Right; 5] = [
+    ("delete", Kind::SUBSCRIPTION),
+    ("delete", Kind::CSV),
+    ("delete", Kind::CATALOG_SOURCE),
+    ("delete", Kind::POD),
+    ("delete", Kind::CONFIG_MAP),
+];
 
 /// Removes an operator; tells whether there was anything to remove.
 ///
 /// # Errors
-/// Fails if something cannot be deleted before the deadline.
+/// Fails if `run bundle` did not install it, unless that is forced, and if something cannot be deleted before the
+/// deadline.
 pub async fn cleanup(
     cluster: &Cluster,
     options: &Cleanup,
     deadline: Instant,
     watcher: &dyn Watcher,
 ) -> Result<bool, Error> {
-    let requests = &Requests { cluster, watcher, deadline: deadline.into() };
+    let requests = &Requests::new(cluster, watcher, deadline);
     let namespace = cluster.namespace.as_str();
-    let all = ListParams::default();
-    super::preflight::has_olm(requests, namespace).await?;
-    let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &all).await?;
-    let subscription = subscriptions.into_iter().find(|one| one["spec"]["name"] == options.package.as_str());
-    let csvs = find_csvs(requests, subscription.as_ref(), &options.package).await?;
-    let source = find_source(requests, subscription.as_ref(), &options.package).await?;
-    if subscription.is_none() && csvs.is_empty() && source.is_none() {
+    preflight::has_olm(requests, namespace).await?;
+    let mut found = find(requests, &options.package).await?;
+    if found.subscription.is_none() && found.csvs.is_empty() && found.source.is_none() {
         return Ok(false);
     }
-
-    if let Some(subscription) = &subscription {
-        remove(requests, Kind::SUBSCRIPTION, subscription, false).await?;
+    if !found.ours {
+        let all = foreign(&mut found, requests, options).await?;
+        if !options.force {
+            return Err(Error::message(format!(
+                "package {:?} was not installed by 'run bundle'; nothing was deleted\n--force deletes:\n  {}",
+                options.package,
+                all.join("\n  ")
+            )));
+        }
     }
-    match options.crds && !csvs.is_empty() {
+    preflight::check(requests, namespace, &RIGHTS).await?;
+    remove_all(requests, &found, options).await?;
+    let rest = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
+    let gone = |one: &Value| {
+        let named = Named::of(Kind::SUBSCRIPTION, one);
+        found.subscription.as_ref().and_then(uid) == uid(one) || found.created.iter().any(|(made, _)| *made == named)
+    };
+    let group = Named::new(Kind::OPERATOR_GROUP, namespace, names::OPERATOR_GROUP);
+    match options.operator_groups && rest.iter().all(gone) {
         true => {
-            // While the operator still runs, so that it can do what finalizers ask for.
-            for name in csvs.iter().flat_map(owned_crds) {
-                if let Some(crd) = requests.get(&Named::new(Kind::CRD, "", &name)).await? {
-                    remove(requests, Kind::CRD, &crd, true).await?;
-                }
+            if let Some(group) = requests.get(&group).await? {
+                remove(requests, Kind::OPERATOR_GROUP, &group, true).await?;
             }
         }
+        false => watcher.done("Skipping Operator Groups deletion"),
+    }
+    Ok(true)
+}
+
+/// Returns what would go of an operator that is not ours, and adds the definitions that it owns.
+async fn foreign(found: &mut Found, requests: &Requests<'_>, options: &Cleanup) -> Result<Vec<String>, Error> {
+    let mut all: Vec<String> = Vec::new();
+    all.extend(found.subscription.iter().map(|one| Named::of(Kind::SUBSCRIPTION, one).to_string()));
+    all.extend(found.csvs.iter().map(|one| Named::of(Kind::CSV, one).to_string()));
+    found.created.clear();
+    if options.crds {
+        for name in found.csvs.iter().flat_map(owned_crds) {
+            let crd = Named::new(Kind::CRD, "", &name);
+            if let Some(uid) = requests.get(&crd).await?.as_ref().and_then(uid) {
+                all.push(format!("{crd}, with all its objects"));
+                found.created.push((crd, uid.to_owned()));
+            }
+        }
+    }
+    Ok(all)
+}
+
+async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup) -> Result<(), Error> {
+    let watcher = requests.watcher;
+    let done = |object: &Named| watcher.done(&deleted(object));
+    let mut outcome = RolledBack::default();
+    for plan in &found.plans {
+        wait::for_plan(requests, plan).await?;
+    }
+    if let Some(subscription) = &found.subscription {
+        remove(requests, Kind::SUBSCRIPTION, subscription, false).await?;
+    }
+    let (definitions, others): (Vec<_>, Vec<_>) =
+        found.created.iter().cloned().partition(|(object, _)| object.kind == Kind::CRD);
+    planned::remove(requests, &others, InUse::Removed, &[], &mut outcome, &done).await?;
+    let going: Vec<Named> = found.csvs.iter().map(|csv| Named::of(Kind::CSV, csv)).chain(found.plans.clone()).collect();
+    match options.crds && !definitions.is_empty() {
+        // While the operator still runs, so that it can do what finalizers ask for.
+        true => planned::remove(requests, &definitions, InUse::Removed, &going, &mut outcome, &done).await?,
         false => watcher.done("Skipping CRD deletion"),
     }
-    for csv in &csvs {
+    for csv in &found.csvs {
         remove(requests, Kind::CSV, csv, true).await?;
     }
-    match &source {
+    match &found.source {
         Some(source) if is_ours(source, &options.package) => {
             remove(requests, Kind::CATALOG_SOURCE, source, true).await?;
             clear(requests, source).await?;
@@ -72,18 +147,86 @@ pub async fn cleanup(
         }
         None => {}
     }
-    let rest = requests.list(Kind::SUBSCRIPTION, namespace, &all).await?;
-    let rest = rest.iter().any(|one| subscription.as_ref().and_then(uid) != uid(one));
-    let group = Named::new(Kind::OPERATOR_GROUP, namespace, names::OPERATOR_GROUP);
-    match options.operator_groups && !rest {
-        true => {
-            if let Some(group) = requests.get(&group).await? {
-                remove(requests, Kind::OPERATOR_GROUP, &group, true).await?;
+    outcome.kept.iter().for_each(|kept| watcher.warn(kept));
+    match outcome.failed.is_empty() {
+        true => Ok(()),
+        false => Err(Error::message(outcome.failed.join("\n"))),
+    }
+}
+
+/// Finds everything that there is of a package.
+async fn find(requests: &Requests<'_>, package: &str) -> Result<Found, Error> {
+    let namespace = requests.cluster.namespace.as_str();
+    let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
+    let subscription = subscriptions.iter().find(|one| one["spec"]["name"] == package).cloned();
+    let mut csvs = find_csvs(requests, subscription.as_ref(), package).await?;
+    let source = find_source(requests, subscription.as_ref(), package).await?;
+    let by_run = |object: &Value| object["metadata"]["labels"][RUN_LABEL].is_string();
+    let ours =
+        source.as_ref().is_some_and(|source| is_ours(source, package)) || subscription.as_ref().is_some_and(by_run);
+    let mut created = source.as_ref().filter(|_| ours).map(noted).unwrap_or_default();
+    let mut plans = Vec::new();
+    if let Some(subscription) = subscription.as_ref().filter(|_| ours) {
+        for plan in requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await? {
+            if objects::is_owned(&plan, &subscription["metadata"]["uid"]) {
+                plans.push(Named::of(Kind::INSTALL_PLAN, &plan));
+                made(requests, &plan, &csvs, &mut created).await?;
             }
         }
-        false => watcher.done("Skipping Operator Groups deletion"),
     }
-    Ok(true)
+    if ours {
+        // A run that was killed has written nothing down, and OLM keeps a few plans only.
+        let versions: Vec<String> = csvs.iter().map(|csv| version(namespace, csv)).collect();
+        for name in csvs.iter().flat_map(owned_crds) {
+            let crd = Named::new(Kind::CRD, "", &name);
+            let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions));
+            if let Some(uid) = there.as_ref().and_then(uid)
+                && !created.iter().any(|(made, _)| *made == crd)
+            {
+                created.push((crd, uid.to_owned()));
+            }
+        }
+    }
+    for (object, made) in created.iter().filter(|(object, _)| object.kind == Kind::CSV) {
+        let there = requests.get(object).await?.filter(|there| uid(there) == Some(made));
+        csvs.extend(there.filter(|there| csvs.iter().all(|csv| uid(csv) != uid(there))));
+    }
+    created.retain(|(object, _)| object.kind != Kind::CSV);
+    Ok(Found { subscription, csvs, source, ours, created, plans })
+}
+
+fn version(namespace: &str, csv: &Value) -> String {
+    format!("{namespace}/{}", csv["metadata"]["name"].as_str().unwrap_or_default())
+}
+
+/// Adds what a plan has made for versions, and for what they depend on.
+async fn made(
+    requests: &Requests<'_>,
+    plan: &Value,
+    csvs: &[Value],
+    created: &mut Vec<(Named, String)>,
+) -> Result<(), Error> {
+    let namespace = requests.cluster.namespace.as_str();
+    let names: Vec<&str> = csvs.iter().filter_map(|csv| csv["metadata"]["name"].as_str()).collect();
+    for (object, csv) in names.iter().flat_map(|csv| made_by(plan, csv)) {
+        let since = |there: &Value| match object.kind {
+            Kind::CRD => is_only_for(there, &[format!("{namespace}/{csv}")]),
+            _ => made_after(there, plan),
+        };
+        let there = requests.get(&object).await?;
+        if let Some(uid) = there.as_ref().filter(|there| since(there)).and_then(uid)
+            && !created.iter().any(|(made, _)| *made == object)
+        {
+            created.push((object, uid.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether an object was made by a plan, by the times of both.
+fn made_after(object: &Value, plan: &Value) -> bool {
+    let time = |object: &Value| object["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
+    time(object) >= time(plan)
 }
 
 /// Finds the CSVs of a package: those that its Subscription names, which lags behind OLM, and those that OLM labels.
@@ -119,7 +262,7 @@ async fn find_source(
 }
 
 /// Tells whether a CatalogSource was made for a package by `run bundle`, of this program or of the one before it.
-fn is_ours(source: &Value, package: &str) -> bool {
+pub(crate) fn is_ours(source: &Value, package: &str) -> bool {
     source["metadata"]["labels"][RUN_LABEL].is_string()
         || (source["spec"]["publisher"] == FIELD_MANAGER
             && source["metadata"]["name"] == names::catalog_source(package).as_str())

@@ -2,17 +2,20 @@
 //!
 //! A map, in reading order: [`names`], [`install_mode`], [`partition`], [`pod`], [`objects`] and [`operator_group`] are
 //! what is sent, as values; [`facts`] is what a bundle says; `preflight` looks before anything is made; `bundle`,
-//! `upgrade` and `cleanup` are the commands; `wait` is what happens between their steps.
+//! `upgrade` and `cleanup` are the commands; `wait` is what happens between their steps; `planned` is what OLM makes of
+//! them, and `in_use` who else needs that.
 
 mod bundle;
 mod carry;
 mod cleanup;
 mod facts;
+mod in_use;
 pub mod install_mode;
 pub mod names;
 pub mod objects;
 pub mod operator_group;
 pub mod partition;
+pub(crate) mod planned;
 pub mod pod;
 mod preflight;
 mod upgrade;

@@ -70,6 +70,8 @@ pub enum Content {
     ConfigMaps {
         /// The image with the program that serves it.
         image: String,
+        /// That program, if the image is known to have it; otherwise a shell finds it.
+        program: Option<String>,
         /// The image with the program that unpacks it.
         decompression_image: String,
         /// The parts.
@@ -107,10 +109,13 @@ pub fn pod(
     let mut spec = Map::new();
     let mut init = None;
     match content {
-        Content::ConfigMaps { image, decompression_image, parts } => {
+        Content::ConfigMaps { image, program, decompression_image, parts } => {
             let root = names::catalog_root(catalog_source);
             main["image"] = json!(image);
-            main["command"] = json!(["sh", "-c", format!("opm serve {root} -p {PORT}")]);
+            main["command"] = match program {
+                Some(program) => json!([program, "serve", root, "-p", PORT.to_string()]),
+                None => json!(["sh", "-c", format!("opm serve {root} -p {PORT}")]),
+            };
             let mounts = mounts(catalog_source, parts.len());
             main["volumeMounts"] = json!(mounts.main);
             init = Some(json!({
@@ -293,6 +298,7 @@ mod tests {
     fn config_maps(count: usize) -> Content {
         Content::ConfigMaps {
             image: "quay.io/operator-framework/opm:latest".into(),
+            program: None,
             decompression_image: "registry.access.redhat.com/ubi9/ubi:9.8".into(),
             parts: vec![Vec::new(); count],
         }
@@ -305,6 +311,15 @@ mod tests {
     #[test]
     fn a_catalog_comes_by_config_maps() {
         insta::assert_snapshot!(show(&pod("ns", "foo-catalog", "foo", &items(), &config_maps(2), &settings())));
+    }
+
+    #[test]
+    fn an_image_with_the_program_needs_no_shell() {
+        let Content::ConfigMaps { image, decompression_image, parts, .. } = config_maps(1) else { unreachable!() };
+        let content = Content::ConfigMaps { image, program: Some("/bin/opm".into()), decompression_image, parts };
+        let pod = pod("ns", "foo-catalog", "foo", &items(), &content, &settings());
+        let command = &pod["spec"]["containers"][0]["command"];
+        assert_eq!(*command, json!(["/bin/opm", "serve", "/foo-catalog-configs", "-p", "50051"]));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::install_mode::Targets;
 use super::{names, operator_group};
-use crate::ledger::Ledger;
 use crate::request::{Named, Requests};
 use crate::{Error, Kind};
 
@@ -21,26 +20,15 @@ const ACCESS_REVIEW: Kind = Kind {
 pub(crate) type Right = (&'static str, Kind);
 
 /// Checks that the namespace exists, that OLM is there, and that the user may do what has to be done.
-pub(crate) async fn check(
-    requests: &Requests<'_>,
-    namespace: &str,
-    rights: &[Right],
-    ledger: &Ledger,
-) -> Result<(), Error> {
+pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[Right]) -> Result<(), Error> {
     match requests.get(&Named::new(Kind::NAMESPACE, "", namespace)).await {
         Ok(Some(_)) => {}
         Ok(None) => return Err(Error::message(format!("namespace {namespace:?} does not exist: create it first"))),
         // Not everybody may look at namespaces.
-        Err(Error::Api { source, .. }) if is_forbidden(&source) => {}
+        Err(error) if error.is_forbidden() => {}
         Err(error) => return Err(error),
     }
-    let mut missing = Vec::new();
-    for (verb, kind) in rights {
-        if !is_allowed(requests, namespace, verb, *kind, ledger).await? {
-            let group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
-            missing.push(format!("{verb} {}{group}", kind.plural));
-        }
-    }
+    let missing = missing(requests, namespace, rights).await?;
     if !missing.is_empty() {
         return Err(Error::message(format!(
             "not allowed in namespace {namespace:?}: {}; nothing was created",
@@ -48,6 +36,18 @@ pub(crate) async fn check(
         )));
     }
     has_olm(requests, namespace).await
+}
+
+/// Returns which rights the user does not have in a namespace.
+pub(crate) async fn missing(requests: &Requests<'_>, namespace: &str, rights: &[Right]) -> Result<Vec<String>, Error> {
+    let mut missing = Vec::new();
+    for (verb, kind) in rights {
+        if !is_allowed(requests, namespace, verb, *kind).await? {
+            let group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
+            missing.push(format!("{verb} {}{group}", kind.plural));
+        }
+    }
+    Ok(missing)
 }
 
 /// Checks that the kinds of OLM exist.
@@ -61,7 +61,7 @@ pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<
                     kind.plural, kind.group
                 )));
             }
-            Err(Error::Api { source, .. }) if is_forbidden(&source) => {}
+            Err(error) if error.is_forbidden() => {}
             Err(error) => return Err(error),
             Ok(_) => {}
         }
@@ -69,18 +69,8 @@ pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<
     Ok(())
 }
 
-fn is_forbidden(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 403)
-}
-
 /// Asks whether the user may do something; who cannot ask may.
-async fn is_allowed(
-    requests: &Requests<'_>,
-    namespace: &str,
-    verb: &str,
-    kind: Kind,
-    ledger: &Ledger,
-) -> Result<bool, Error> {
+async fn is_allowed(requests: &Requests<'_>, namespace: &str, verb: &str, kind: Kind) -> Result<bool, Error> {
     let review = json!({
         "apiVersion": ACCESS_REVIEW.api_version(),
         "kind": ACCESS_REVIEW.kind,
@@ -90,7 +80,7 @@ async fn is_allowed(
             "verb": verb, "group": kind.group, "resource": kind.plural,
         }},
     });
-    match requests.create(ACCESS_REVIEW, &review, ledger.run()).await {
+    match requests.create(ACCESS_REVIEW, &review, "").await {
         Ok(answer) => Ok(answer["status"]["allowed"].as_bool().unwrap_or(true)),
         Err(Error::Api { source, .. }) if matches!(&*source, kube::Error::Api(_)) => Ok(true),
         Err(error) => Err(error),

@@ -5,13 +5,14 @@ use std::time::Instant;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use super::bundle::{Serving, install};
+use super::bundle::{Approval, Serving, install, note};
+use super::cleanup::is_ours;
 use super::facts::Facts;
 use super::objects::{self, DATABASE, INDEX_IMAGE, REGISTRY_POD, Served};
-use super::pod::Item;
+use super::pod::{Content, Item, config_map_name};
 use super::preflight::{self, Right};
 use super::wait::Scene;
-use super::{carry, names};
+use super::{carry, names, pod};
 use crate::ledger::Ledger;
 use crate::request::{Named, Requests, uid};
 use crate::{Cluster, Error, Kind, Watcher};
@@ -42,34 +43,78 @@ pub struct UpgradePlan {
     pub serving: Serving,
 }
 
-const RIGHTS: [Right; 11] = [
+impl UpgradePlan {
+    /// Returns the objects that would be created, and the catalog as it would be changed, in order.
+    pub fn objects(&self) -> Vec<Value> {
+        let serving = &self.serving;
+        let source = Named::of(Kind::CATALOG_SOURCE, &self.installed.source);
+        let mut all = Vec::new();
+        if let Content::ConfigMaps { parts, .. } = &serving.content {
+            let map = |(index, part): (usize, &Vec<u8>)| {
+                objects::config_map(&source.namespace, &config_map_name(&source.name, index + 1), part)
+            };
+            all.extend(parts.iter().enumerate().map(map));
+        }
+        let pod = names::pod(&serving.bundle_image);
+        let (namespace, name) = (&source.namespace, &source.name);
+        all.push(pod::pod(namespace, name, &pod, &serving.items, &serving.content, &serving.settings));
+        let mut changed = self.installed.source.clone();
+        let served = Served {
+            // It is known when the pod runs.
+            ip: "POD_IP",
+            pod: &pod,
+            index_image: &serving.index_image,
+            items: &serving.items,
+            migrated: serving.migrated,
+            pull_secret: &serving.settings.pull_secret,
+        };
+        objects::connect(&mut changed, &served);
+        if let Some(object) = changed.as_object_mut() {
+            object.remove("status");
+        }
+        if let Some(metadata) = changed["metadata"].as_object_mut() {
+            metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace" | "labels" | "annotations"));
+        }
+        all.push(changed);
+        all
+    }
+}
+
+/// What has to be allowed where the operator is.
+const RIGHTS: [Right; 5] = [
     ("list", Kind::SUBSCRIPTION),
     ("get", Kind::SUBSCRIPTION),
-    ("get", Kind::CATALOG_SOURCE),
-    ("update", Kind::CATALOG_SOURCE),
-    ("create", Kind::CONFIG_MAP),
-    ("create", Kind::POD),
-    ("get", Kind::POD),
-    ("delete", Kind::POD),
     ("get", Kind::INSTALL_PLAN),
     ("update", Kind::INSTALL_PLAN),
     ("get", Kind::CSV),
 ];
+/// What has to be allowed where its catalog is.
+const CATALOG_RIGHTS: [Right; 8] = [
+    ("get", Kind::CATALOG_SOURCE),
+    ("update", Kind::CATALOG_SOURCE),
+    ("create", Kind::CONFIG_MAP),
+    ("list", Kind::CONFIG_MAP),
+    ("delete", Kind::CONFIG_MAP),
+    ("create", Kind::POD),
+    ("get", Kind::POD),
+    ("delete", Kind::POD),
+];
 
-/// Finds the operator of a package that is installed.
+/// Finds the operator of a package that is installed, whose catalog is then changed.
 ///
 /// # Errors
-/// Fails if there is none, or it is not known which catalog it comes from.
+/// Fails if there is none, or it is not known which catalog it comes from, and if others use that catalog as well,
+/// unless `shared` allows for that.
 pub async fn find(
     cluster: &Cluster,
     package: &str,
-    ledger: &Ledger,
+    shared: bool,
     deadline: Instant,
     watcher: &dyn Watcher,
 ) -> Result<Installed, Error> {
-    let requests = Requests { cluster, watcher, deadline: deadline.into() };
+    let requests = Requests::new(cluster, watcher, deadline);
     let namespace = cluster.namespace.as_str();
-    preflight::check(&requests, namespace, &RIGHTS, ledger).await?;
+    preflight::check(&requests, namespace, &RIGHTS).await?;
     let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     if subscriptions.is_empty() {
         return Err(Error::message("no existing operator found in the cluster to upgrade"));
@@ -86,9 +131,23 @@ pub async fn find(
         home => home,
     };
     let source = Named::new(Kind::CATALOG_SOURCE, &home, &text(&subscription["spec"]["source"]));
+    preflight::check(&requests, &home, &CATALOG_RIGHTS).await?;
     let found = requests.get(&source).await?;
     let found = found.ok_or_else(|| Error::message(format!("{source}, which {named} names, does not exist")))?;
     watcher.done(&format!("Found existing catalog source with name {} and namespace {home}", source.name));
+    if !is_ours(&found, package) {
+        let others = others(&requests, &source, &named).await?;
+        if !others.is_empty() && !shared {
+            return Err(Error::message(format!(
+                "{source} was not made by 'run bundle', and others use it: {}; nothing was changed\n\
+                 --shared-catalog has them all served by the pod of this run",
+                others.join(", ")
+            )));
+        }
+        let all = if others.is_empty() { String::new() } else { format!(", also for {}", others.join(", ")) };
+        watcher
+            .warn(&format!("{source} was not made by 'run bundle': its image is replaced by a pod of this run{all}"));
+    }
     let items = objects::injected(&found).map_err(Error::Message)?;
     let annotation = |key: &str| text(&found["metadata"]["annotations"][key]);
     let index_image = if items.is_empty() { text(&found["spec"]["image"]) } else { annotation(INDEX_IMAGE) };
@@ -119,7 +178,7 @@ pub async fn upgrade(
     deadline: Instant,
     watcher: &dyn Watcher,
 ) -> Result<(), Error> {
-    let requests = &Requests { cluster, watcher, deadline: deadline.into() };
+    let requests = &Requests::new(cluster, watcher, deadline);
     requests.check_time()?;
     let (installed, serving) = (&plan.installed, &plan.serving);
     let source = Named::of(Kind::CATALOG_SOURCE, &installed.source);
@@ -142,16 +201,34 @@ pub async fn upgrade(
     let scene =
         Scene { subscription: &subscription, catalog_source: &source, pod: &pod, bundle_image: &serving.bundle_image };
     let csv = &plan.facts.csv;
-    let approved = |_: Named, _: &[String]| ledger.settle();
-    let outcome = install(requests, &scene, previous_plan.as_deref(), csv, approved).await;
+    let outcome = install(requests, &scene, previous_plan.as_deref(), csv, Approval::Settled(ledger)).await;
     if !ledger.left().is_empty() {
-        return outcome;
+        return outcome.map(|_| ());
     }
     // The old pod serves a catalog that nobody asks any more; until the approval it was needed to go back.
     remove_old_pod(requests, installed, &source, &pod).await;
-    outcome.map_err(|error| Error::message(format!("{error}\nthe upgrade was approved, and is not taken back")))?;
+    let planned = outcome
+        .map_err(|error| Error::message(format!("{error}\nthe upgrade was approved, and is not rolled back")))?;
+    if is_ours(&installed.source, &plan.facts.package) {
+        note(requests, &source, &planned).await;
+    }
     watcher.done(&format!("Successfully upgraded to \"{csv}\""));
     Ok(())
+}
+
+/// Returns the Subscriptions of all namespaces to a catalog, but for one.
+async fn others(requests: &Requests<'_>, source: &Named, except: &Named) -> Result<Vec<String>, Error> {
+    let all = match requests.list_everywhere(Kind::SUBSCRIPTION).await {
+        Ok(all) => all,
+        // Who may not look cannot tell.
+        Err(error) if error.is_forbidden() => return Ok(vec![format!("perhaps ({error})")]),
+        Err(error) => return Err(error),
+    };
+    let uses = |one: &&Value| {
+        one["spec"]["source"] == source.name.as_str() && one["spec"]["sourceNamespace"] == source.namespace.as_str()
+    };
+    let named = all.iter().filter(uses).map(|one| Named::of(Kind::SUBSCRIPTION, one));
+    Ok(named.filter(|one| one != except).map(|one| one.to_string()).collect())
 }
 
 async fn remove_old_pod(requests: &Requests<'_>, installed: &Installed, source: &Named, new: &Named) {

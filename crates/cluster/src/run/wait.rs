@@ -1,15 +1,21 @@
 //! Waiting for what others do: the kubelet, and OLM. What keeps them from it is told in words.
 
+use std::time::Duration;
+
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use crate::request::{Named, Requests};
+use crate::watch::Watch;
 use crate::words::{self, Trouble};
 use crate::{Error, Kind};
 
 /// So many events of an object are told.
 const EVENTS: usize = 3;
+/// How long OLM may take to be done with an InstallPlan whose operator is there.
+const PLAN: Duration = Duration::from_secs(15);
 /// The label of everything that OLM makes to unpack a bundle.
 const UNPACK_LABEL: &str = "operatorframework.io/bundle-unpack-ref";
 
@@ -21,6 +27,7 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &Named) -> Result<Stri
             "registry pod did not become ready: error waiting for registry pod {name} to run: {cause}"
         ))
     };
+    let mut watch = Watch::objects(requests, &[pod]);
     loop {
         let there = requests.get(pod).await?.ok_or_else(|| failed("somebody deleted it".into()))?;
         let (phase, ip) = (&there["status"]["phase"], there["status"]["podIP"].as_str().unwrap_or_default());
@@ -37,7 +44,7 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &Named) -> Result<Stri
                 trouble.unwrap_or(Trouble { text: format!("it is {phase}"), hopeless: false, container: None });
             return Err(failed(pod_in_full(requests, pod, &trouble).await));
         }
-        requests.pause().await;
+        watch.changed().await;
     }
 }
 
@@ -59,7 +66,7 @@ async fn pod_in_full(requests: &Requests<'_>, pod: &Named, trouble: &Trouble) ->
 
 /// Returns the last warnings about an object.
 async fn events(requests: &Requests<'_>, object: &Named) -> Vec<String> {
-    let short = short(requests);
+    let short = requests.last_look();
     let fields = format!("involvedObject.kind={},involvedObject.name={}", object.kind.kind, object.name);
     let found = short.list(Kind::EVENT, &object.namespace, &ListParams::default().fields(&fields)).await;
     let mut texts: Vec<String> = Vec::new();
@@ -70,12 +77,6 @@ async fn events(requests: &Requests<'_>, object: &Named) -> Vec<String> {
     }
     let skipped = texts.len().saturating_sub(EVENTS);
     texts.split_off(skipped)
-}
-
-/// Looking for causes happens when the time is up, and gets a little of its own.
-fn short<'a>(requests: &Requests<'a>) -> Requests<'a> {
-    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(3);
-    Requests { cluster: requests.cluster, watcher: requests.watcher, deadline }
 }
 
 /// What is looked at while OLM is waited for.
@@ -95,6 +96,7 @@ pub(crate) async fn for_install_plan(
     let name = &scene.subscription.name;
     let failed =
         |cause: String| Error::message(format!("install plan is not available for the subscription {name}: {cause}"));
+    let mut watch = Watch::objects(requests, &[scene.subscription, scene.pod]);
     loop {
         let there = requests.get(scene.subscription).await?.ok_or_else(|| failed("somebody deleted it".into()))?;
         if let Some(plan) = there["status"]["installPlanRef"]["name"].as_str()
@@ -117,13 +119,13 @@ pub(crate) async fn for_install_plan(
         if requests.is_over() {
             return Err(failed(why_no_plan(requests, scene, &there).await));
         }
-        requests.pause().await;
+        watch.changed().await;
     }
 }
 
 /// Looks for the first real cause why there is no InstallPlan.
 async fn why_no_plan(requests: &Requests<'_>, scene: &Scene<'_>, subscription: &Value) -> String {
-    let requests = &short(requests);
+    let requests = &requests.last_look();
     if let Ok(Some(pod)) = requests.get(scene.pod).await
         && let Some(trouble) = words::pod(&pod)
     {
@@ -193,6 +195,7 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
     let watcher = requests.watcher;
     watcher.done(&format!("Waiting for ClusterServiceVersion \"{shown}\" to reach 'Succeeded' phase"));
     let mut told = None;
+    let mut watch = Watch::objects(requests, &[csv, plan]);
     loop {
         let there = requests.get(csv).await?;
         let phase = there.as_ref().map(|there| there["status"]["phase"].as_str().unwrap_or_default().to_owned());
@@ -224,13 +227,29 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
             }
             return Err(Error::message(format!("error waiting for CSV to install: {text}")));
         }
-        requests.pause().await;
+        watch.changed().await;
+    }
+}
+
+/// Waits a while until OLM is done with an InstallPlan: until then it makes again what somebody deletes.
+pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &Named) -> Result<(), Error> {
+    let end = Instant::now() + PLAN;
+    let mut watch = Watch::objects(requests, &[plan]);
+    loop {
+        let there = requests.get(plan).await?;
+        let phase = there.as_ref().map(|there| there["status"]["phase"].as_str().unwrap_or_default());
+        if matches!(phase, None | Some("Complete" | "Failed")) || requests.is_over() {
+            return Ok(());
+        }
+        if tokio::time::timeout_at(end, watch.changed()).await.is_err() {
+            return Ok(());
+        }
     }
 }
 
 /// Tells what is wrong with the deployments of a CSV.
 async fn deployments(requests: &Requests<'_>, csv: &Named, there: &Value) -> String {
-    let requests = &short(requests);
+    let requests = &requests.last_look();
     let mut text = String::new();
     for name in words::deployments(there) {
         let deployment = Named::new(Kind::DEPLOYMENT, &csv.namespace, &name);

@@ -56,11 +56,11 @@ fn labels_are_read_without_the_layers() {
     let name = format!("{}/a/b:v1", registry.host());
     push(&kit, &digest, &name).unwrap();
     let other = Kit::plain();
-    let labels = other.client.labels(&Location::parse(&name).unwrap()).unwrap();
+    let labels = other.client.config(&Location::parse(&name).unwrap()).unwrap().labels();
     assert_eq!(labels.get("is").map(String::as_str), Some("a test"));
     assert!(other.store().blob(&Digest::of(&layer)).unwrap().is_none());
     let missing = Location::parse(&format!("{}/a/c:v1", registry.host())).unwrap();
-    assert_eq!(other.client.labels(&missing).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(other.client.config(&missing).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

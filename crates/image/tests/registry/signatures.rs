@@ -193,7 +193,7 @@ fn nothing_is_used_before_it_is_checked() {
     let layout = Location::parse(&format!("oci:{}:v1", kit.path().join("out").display())).unwrap();
     for error in [
         kit.pull(&name).unwrap_err(),
-        kit.client.labels(&location).unwrap_err(),
+        kit.client.config(&location).unwrap_err(),
         kit.client.copy(&location, &target, CopyPlan::default()).unwrap_err(),
         kit.client.copy(&location, &layout, CopyPlan::default()).unwrap_err(),
         kit.client.pull_many(std::slice::from_ref(&location)).remove(0).unwrap_err(),
@@ -208,7 +208,7 @@ fn nothing_is_used_before_it_is_checked() {
     // The layer never came.
     assert!(fs::read_dir(kit.store().path_of(&house.digest).parent().unwrap()).unwrap().count() <= 1);
     house.sign_simply(&house.digest, "good", "a/b:v1", &name);
-    kit.client.labels(&location).unwrap();
+    kit.client.config(&location).unwrap();
     kit.pull(&name).unwrap();
     kit.client.copy(&location, &layout, CopyPlan::default()).unwrap();
     // Files have no signatures, so that they are not accepted where one is asked for.

@@ -1,6 +1,6 @@
 //! `opm catalog`: catalogs of a cluster.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Subcommand;
 use cluster::{CatalogPlan, CatalogState, PodRole};
@@ -68,7 +68,7 @@ struct ApplyArgs {
     /// Wait until the catalog answers
     #[arg(long)]
     wait: bool,
-    /// How long to wait
+    /// Time that the command may take
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     timeout: Duration,
     /// Print what would be sent, and send nothing
@@ -182,7 +182,9 @@ fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
             return print_object(&plan.object(&namespace), args.output.unwrap_or(Format::Yaml), printer);
         }
         let cluster = cluster?;
-        let object = cluster::apply_catalog(&cluster, &plan, args.force_conflicts).await.map_err(failure)?;
+        let now = Instant::now();
+        let deadline = now.checked_add(args.timeout).unwrap_or(now + Duration::from_secs(365 * 86400));
+        let object = cluster::apply_catalog(&cluster, &plan, args.force_conflicts, deadline).await.map_err(failure)?;
         match args.output {
             Some(format) => {
                 let mut object = object;
@@ -193,7 +195,8 @@ fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
             None => printer.tell(&format!("catalog {}/{} is applied", cluster.namespace, args.name)),
         }
         if args.wait {
-            let state = cluster::wait_for_catalog(&cluster, &args.name, args.timeout).await.map_err(failure)?;
+            let state = cluster::wait_for_catalog(&cluster, &args.name, args.timeout, deadline);
+            let state = state.await.map_err(failure)?;
             let image = state.image_in_use.map(|image| format!(" from {image}")).unwrap_or_default();
             printer.tell(&format!("catalog {}/{} answers{image}", cluster.namespace, args.name));
         }

@@ -12,10 +12,12 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Remove an operator that was installed by 'run bundle'.\n\n\
-        The subscription, the operator, the custom resource definitions that it owns, its catalog and, if no other \
-        operator is left in the namespace, the operator group that 'run bundle' made are deleted. Deleting a custom \
-        resource definition deletes all its objects: --delete-all=false keeps them. A catalog that 'run bundle' did \
-        not make stays.",
+        The subscription, the operator, what was installed because it depends on it, the custom resource definitions \
+        that came with it, its catalog and, if no other operator is left in the namespace, the operator group that \
+        'run bundle' made are deleted. Deleting a custom resource definition deletes all its objects: \
+        --delete-all=false keeps them. A definition that was there before, or that another operator needs, stays.\n\n\
+        An operator that 'run bundle' did not install is refused; --force removes it all the same, and leaves its \
+        catalog.",
     after_help = "Examples:\n  \
         opm cleanup foo\n  \
         opm cleanup foo -n foo --delete-all=false --delete-operator-groups"
@@ -42,6 +44,9 @@ pub(crate) struct CleanupArgs {
     /// Delete the operator group that 'run bundle' made
     #[arg(long)]
     delete_operator_groups: bool,
+    /// Remove an operator that 'run bundle' did not install
+    #[arg(long)]
+    force: bool,
     /// Has no meaning here; all commands for clusters know it
     #[arg(long, value_name = "NAME", hide = true)]
     service_account: Option<String>,
@@ -57,6 +62,7 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> Outcome {
         package: args.package.clone(),
         crds: args.delete_all || args.delete_crds,
         operator_groups: args.delete_all || args.delete_operator_groups,
+        force: args.force,
     };
     let live = Live::new(printer, args.cluster.verbose);
     let found = session.ask(cleanup(&cluster, &options, deadline, &live)).map_err(|failure| match failure {

@@ -58,6 +58,11 @@ impl Operator {
         })
     }
 
+    /// Returns an object of the API that the operator owns.
+    pub(crate) fn resource(&self, name: &str) -> Value {
+        json!({"apiVersion": format!("{}/v1", self.group), "kind": self.kind(), "metadata": {"name": name}})
+    }
+
     pub(crate) fn csv(&self) -> Value {
         let name = format!("{}-controller", self.package);
         let labels = json!({"app": name});
@@ -67,9 +72,10 @@ impl Operator {
             "spec": {
                 "version": self.version, "displayName": self.kind(), "description": "An operator of a test.",
                 "provider": {"name": "Tests"}, "maturity": "alpha",
+                // Operators for all namespaces would be copied into those of other tests.
                 "installModes": [
                     {"type": "OwnNamespace", "supported": true}, {"type": "SingleNamespace", "supported": true},
-                    {"type": "MultiNamespace", "supported": false}, {"type": "AllNamespaces", "supported": true},
+                    {"type": "MultiNamespace", "supported": false}, {"type": "AllNamespaces", "supported": false},
                 ],
                 "customresourcedefinitions": {"owned": [{
                     "name": self.crd_name(), "kind": self.kind(), "version": "v1",

@@ -1,8 +1,19 @@
 //! Bundles installed, upgraded and removed, by OLM itself.
 
 use cluster::Kind;
+use serde_json::{Value, json};
 
-use crate::stage::Stage;
+use crate::operator::Operator;
+use crate::stage::{Running, Stage, until};
+
+/// The labels of an index image.
+fn configs() -> Vec<(String, String)> {
+    vec![("operators.operatorframework.io.index.configs.v1".to_owned(), "/configs".to_owned())]
+}
+
+async fn succeeded(stage: &Stage, csv: &str) -> bool {
+    stage.get(Kind::CSV, csv).await.is_some_and(|csv| csv["status"]["phase"] == "Succeeded")
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_is_installed_upgraded_and_removed() {
@@ -11,15 +22,234 @@ async fn an_operator_is_installed_upgraded_and_removed() {
     let (first, second) = (stage.operator("foo", "1.0.0"), stage.operator("foo", "1.1.0"));
     let told = stage.opm(&["run", "bundle", &stage.bundle(&first)]).await;
     assert!(told.starts_with("exit 0"), "{told}");
-    let csv = stage.get(Kind::CSV, "foo.v1.0.0").await.expect("a CSV");
-    assert_eq!(csv["status"]["phase"], "Succeeded");
+    assert!(succeeded(&stage, "foo.v1.0.0").await, "{told}");
 
+    let told = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second), "--dry-run"]).await;
+    assert!(told.contains("address: POD_IP:50051"), "{told}");
     let told = stage.opm(&["run", "bundle-upgrade", &stage.bundle(&second)]).await;
     assert!(told.starts_with("exit 0"), "{told}");
     let csv = stage.get(Kind::CSV, "foo.v1.1.0").await.expect("a CSV");
     assert_eq!((&csv["status"]["phase"], &csv["spec"]["replaces"]), (&"Succeeded".into(), &"foo.v1.0.0".into()));
 
+    // The definition came with the first version, and goes with its objects.
+    stage.resources(&first).create(&Default::default(), &stage.resource(&first, "thing")).await.expect("an object");
     let told = stage.opm(&["cleanup", "foo"]).await;
     assert!(told.starts_with("exit 0"), "{told}");
     stage.only(&before).await;
+}
+
+/// Returns a catalog of one operator, as text.
+fn catalog_of(stage: &Stage, operator: &Operator) -> String {
+    let image = stage.bundle(operator);
+    let (package, csv) = (&operator.package, operator.csv_name());
+    let rendered = stage.env.stdout(&["render", &image, "--use-http", "-o", "yaml"]);
+    format!(
+        "schema: olm.package\nname: {package}\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: {package}\n\
+         name: stable\nentries:\n- name: {csv}\n{rendered}"
+    )
+}
+
+/// Returns an operator that depends on the package bar, and an index image with that package.
+fn depending(stage: &Stage) -> (Operator, Operator, String) {
+    let bar = stage.operator("bar", "2.0.0");
+    let mut main = stage.operator("foo", "1.0.0");
+    main.dependencies = Some(
+        "dependencies:\n- type: olm.package\n  value:\n    packageName: bar\n    version: \">=2.0.0\"\n".to_owned(),
+    );
+    let files = [("/configs/bar.yaml".to_owned(), catalog_of(stage, &bar).into_bytes())];
+    let index = stage.push("index:v1", &files, &configs());
+    (main, bar, index)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_operator_depends_on_comes_and_goes_with_it() {
+    let Some(stage) = Stage::shared().await else { return };
+    let before = stage.everything().await;
+    let (main, bar, index) = depending(&stage);
+    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
+    assert!(told.starts_with("exit 0"), "{told}");
+    assert!(
+        told.contains("[REGISTRY]/index:v1 has no program: quay.io/operator-framework/opm:latest serves"),
+        "{told}"
+    );
+    assert!(told.contains("also installs or upgrades: bar.v2.0.0"), "{told}");
+    until("bar succeeds", || async { succeeded(&stage, &bar.csv_name()).await.then_some(()) }).await;
+    let told = stage.opm(&["cleanup", "foo"]).await;
+    assert!(told.starts_with("exit 0"), "{told}");
+    stage.only(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_rolls_back_what_the_operator_depends_on() {
+    let Some(stage) = Stage::shared().await else { return };
+    let before = stage.everything().await;
+    let (mut main, _, index) = depending(&stage);
+    main.image = format!("{}/missing:v1", stage.registry.host());
+    let bundle = stage.bundle(&main);
+    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--timeout", "45s"]).await;
+    assert!(told.starts_with("exit 1"), "{told}");
+    assert!(told.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{told}");
+    assert!(told.ends_with("everything that was created has been rolled back\n"), "{told}");
+    stage.only(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dependency_that_nobody_offers_is_reported() {
+    let Some(stage) = Stage::shared().await else { return };
+    let before = stage.everything().await;
+    let (main, ..) = depending(&stage);
+    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--timeout", "25s"]).await;
+    assert!(told.starts_with("exit 1"), "{told}");
+    assert!(told.contains("ConstraintsNotSatisfiable: constraints not satisfiable: "), "{told}");
+    assert!(
+        told.contains("bundle foo.v1.0.0 requires an operator with package: bar and with version in range: >=2.0.0"),
+        "{told}"
+    );
+    assert!(told.ends_with("everything that was created has been rolled back\n"), "{told}");
+    stage.only(&before).await;
+}
+
+/// Returns the smallest program for Linux that needs no libraries: a header, and one segment.
+fn static_program() -> Vec<u8> {
+    let mut program = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
+    program.resize(16, 0);
+    for (value, width) in
+        [(2u64, 2), (62, 2), (1, 4), (0x40_0078, 8), (64, 8), (0, 8), (0, 4), (64, 2), (56, 2), (1, 2)]
+    {
+        program.extend_from_slice(&value.to_le_bytes()[..width]);
+    }
+    program.resize(64, 0);
+    for (value, width) in [(1u64, 4), (5, 4), (0, 8), (0x40_0000, 8), (0x40_0000, 8), (120, 8), (120, 8), (4096, 8)] {
+        program.extend_from_slice(&value.to_le_bytes()[..width]);
+    }
+    program
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_opm_built_is_an_index() {
+    let Some(stage) = Stage::shared().await else { return };
+    let before = stage.everything().await;
+    stage.env.file("catalog/bar.yaml", catalog_of(&stage, &stage.operator("bar", "2.0.0")));
+    // A program that needs no libraries, and no shell; the node puts the program under test in its place.
+    stage.env.file("program", static_program());
+    let index = format!("{}/built:v1", stage.registry.host());
+    let build = ["build", "catalog", "-t", &index, "--push", "--use-http", "--binary", "linux/amd64=program"];
+    stage.env.stdout(&build);
+    let (main, ..) = depending(&stage);
+    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
+    assert!(told.starts_with("exit 0"), "{told}");
+    let pods = stage.list(Kind::POD).await;
+    let command = pods.iter().find_map(|pod| {
+        let container = &pod["spec"]["containers"][0];
+        (container["name"] == "registry-grpc").then(|| container["command"].clone())
+    });
+    assert_eq!(command, Some(json!(["/bin/opm", "serve", "/foo-catalog-configs", "-p", "50051"])));
+    let told = stage.opm(&["cleanup", "foo"]).await;
+    assert!(told.starts_with("exit 0"), "{told}");
+    stage.only(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_index_comes_in_several_parts() {
+    let Some(stage) = Stage::shared().await else { return };
+    let mut noise = catalog_of(&stage, &stage.operator("bar", "2.0.0"));
+    let mut state = 1u64;
+    for number in 0..6 {
+        let mut text = String::new();
+        for _ in 0..600_000 / 16 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            text += &format!("{state:016x}");
+        }
+        noise += &format!("---\nschema: example.com/noise\nname: n{number}\nnoise: {text}\n");
+    }
+    let index = stage.push("large:v1", &[("/configs/c.yaml".to_owned(), noise.into_bytes())], &configs());
+    let (main, ..) = depending(&stage);
+    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
+    assert!(told.starts_with("exit 0"), "{told}");
+    let maps = stage.list(Kind::CONFIG_MAP).await;
+    assert!(maps.iter().filter(|map| map["binaryData"]["extraFBC"].is_string()).count() > 1, "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_index_is_served_by_its_own_programs() {
+    let Some(stage) = Stage::shared().await else { return };
+    let before = stage.everything().await;
+    let bar = stage.bundle(&stage.operator("bar", "2.0.0"));
+    stage.env.stdout(&["registry", "add", "-d", "index.db", "-b", &bar, "--use-http"]);
+    let file = |path: &str, from: &str| (path.to_owned(), std::fs::read(from).expect("a program"));
+    let files = [
+        ("/database/index.db".to_owned(), std::fs::read(stage.env.path("index.db")).expect("a database")),
+        ("/bin/opm".to_owned(), b"#!/bin/false\n".to_vec()),
+        file("/bin/sh", "/bin/sh"),
+        file("/bin/cp", "/bin/cp"),
+    ];
+    let label = ("operators.operatorframework.io.index.database.v1".to_owned(), "/database/index.db".to_owned());
+    let index = stage.push("database:v1", &files, &[label]);
+    let (mut main, ..) = depending(&stage);
+    main.version = "1.0.1".into();
+    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--index-image", &index]).await;
+    assert!(told.starts_with("exit 0"), "{told}");
+    assert!(succeeded(&stage, "bar.v2.0.0").await, "{told}");
+    let told = stage.opm(&["cleanup", "foo"]).await;
+    assert!(told.starts_with("exit 0"), "{told}");
+    stage.only(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_that_others_need_stay() {
+    let (Some(one), Some(other)) = (Stage::shared().await, Stage::shared().await) else { return };
+    // Both own the same API.
+    let main = one.operator("foo", "1.0.0");
+    let mut broken = main.clone();
+    broken.image = format!("{}/missing:v1", one.registry.host());
+    // The first makes the definition and cannot succeed; the second succeeds and has an object.
+    let bundle = one.bundle(&broken);
+    let running = Running::start(&mut one.command(&["run", "bundle", &bundle, "--timeout", "90s"]));
+    let definition = main.crd_name();
+    until("the first has its definition", || one.get(Kind::CRD, &definition)).await;
+    let told = other.opm(&["run", "bundle", &other.bundle(&main)]).await;
+    assert!(told.starts_with("exit 0"), "{told}");
+    let made =
+        other.resources(&main).create(&Default::default(), &other.resource(&main, "theirs")).await.expect("an object");
+    running.signal("-INT");
+    let told = one.shown(running.end());
+    assert!(
+        told.contains("everything else that was created has been rolled back:\n  CustomResourceDefinition foos."),
+        "{told}"
+    );
+    assert!(told.contains("it stays, since ClusterServiceVersion "), "{told}");
+    let kept = other.resources(&main).get("theirs").await.expect("it is still there");
+    assert_eq!(kept.metadata.uid, made.metadata.uid);
+    assert!(succeeded(&other, "foo.v1.0.0").await);
+    // The second found the definition there, so that it is not its own.
+    let told = other.opm(&["cleanup", "foo"]).await;
+    assert!(told.starts_with("exit 0") && told.contains("Skipping CRD deletion"), "{told}");
+    assert_eq!(other.resources(&main).get("theirs").await.expect("it is still there").metadata.uid, made.metadata.uid);
+    let definition = one.cluster.objects(Kind::CRD);
+    definition.delete(&main.crd_name(), &Default::default()).await.expect("deleted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_from_a_catalog_of_others_is_refused() {
+    let Some(stage) = Stage::shared().await else { return };
+    let bar = stage.operator("bar", "2.0.0");
+    stage.env.file("catalog/bar.yaml", catalog_of(&stage, &bar));
+    let (_server, address) = stage.serve("catalog").await;
+    stage.source("theirs", &address, json!({})).await;
+    stage.group().await;
+    stage.subscribe("bar", "theirs", json!({})).await;
+    until("bar succeeds", || async { succeeded(&stage, "bar.v2.0.0").await.then_some(()) }).await;
+    let before = stage.everything().await;
+    let told = stage.opm(&["cleanup", "bar"]).await;
+    assert!(told.starts_with("exit 1"), "{told}");
+    assert!(
+        told.contains("package \"bar\" was not installed by 'run bundle'; nothing was deleted\n--force deletes:\n  Subscription [NAMESPACE]/bar\n  ClusterServiceVersion [NAMESPACE]/bar.v2.0.0\n  CustomResourceDefinition bars.bar.[NAMESPACE].example.com, with all its objects"),
+        "{told}"
+    );
+    assert_eq!(stage.everything().await, before);
+    let told = stage.opm(&["cleanup", "bar", "--force"]).await;
+    assert!(told.starts_with("exit 0") && told.contains("CatalogSource [NAMESPACE]/theirs was not made by"), "{told}");
+    assert!(stage.get(Kind::CATALOG_SOURCE, "theirs").await.is_some());
+    let left: Vec<Value> = stage.list(Kind::CSV).await;
+    assert!(left.is_empty(), "{left:?}");
 }

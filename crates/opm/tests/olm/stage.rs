@@ -1,16 +1,21 @@
 //! A namespace of a cluster with OLM, a registry with images, and a node.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use cluster::{Access, Cluster, Kind};
-use kube::api::ListParams;
-use serde_json::Value;
+use cluster::{Access, Cluster, Kind, Object};
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::discovery::ApiResource;
+use serde_json::{Value, json};
 use testkit::{DockerRegistry, Node, Olm, RegistryPlan};
 
-use crate::env::TestEnv;
+use crate::env::{Stopped, TestEnv};
 use crate::operator::Operator;
+
+/// How long OLM may take for anything.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Kinds whose objects a run makes or lets others make.
 const KINDS: [Kind; 17] = [
@@ -74,7 +79,8 @@ impl Stage {
         for (number, (path, content)) in files.iter().enumerate() {
             let file = scratch.path().join(number.to_string());
             std::fs::write(&file, content).expect("file");
-            layer.file(path, &file, 0o644).expect("file of a layer");
+            let mode = if path.starts_with("/bin/") { 0o755 } else { 0o644 };
+            layer.file(path, &file, mode).expect("file of a layer");
         }
         let layer = layer.write(&store, 0, &|_| {}).expect("layer");
         let plan = image::ImagePlan { labels: labels.iter().cloned().collect(), ..image::ImagePlan::default() };
@@ -132,6 +138,75 @@ impl Stage {
         found.items.into_iter().map(|one| serde_json::to_value(one).expect("JSON")).collect()
     }
 
+    pub(crate) async fn create(&self, kind: Kind, object: &Value) -> Object {
+        let mut object: Object = serde_json::from_value(object.clone()).expect("an object");
+        object.types = Some(kube::api::TypeMeta { api_version: kind.api_version(), kind: kind.kind.into() });
+        self.cluster.objects(kind).create(&PostParams::default(), &object).await.expect("created")
+    }
+
+    /// Returns the objects of the API that an operator owns.
+    pub(crate) fn resources(&self, operator: &Operator) -> Api<DynamicObject> {
+        let types = operator.resource("x");
+        let resource = ApiResource {
+            group: operator.group.clone(),
+            version: "v1".into(),
+            api_version: types["apiVersion"].as_str().expect("a version").into(),
+            kind: types["kind"].as_str().expect("a kind").into(),
+            plural: format!("{}s", operator.package),
+        };
+        Api::namespaced_with(self.cluster.client.clone(), self.namespace(), &resource)
+    }
+
+    /// Returns an object of the API that an operator owns.
+    pub(crate) fn resource(&self, operator: &Operator, name: &str) -> DynamicObject {
+        serde_json::from_value(operator.resource(name)).expect("an object")
+    }
+
+    /// Serves a directory of the scratch directory until the server is dropped; returns its address.
+    pub(crate) async fn serve(&self, directory: &str) -> (Stopped, String) {
+        let mut command = self.env.command();
+        command.args(["serve", directory, "--address", "127.0.0.1", "--port", "0", "-t", ""]);
+        let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("opm runs");
+        let mut log = BufReader::new(child.stderr.take().expect("a log"));
+        let server = Stopped(child);
+        let found = tokio::task::spawn_blocking(move || {
+            let mut text = String::new();
+            loop {
+                let start = text.len();
+                assert!(log.read_line(&mut text).expect("a log") > 0, "it does not serve:\n{text}");
+                if let Some((_, rest)) = text[start..].split_once("address=127.0.0.1:") {
+                    let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+                    // The log has to be read, or the server stops when the pipe is full.
+                    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+                    return format!("127.0.0.1:{port}");
+                }
+            }
+        });
+        (server, found.await.expect("an address"))
+    }
+
+    /// Makes a CatalogSource with an address.
+    pub(crate) async fn source(&self, name: &str, address: &str, more: Value) {
+        let mut spec = json!({"sourceType": "grpc", "address": address});
+        spec.as_object_mut().expect("a spec").extend(more.as_object().expect("fields").clone());
+        self.create(Kind::CATALOG_SOURCE, &json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+
+    /// Makes an OperatorGroup for the namespace itself.
+    pub(crate) async fn group(&self) {
+        let spec = json!({"targetNamespaces": [self.namespace()]});
+        self.create(Kind::OPERATOR_GROUP, &json!({"metadata": {"name": "group"}, "spec": spec})).await;
+    }
+
+    /// Makes a Subscription to the channel stable of a package.
+    pub(crate) async fn subscribe(&self, package: &str, source: &str, more: Value) {
+        let mut spec = json!({
+            "name": package, "channel": "stable", "source": source, "sourceNamespace": self.namespace(),
+        });
+        spec.as_object_mut().expect("a spec").extend(more.as_object().expect("fields").clone());
+        self.create(Kind::SUBSCRIPTION, &json!({"metadata": {"name": package}, "spec": spec})).await;
+    }
+
     /// Returns the names of everything in the namespace, and of definitions and clusterwide objects that belong to it.
     pub(crate) async fn everything(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -166,6 +241,46 @@ impl Stage {
             }
             assert!(start.elapsed() < Duration::from_secs(30), "there is {there:#?}\nexpected {expected:#?}");
             tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+}
+
+/// Waits until something is there.
+pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "it does not happen: {what}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// A command that runs, and is killed if the test ends before it.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Running {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running(Some(command.spawn().expect("opm runs")))
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.0.as_ref().expect("it runs").id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
+    }
+
+    pub(crate) fn end(mut self) -> Output {
+        self.0.take().expect("it runs").wait_with_output().expect("it ends")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

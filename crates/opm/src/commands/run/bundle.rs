@@ -20,7 +20,7 @@ use crate::printer::Printer;
         A catalog with the bundle is made and served by one pod, and OLM, which must be installed, installs the bundle \
         from it. With --index-image the bundle is added to that index, of which nothing is lost. The catalog is \
         checked before anything is created, and ConfigMaps bring it to the pod.\n\n\
-        When something fails or is interrupted, its cause is told and everything that was created is taken back, \
+        When something fails or is interrupted, its cause is reported and everything that was created is rolled back, \
         unless --keep is given. 'opm cleanup PACKAGE' removes what was installed.",
     after_help = "Examples:\n  \
         opm run bundle quay.io/example/foo-bundle:v1.0.0\n  \
@@ -93,7 +93,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
         }
         if let Some(cluster) = cluster.as_ref().filter(|_| !args.dry_run) {
             let live = Live::new(printer, args.cluster.verbose);
-            session.ask(run::check(cluster, &facts, &targets, &ledger, deadline, &live))?;
+            session.ask(run::check(cluster, &facts, &targets, args.serve.keep, deadline, &live))?;
         }
         let index = workshop.index(&args.index_image, false)?;
         workshop.check_mode(&index)?;
@@ -142,7 +142,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
     session.work(&cluster, &ledger, args.serve.keep, &live, work)
 }
 
-fn print(objects: &[serde_json::Value], printer: &mut Printer) -> Outcome {
+pub(super) fn print(objects: &[serde_json::Value], printer: &mut Printer) -> Outcome {
     for object in objects {
         let json = object.to_string();
         let mut text = b"---\n".to_vec();

@@ -3,6 +3,7 @@
 use cluster::Ledger;
 use cluster::run::{self, Serving, UpgradePlan};
 
+use super::bundle::print;
 use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
 use super::index::{Index, Workshop, generating, images_of};
 use super::session::Session;
@@ -20,15 +21,22 @@ use crate::printer::Printer;
         with the bundle behind the head of the channel that the operator follows, and nothing lost; OLM then upgrades \
         to it.\n\n\
         Until the upgrade is approved, a failure puts everything back as it was, unless --keep is given. From then on \
-        OLM replaces the old version, and nothing is taken back.",
+        OLM replaces the old version, and nothing is rolled back.",
     after_help = "Examples:\n  \
         opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0\n  \
-        opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 -n foo --timeout 5m"
+        opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 -n foo --timeout 5m\n  \
+        opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 --dry-run"
 )]
 pub(super) struct BundleUpgradeArgs {
     /// Image of the bundle
     #[arg(value_name = "BUNDLE_IMAGE", value_parser = image_name)]
     bundle: String,
+    /// Change a catalog that 'run bundle' did not make although others use it, too
+    #[arg(long)]
+    shared_catalog: bool,
+    /// Print the objects as YAML, and create and change nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     serve: ServeFlags,
     #[command(flatten)]
@@ -61,7 +69,7 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let mut newest = workshop.bundles(&[&args.bundle])?;
     let facts = newest.first().map(|bundle| bundle.facts.clone()).unwrap_or_default();
     let live = Live::new(printer, args.cluster.verbose);
-    let installed = session.ask(run::find(&cluster, &facts.package, &ledger, deadline, &live))?;
+    let installed = session.ask(run::find(&cluster, &facts.package, args.shared_catalog, deadline, &live))?;
     let index_image = installed.index_image.clone();
     let index = workshop.index(&index_image, installed.migrated)?;
     workshop.check_mode(&index)?;
@@ -90,6 +98,10 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         settings: args.serve.settings(),
     };
     let plan = UpgradePlan { facts, installed, serving };
+    if args.dry_run {
+        drop(live);
+        return print(&plan.objects(), printer);
+    }
     let work = run::upgrade(&cluster, &plan, &ledger, deadline, &live);
     session.work(&cluster, &ledger, args.serve.keep, &live, work)
 }

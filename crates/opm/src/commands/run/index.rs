@@ -27,12 +27,35 @@ const CONFIGS: &str = "/configs";
 pub(super) enum Index {
     /// There is none.
     None,
-    /// A file-based catalog at this path.
-    Catalog(String),
+    /// A file-based catalog at this path, and what the image runs.
+    Catalog(String, Program),
     /// A database at this path, which the pod adds bundles to.
     Database(String),
     /// A database at this path that becomes a file-based catalog.
     Migrated(String),
+}
+
+/// What an image runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Program {
+    /// This program, or the one before it, at this path; a shell may not be there.
+    Opm(String),
+    /// Nothing: it only holds data.
+    Nothing,
+    /// Something else.
+    Other,
+}
+
+impl Program {
+    fn of(config: &image::Config) -> Program {
+        let words = |words: &Option<Vec<String>>| words.clone().unwrap_or_default();
+        let config = config.config.clone().unwrap_or_default();
+        match (words(&config.entrypoint).first(), words(&config.cmd).is_empty()) {
+            (Some(program), _) if program.rsplit('/').next() == Some("opm") => Program::Opm(program.clone()),
+            (None, true) => Program::Nothing,
+            _ => Program::Other,
+        }
+    }
 }
 
 /// What it takes to make the catalog of a run.
@@ -78,13 +101,14 @@ impl Workshop<'_> {
         if image == NO_INDEX {
             return Ok(Index::None);
         }
-        let labels = self.images.labels(image).map_err(Failure::Message)?;
+        let config = self.images.config(image).map_err(Failure::Message)?;
+        let (labels, program) = (config.labels(), Program::of(&config));
         let path = |label: &str, default: &str| {
             let path = labels.get(label).filter(|path| !path.is_empty());
             path.map_or(default, String::as_str).to_owned()
         };
         if labels.contains_key(CONFIGS_LABEL) {
-            return Ok(Index::Catalog(path(CONFIGS_LABEL, CONFIGS)));
+            return Ok(Index::Catalog(path(CONFIGS_LABEL, CONFIGS), program));
         }
         self.printer.warning(&format!(
             "{image} is a SQLite index image. SQLite based index images are being deprecated and will be removed in \
@@ -129,7 +153,7 @@ impl Workshop<'_> {
         let mut fbc = Fbc::default();
         let path = match index {
             Index::None => return Ok(fbc),
-            Index::Catalog(path) | Index::Database(path) | Index::Migrated(path) => path,
+            Index::Catalog(path, _) | Index::Database(path) | Index::Migrated(path) => path,
         };
         let options =
             source::Options { keep_text: true, ..source::Options::catalogs(self.limits.clone(), self.images) };
@@ -137,7 +161,7 @@ impl Workshop<'_> {
         let fetched = self.images.fetch_one(image).map_err(Failure::Message)?;
         let root = self.images.unpack_aside(&fetched.image, Some(Path::new(path))).map_err(Failure::Message)?;
         let place = images::inside(&root, path).map_err(named)?;
-        if !matches!(index, Index::Catalog(_)) {
+        if !matches!(index, Index::Catalog(..)) {
             crate::database::load(&mut fbc, &place, &options, self.printer).map_err(named)?;
             return Ok(fbc);
         }
@@ -179,10 +203,18 @@ impl Workshop<'_> {
             fs::write(scratch.path().join(format!("{number:04}.yaml")), text)?;
         }
         self.check(scratch.path(), count)?;
-        // An image with a database may be too old to serve anything else.
-        let image = if matches!(index, Index::Migrated(_)) { NO_INDEX } else { index_image };
+        let (image, program) = match index {
+            Index::Catalog(_, Program::Opm(program)) => (index_image, Some(program.clone())),
+            Index::Catalog(_, Program::Nothing) => {
+                self.printer.tell(&format!("{index_image} has no program: {NO_INDEX} serves its catalog"));
+                (NO_INDEX, None)
+            }
+            Index::Catalog(_, Program::Other) | Index::Database(_) | Index::None => (index_image, None),
+            // An image with a database may be too old to serve anything else.
+            Index::Migrated(_) => (NO_INDEX, None),
+        };
         let decompression_image = self.decompression_image.to_owned();
-        Ok(Content::ConfigMaps { image: image.to_owned(), decompression_image, parts })
+        Ok(Content::ConfigMaps { image: image.to_owned(), program, decompression_image, parts })
     }
 
     /// Returns the blobs of a catalog with bundles added: those that were there as they are written there.

@@ -1,10 +1,10 @@
-//! Work on a cluster that can be interrupted, and taken back.
+//! Work on a cluster that can be interrupted, and rolled back.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cluster::{Cluster, Ledger, Watcher};
+use cluster::{Cluster, Ledger, RolledBack, Watcher};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -17,7 +17,7 @@ use crate::runtime::{self, EndSignals};
 pub(crate) struct Session {
     runtime: Runtime,
     signals: watch::Receiver<i32>,
-    /// Whether there may be something on a cluster to take back.
+    /// Whether there may be something on a cluster to roll back.
     on_cluster: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ impl Session {
         self.runtime.block_on(work).map_err(|error| Failure::message(error.to_string()))
     }
 
-    /// Does work on a cluster; what a failure or a signal leaves behind is taken back unless `keep` says otherwise.
+    /// Does work on a cluster; what a failure or a signal leaves behind is rolled back unless `keep` says otherwise.
     pub(crate) fn work(
         &mut self,
         cluster: &Cluster,
@@ -89,7 +89,7 @@ impl Session {
         })
     }
 
-    /// Takes back what was made, unless it is kept, and tells what became of it.
+    /// Rolls back what was made, unless it is kept, and reports what became of it.
     fn after_failure(
         &mut self,
         cluster: &Cluster,
@@ -106,19 +106,21 @@ impl Session {
         if keep {
             return format!("\nkept, with the label opm.run/id={}:{}", ledger.run(), lines(left));
         }
-        watcher.warn(&format!("{}; taking back what was created", error.lines().next().unwrap_or_default()));
+        watcher.warn(&format!("{}; rolling back what was created", error.lines().next().unwrap_or_default()));
         let signals = &mut self.signals;
-        let failed = self.runtime.block_on(async {
+        let outcome = self.runtime.block_on(async {
             tokio::select! {
-                failed = ledger.take_back(cluster, watcher) => failed,
+                outcome = ledger.roll_back(cluster, watcher) => outcome,
                 _ = signals.changed() => {
-                    ledger.left().into_iter().map(|object| format!("{object}: interrupted")).collect()
+                    let failed = ledger.left().into_iter().map(|object| format!("{object}: interrupted")).collect();
+                    RolledBack { failed, kept: Vec::new() }
                 }
             }
         });
-        match failed.is_empty() {
-            true => "\neverything that was created has been taken back".to_owned(),
-            false => format!("\ncould not be taken back:{}", lines(failed)),
+        match (outcome.failed.is_empty(), outcome.kept.is_empty()) {
+            (true, true) => "\neverything that was created has been rolled back".to_owned(),
+            (true, false) => format!("\neverything else that was created has been rolled back:{}", lines(outcome.kept)),
+            (false, _) => format!("\ncould not be rolled back:{}", lines([outcome.failed, outcome.kept].concat())),
         }
     }
 }

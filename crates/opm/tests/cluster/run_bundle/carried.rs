@@ -88,23 +88,27 @@ async fn what_an_earlier_run_left_is_replaced_or_removed() {
     let bundle = stage.bundle("1.0.0");
     for number in [1, 2, 17] {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": format!("foo-catalog-configmap-partition-{number}"), "annotations": {"mine": "yes"}},
+            "metadata": {"name": format!("foo-catalog-configmap-partition-{number}"), "annotations": {"mine": "yes"},
+                "labels": {"opm.run/id": "0123456789abcdef"}},
             "data": {"old": "content"}});
         create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
     }
-    create(
-        &stage.kit.cluster,
-        Kind::CONFIG_MAP,
-        &json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "foo-catalog-configmap-partition-x"}}),
-    )
-    .await;
+    // Nobody knows who made these.
+    for name in ["foo-catalog-configmap-partition-18", "foo-catalog-configmap-partition-x"] {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
+    }
     let stand_in = stage.stand_in(&["1.0.0"]);
     let told = stage.opm(&["run", "bundle", &bundle]);
     assert!(told.starts_with("exit 0"), "{told}");
     let maps = stage.list(Kind::CONFIG_MAP).await;
     let names: Vec<&str> = maps.iter().map(|map| map["metadata"]["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["foo-catalog-configmap-partition-1", "foo-catalog-configmap-partition-x"]);
+    let expected = [
+        "foo-catalog-configmap-partition-1",
+        "foo-catalog-configmap-partition-18",
+        "foo-catalog-configmap-partition-x",
+    ];
+    assert_eq!(names, expected);
     assert_eq!(maps[0].get("data"), None);
     assert_eq!(maps[0]["metadata"]["annotations"], json!({"mine": "yes"}));
     assert_eq!(maps[0]["metadata"]["ownerReferences"][0]["name"], "foo-catalog");

@@ -17,7 +17,6 @@ async fn installed(stage: &Stage) {
     let _stand_in = stage.stand_in(&["1.0.0"]);
     let told = stage.opm(&["run", "bundle", &bundle]);
     assert!(told.starts_with("exit 0"), "{told}");
-    create(&stage.kit.cluster, Kind::CRD, &crd(&stage.api)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

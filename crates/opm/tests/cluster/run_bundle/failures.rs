@@ -4,7 +4,7 @@ use cluster::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::stage::{Running, Stage, create, set_status, steps, until};
+use super::stage::{Running, Stage, create, plan_status, set_status, steps, until};
 
 /// The pod that a test waits for.
 async fn pod(stage: &Stage) -> String {
@@ -65,7 +65,7 @@ async fn what_olm_says_of_the_subscription_is_told() {
     set_status(&stage.kit.cluster, Kind::SUBSCRIPTION, "foo-v1-0-0-sub", status).await;
     let told = stage.shown(running.end());
     assert!(
-        told.contains("error: Failed to run bundle: install plan is not available for the subscription foo-v1-0-0-sub: the dependencies could not be resolved (ResolutionFailed): ConstraintsNotSatisfiable: constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar\neverything that was created has been taken back\n"),
+        told.contains("error: Failed to run bundle: install plan is not available for the subscription foo-v1-0-0-sub: the dependencies could not be resolved (ResolutionFailed): ConstraintsNotSatisfiable: constraints not satisfiable: bundle foo.v1.0.0 requires an operator with package: bar\neverything that was created has been rolled back\n"),
         "{told}"
     );
     assert!(stage.left().await.is_empty());
@@ -114,12 +114,10 @@ async fn a_csv_that_fails_is_told_with_its_requirements_and_removed() {
     set_status(cluster, Kind::SUBSCRIPTION, "foo-v1-0-0-sub", json!({"installPlanRef": {"name": "plan"}})).await;
     until(|| async { stage.get(Kind::INSTALL_PLAN, "plan").await.filter(|plan| plan["spec"]["approved"] == true) })
         .await;
-    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": stage.api}, "spec": {"group": stage.api.trim_start_matches("foos."), "scope": "Namespaced",
-        "names": {"kind": "Foo", "plural": "foos"}, "versions": [{"name": "v1", "served": true, "storage": true,
-        "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-    create(cluster, Kind::CRD, &crd).await;
+    create(cluster, Kind::CRD, &stage.crd()).await;
     create(cluster, Kind::CSV, &stage.csv("1.0.0", more)).await;
+    let status = plan_status(&stage.csv("1.0.0", more), &stage.crd(), "Created");
+    set_status(cluster, Kind::INSTALL_PLAN, "plan", status).await;
     let status = json!({"phase": "Failed", "reason": "RequirementsNotMet", "message": "requirements no longer met",
         "requirementStatus": [
             {"kind": "CustomResourceDefinition", "name": "bars.example.com", "status": "NotPresent", "message": "CRD is not present"},
@@ -143,7 +141,7 @@ async fn rights_that_are_missing_are_named_before_anything_is_created() {
     command.args(["run", "bundle", &bundle, "--use-http", "-n", namespace, "--kubeconfig"]).arg(&user.kubeconfig);
     let told = stage.shown(command.output().unwrap());
     assert!(
-        told.contains("not allowed in namespace \"[NAMESPACE]\": update catalogsources.operators.coreos.com, create configmaps, create pods, update installplans.operators.coreos.com; nothing was created"),
+        told.contains("not allowed in namespace \"[NAMESPACE]\": update catalogsources.operators.coreos.com, create configmaps, list configmaps, create pods, update installplans.operators.coreos.com, delete catalogsources.operators.coreos.com, delete configmaps, delete pods, delete subscriptions.operators.coreos.com, delete installplans.operators.coreos.com, delete clusterserviceversions.operators.coreos.com; nothing was created"),
         "{told}"
     );
     assert!(stage.left().await.is_empty());

@@ -1,4 +1,4 @@
-//! Runs that are interrupted take back what they made.
+//! Runs that are interrupted roll back what they made.
 
 use cluster::Kind;
 use kube::api::{Patch, PatchParams};
@@ -17,8 +17,8 @@ async fn an_interrupted_run_leaves_nothing_behind() {
         running.signal(signal);
         let told = stage.shown(running.end());
         assert!(told.starts_with(code), "{told}");
-        assert!(told.contains("interrupted\neverything that was created has been taken back"), "{told}");
-        let taken: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("Taken back: ")).collect();
+        assert!(told.contains("interrupted\neverything that was created has been rolled back"), "{told}");
+        let taken: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("Rolled back: ")).collect();
         assert_eq!(
             taken,
             [
@@ -39,7 +39,7 @@ async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
     let bundle = stage.bundle("1.0.0");
     let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
     until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
-    // Somebody holds the CatalogSource, so that it cannot be taken back.
+    // Somebody holds the CatalogSource, so that it cannot be rolled back.
     let held = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/held"]}}));
     let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
     sources.patch("foo-catalog", &PatchParams::default(), &held).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
     running.signal("-INT");
     let told = stage.shown(running.end());
     assert!(
-        told.ends_with("could not be taken back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"),
+        told.ends_with("could not be rolled back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n"),
         "{told}"
     );
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -72,7 +72,7 @@ async fn an_api_server_that_stays_away_is_told_with_what_is_left() {
     assert!(told.starts_with("exit 130"), "{told}");
     assert!(
         told.ends_with(
-            "could not be taken back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n  \
+            "could not be rolled back:\n  CatalogSource [NAMESPACE]/foo-catalog: interrupted\n  \
              ConfigMap [NAMESPACE]/foo-catalog-configmap-partition-1: interrupted\n  \
              Pod [NAMESPACE]/REGISTRY-foo-bundle-v1-0-0: interrupted\n"
         ),

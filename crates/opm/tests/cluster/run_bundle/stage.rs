@@ -85,14 +85,7 @@ impl Stage {
     /// Pushes a bundle whose CSV has more fields in its spec, as JSON behind a comma.
     pub(super) fn bundle_with(&self, version: &str, more: &str) -> String {
         let csv = self.csv(version, more);
-        let crd = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": self.api},
-            "spec": {"group": self.api.trim_start_matches("foos."), "scope": "Namespaced",
-                "names": {"kind": "Foo", "plural": "foos"},
-                "versions": [{"name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object"}}}]},
-        });
+        let crd = self.crd();
         let annotations = "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  \
             operators.operatorframework.io.bundle.channels.v1: stable,beta\n  \
             operators.operatorframework.io.bundle.channel.default.v1: stable\n  \
@@ -109,6 +102,18 @@ impl Stage {
                 ("operators.operatorframework.io.bundle.manifests.v1", "manifests/"),
             ],
         )
+    }
+
+    /// The definition that the operator owns.
+    pub(super) fn crd(&self) -> Value {
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.api},
+            "spec": {"group": self.api.trim_start_matches("foos."), "scope": "Namespaced",
+                "names": {"kind": "Foo", "plural": "foos"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}]},
+        })
     }
 
     /// The CSV of a version.
@@ -227,12 +232,15 @@ impl Stage {
 
     /// Stands in for kubelet and OLM until the value is dropped. OLM finds these versions, one for each bundle added.
     pub(super) fn stand_in(&self, versions: &[&str]) -> StandIn {
-        StandIn::start(self, StandInPlan { csvs: versions.iter().map(|one| self.csv(one, "")).collect() })
+        StandIn::start(
+            self,
+            StandInPlan { csvs: versions.iter().map(|one| self.csv(one, "")).collect(), crd: self.crd() },
+        )
     }
 
     /// Stands in for the kubelet only.
     pub(super) fn kubelet(&self) -> StandIn {
-        StandIn::start(self, StandInPlan { csvs: Vec::new() })
+        StandIn::start(self, StandInPlan { csvs: Vec::new(), crd: self.crd() })
     }
 }
 
@@ -265,6 +273,14 @@ fn clean(object: &mut Value) {
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.remove("seccomp.security.alpha.kubernetes.io/pod");
     }
+    if let Some(created) = metadata.get_mut("annotations").and_then(|all| all.get_mut("opm.run/created")) {
+        let mut list: Value = serde_json::from_str(created.as_str().expect("text")).expect("JSON");
+        for one in list.as_array_mut().expect("a list") {
+            assert!(one["uid"].is_string());
+            one["uid"] = json!("[UID]");
+        }
+        *created = json!(list.to_string());
+    }
     if metadata.get("annotations").is_some_and(|annotations| *annotations == json!({})) {
         metadata.remove("annotations");
     }
@@ -290,6 +306,8 @@ pub(super) async fn list(cluster: &Cluster, kind: Kind) -> Vec<Value> {
 
 struct StandInPlan {
     csvs: Vec<Value>,
+    /// The definition that comes with them.
+    crd: Value,
 }
 
 /// Somebody who does what kubelet and OLM would do.
@@ -355,20 +373,39 @@ async fn act(cluster: &Cluster, plan: &StandInPlan) {
         let plan_name = format!("install-{added}");
         if subscription["status"]["installPlanRef"]["name"] != plan_name.as_str() {
             let object = json!({"apiVersion": Kind::INSTALL_PLAN.api_version(), "kind": "InstallPlan",
-                "metadata": {"name": plan_name},
+                "metadata": {"name": plan_name, "ownerReferences": [{
+                    "apiVersion": subscription["apiVersion"], "kind": "Subscription",
+                    "name": subscription["metadata"]["name"], "uid": subscription["metadata"]["uid"]}]},
                 "spec": {"approval": "Manual", "approved": false, "clusterServiceVersionNames": [name(csv)]}});
             create(cluster, Kind::INSTALL_PLAN, &object).await;
+            let steps = plan_status(csv, &plan.crd, "Unknown");
+            set_status(cluster, Kind::INSTALL_PLAN, &plan_name, steps).await;
             let status = json!({"installPlanRef": {"name": plan_name}, "currentCSV": name(csv)});
             set_status(cluster, Kind::SUBSCRIPTION, &name(&subscription), status).await;
         }
         let plans = list(cluster, Kind::INSTALL_PLAN).await;
         let approved = plans.iter().any(|one| name(one) == plan_name && one["spec"]["approved"] == true);
         if approved && subscription["status"]["installedCSV"] != csv["metadata"]["name"] {
+            create(cluster, Kind::CRD, &plan.crd).await;
+            let steps = plan_status(csv, &plan.crd, if added == 1 { "Created" } else { "Present" });
+            set_status(cluster, Kind::INSTALL_PLAN, &plan_name, steps).await;
             create(cluster, Kind::CSV, csv).await;
             set_status(cluster, Kind::CSV, &name(csv), json!({"phase": "Succeeded"})).await;
             set_status(cluster, Kind::SUBSCRIPTION, &name(&subscription), json!({"installedCSV": name(csv)})).await;
         }
     }
+}
+
+/// Returns what OLM says of a plan that brings a version and a definition.
+pub(super) fn plan_status(csv: &Value, crd: &Value, crd_status: &str) -> Value {
+    let step = |object: &Value, status: &str| {
+        json!({"resolving": csv["metadata"]["name"], "status": status, "resource": {
+            "kind": object["kind"], "name": object["metadata"]["name"], "group": "", "version": "v1",
+            "manifest": "", "sourceName": "", "sourceNamespace": ""}})
+    };
+    let csv_status = if crd_status == "Unknown" { "Unknown" } else { "Created" };
+    let phase = if crd_status == "Unknown" { "RequiresApproval" } else { "Complete" };
+    json!({"phase": phase, "plan": [step(csv, csv_status), step(crd, crd_status)]})
 }
 
 pub(super) async fn create(cluster: &Cluster, kind: Kind, object: &Value) {

@@ -88,6 +88,8 @@ async fn an_operator_of_any_catalog_can_be_upgraded() {
         json!({"sourceType": "grpc", "publisher": "somebody", "address": "10.0.0.9:50051", "secrets": ["pull"]})
     );
     let told = stage.opm(&["cleanup", "foo"]);
+    assert!(told.starts_with("exit 1") && told.contains("package \"foo\" was not installed by 'run bundle'"), "{told}");
+    let told = stage.opm(&["cleanup", "foo", "--force"]);
     assert!(told.contains("CatalogSource [NAMESPACE]/shared was not made by 'run bundle' and stays"), "{told}");
     assert!(stage.get(Kind::CATALOG_SOURCE, "shared").await.is_some());
 }
@@ -111,7 +113,7 @@ async fn an_upgrade_that_fails_before_approval_puts_everything_back() {
     .await;
     let told = stage.shown(running.end());
     assert!(told.contains("install plan is not available for the subscription foo-v1-0-0-sub"), "{told}");
-    assert!(told.contains("everything that was created has been taken back"), "{told}");
+    assert!(told.contains("everything that was created has been rolled back"), "{told}");
     assert_eq!(snapshot(&stage).await, before, "{told}");
 }
 
@@ -142,7 +144,7 @@ async fn an_upgrade_that_fails_after_approval_stays() {
     assert!(
         told.ends_with(
             "error waiting for CSV to install: install plan failed: InstallComponentFailed: error validating existing \
-             CRs against new CRD's schema\nthe upgrade was approved, and is not taken back\n"
+             CRs against new CRD's schema\nthe upgrade was approved, and is not rolled back\n"
         ),
         "{told}"
     );

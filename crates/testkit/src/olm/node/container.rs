@@ -80,6 +80,10 @@ impl Container<'_> {
                 command[0] = format!("{PROGRAM}/opm");
             }
             listen_elsewhere(&mut command, self.port);
+        } else if self.image.is_some() {
+            // A script of a shell that the image has.
+            let port = self.port.to_string();
+            command.iter_mut().for_each(|word| *word = word.replace(&PORT.to_string(), &port));
         }
         if command.is_empty() {
             return Err("the image names no command".into());

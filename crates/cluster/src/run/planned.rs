@@ -1,0 +1,270 @@
+//! What OLM makes because of an InstallPlan, as far as it is ours.
+//!
+//! A plan is for a whole namespace: it may also upgrade operators of others. Ours is the bundle of the run, and whatever
+//! the plan brought for it, which has a Subscription that the plan made.
+
+use serde_json::{Value, json};
+
+use super::in_use;
+use crate::ledger::RolledBack;
+use crate::request::{Named, Requests, uid};
+use crate::{Error, Kind};
+
+/// The annotation of a CatalogSource with what the InstallPlans of a run have made, for `cleanup`.
+pub(crate) const CREATED: &str = "opm.run/created";
+
+/// The start of annotations that OLM gives to definitions, with the versions that it made them for.
+const ALONGSIDE: &str = "operatorframework.io/installed-alongside-";
+
+/// An InstallPlan of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Planned {
+    /// The plan.
+    pub(crate) plan: Named,
+    uid: Option<String>,
+    /// The version that the run installs.
+    csv: String,
+    /// What the plan is going to make and is there already.
+    before: Vec<Named>,
+}
+
+/// One thing that a plan makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    object: Named,
+    /// The version that it is for.
+    csv: String,
+    /// What OLM says became of it.
+    status: String,
+}
+
+/// Returns what a plan makes, of the kinds that do not go with others.
+fn steps(plan: &Value) -> Vec<Step> {
+    let namespace = plan["metadata"]["namespace"].as_str().unwrap_or_default();
+    let all = plan["status"]["plan"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let step = |step: &Value| {
+        let text = |pointer: &str| step.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let kinds = [Kind::SUBSCRIPTION, Kind::CSV, Kind::PRIORITY_CLASS, Kind::CRD];
+        let kind = kinds.into_iter().find(|kind| kind.kind == text("/resource/kind"))?;
+        let object = Named::new(kind, if kind.namespaced { namespace } else { "" }, text("/resource/name"));
+        Some(Step { object, csv: text("/resolving").to_owned(), status: text("/status").to_owned() })
+    };
+    all.iter().filter_map(step).collect()
+}
+
+/// Returns the steps of a plan that are for a version of ours, or for one that the plan itself subscribes to.
+fn ours(plan: &Value, csv: &str) -> Vec<Step> {
+    let steps = steps(plan);
+    let brought: Vec<String> = steps
+        .iter()
+        .filter(|step| step.object.kind == Kind::SUBSCRIPTION && step.status != "Present")
+        .map(|step| step.csv.clone())
+        .collect();
+    steps.into_iter().filter(|step| step.csv == csv || brought.contains(&step.csv)).collect()
+}
+
+impl Planned {
+    /// Reads what a plan is going to make, before it is approved.
+    pub(crate) async fn read(requests: &Requests<'_>, plan: &Value, csv: &str) -> Result<Planned, Error> {
+        let mut before = Vec::new();
+        for step in ours(plan, csv) {
+            match requests.get(&step.object).await {
+                Ok(None) => {}
+                Ok(Some(_)) => before.push(step.object),
+                // Who may not look at it may not delete it either.
+                Err(error) if error.is_forbidden() => before.push(step.object),
+                Err(error) => return Err(error),
+            }
+        }
+        let named = Named::of(Kind::INSTALL_PLAN, plan);
+        Ok(Planned { plan: named, uid: uid(plan).map(str::to_owned), csv: csv.to_owned(), before })
+    }
+
+    /// Returns what the plan makes of what is ours. What was there before is not, nor what others were faster to make.
+    pub(crate) async fn steps(&self, requests: &Requests<'_>) -> Result<Vec<Step>, Error> {
+        let plan = requests.get(&self.plan).await?.unwrap_or_default();
+        let mut steps = ours(&plan, &self.csv);
+        steps.retain(|step| step.status != "Present" && !self.before.contains(&step.object));
+        steps.sort_by_key(|step| order(step.object.kind));
+        Ok(steps)
+    }
+
+    /// Returns what the plan has made of what is ours, with uids.
+    pub(crate) async fn created(&self, requests: &Requests<'_>) -> Result<Vec<(Named, String)>, Error> {
+        self.there(requests, &self.steps(requests).await?).await
+    }
+
+    /// Returns which steps have been taken, with the uids of what they made.
+    async fn there(&self, requests: &Requests<'_>, steps: &[Step]) -> Result<Vec<(Named, String)>, Error> {
+        let mut made = Vec::new();
+        for step in steps {
+            let Some(there) = requests.get(&step.object).await? else { continue };
+            // OLM says in an annotation for which version it made a definition; the plan itself may lag behind.
+            let only = [format!("{}/{}", self.plan.namespace, step.csv)];
+            if step.object.kind == Kind::CRD && step.status != "Created" && !is_only_for(&there, &only) {
+                continue;
+            }
+            made.extend(uid(&there).map(|uid| (step.object.clone(), uid.to_owned())));
+        }
+        Ok(made)
+    }
+
+    /// Removes the plan and what it has made, but for definitions that others need.
+    pub(crate) async fn remove(
+        &self,
+        requests: &Requests<'_>,
+        steps: &[Step],
+        outcome: &mut RolledBack,
+        done: &(dyn Fn(&Named) + Sync),
+    ) -> Result<(), Error> {
+        requests.delete(&self.plan, self.uid.as_deref()).await?;
+        requests.wait_until_gone(&self.plan, self.uid.as_deref()).await?;
+        done(&self.plan);
+        let made = self.there(requests, steps).await?;
+        remove(requests, &made, InUse::Kept, &[], outcome, done).await
+    }
+}
+
+/// Returns whether OLM made a definition for these versions, each with its namespace, and for no other.
+pub(crate) fn is_only_for(crd: &Value, csvs: &[String]) -> bool {
+    let annotations = crd["metadata"]["annotations"].as_object();
+    let mut named = annotations.into_iter().flatten().filter(|(key, _)| key.starts_with(ALONGSIDE)).peekable();
+    named.peek().is_some() && named.all(|(_, value)| csvs.iter().any(|csv| value == csv))
+}
+
+/// Subscriptions go first, or OLM would make the rest again; definitions go last, when nobody uses them any more.
+fn order(kind: Kind) -> u8 {
+    match kind {
+        Kind::SUBSCRIPTION => 0,
+        Kind::CSV => 1,
+        Kind::CRD => 3,
+        _ => 2,
+    }
+}
+
+/// What becomes of a definition that has objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InUse {
+    /// It stays, with its objects.
+    Kept,
+    /// It goes, with its objects.
+    Removed,
+}
+
+/// Removes objects that plans have made. Those in `except` do not count as users of definitions: they go as well.
+pub(crate) async fn remove(
+    requests: &Requests<'_>,
+    created: &[(Named, String)],
+    in_use: InUse,
+    except: &[Named],
+    outcome: &mut RolledBack,
+    done: &(dyn Fn(&Named) + Sync),
+) -> Result<(), Error> {
+    for (object, made) in created {
+        let there = requests.get(object).await?.filter(|there| uid(there) == Some(made));
+        let Some(there) = there else { continue };
+        if object.kind == Kind::CRD
+            && let Some(why) = in_use::who_needs(requests, &there, in_use == InUse::Kept, except).await?
+        {
+            outcome.kept.push(format!("{object}: {why}"));
+            continue;
+        }
+        if let Err(error) = requests.delete(object, Some(made)).await {
+            outcome.failed.push(format!("{object}: {error}"));
+            continue;
+        }
+        requests.wait_until_gone(object, Some(made)).await?;
+        done(object);
+    }
+    Ok(())
+}
+
+/// Writes down what plans have made, in an annotation of the CatalogSource of the run.
+pub(crate) fn note(catalog_source: &mut Value, created: &[(Named, String)]) {
+    let mut all = noted(catalog_source);
+    for one in created {
+        if !all.contains(one) {
+            all.push(one.clone());
+        }
+    }
+    let one = |(object, uid): &(Named, String)| json!({"kind": object.kind.kind, "name": object.name, "uid": uid});
+    let list: Vec<Value> = all.iter().map(one).collect();
+    if !list.is_empty() {
+        catalog_source["metadata"]["annotations"][CREATED] = json!(Value::Array(list).to_string());
+    }
+}
+
+/// Reads what plans have made; an annotation that somebody else wrote holds nothing.
+pub(crate) fn noted(catalog_source: &Value) -> Vec<(Named, String)> {
+    let namespace = catalog_source["metadata"]["namespace"].as_str().unwrap_or_default();
+    let text = catalog_source["metadata"]["annotations"][CREATED].as_str().unwrap_or_default();
+    let list: Value = serde_json::from_str(text).unwrap_or_default();
+    let read = |one: &Value| {
+        let text = |key: &str| one[key].as_str().filter(|text| !text.is_empty());
+        let kinds = [Kind::SUBSCRIPTION, Kind::CSV, Kind::PRIORITY_CLASS, Kind::CRD];
+        let kind = kinds.into_iter().find(|kind| Some(kind.kind) == text("kind"))?;
+        let object = Named::new(kind, if kind.namespaced { namespace } else { "" }, text("name")?);
+        Some((object, text("uid")?.to_owned()))
+    };
+    list.as_array().into_iter().flatten().filter_map(read).collect()
+}
+
+/// Returns what a plan makes for a version, with the version that each is for, from nothing but what the plan says.
+pub(crate) fn made_by(plan: &Value, csv: &str) -> Vec<(Named, String)> {
+    let steps = ours(plan, csv).into_iter().filter(|step| step.status != "Present");
+    steps.map(|step| (step.object, step.csv)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(steps: Value) -> Value {
+        json!({"metadata": {"name": "install-1", "namespace": "ns"}, "status": {"plan": steps}})
+    }
+
+    fn step(kind: &str, name: &str, csv: &str, status: &str) -> Value {
+        json!({"resolving": csv, "status": status, "resource": {"kind": kind, "name": name}})
+    }
+
+    #[test]
+    fn an_operator_of_others_that_a_plan_upgrades_is_theirs() {
+        let plan = plan(json!([
+            step("ClusterServiceVersion", "foo.v1", "foo.v1", "Created"),
+            step("CustomResourceDefinition", "foos.example.com", "foo.v1", "Present"),
+            step("ClusterServiceVersion", "bar.v2", "bar.v2", "Created"),
+            step("ClusterServiceVersion", "dep.v1", "dep.v1", "Created"),
+            step("Subscription", "dep-stable", "dep.v1", "Created"),
+            step("CustomResourceDefinition", "deps.example.com", "dep.v1", "Created"),
+        ]));
+        let made: Vec<String> = made_by(&plan, "foo.v1").iter().map(|(object, _)| object.to_string()).collect();
+        assert_eq!(
+            made,
+            [
+                "ClusterServiceVersion ns/foo.v1",
+                "ClusterServiceVersion ns/dep.v1",
+                "Subscription ns/dep-stable",
+                "CustomResourceDefinition deps.example.com"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_was_made_is_read_back() {
+        let mut source = json!({"metadata": {"namespace": "ns", "annotations": {}}});
+        let made = [(Named::new(Kind::CRD, "", "foos.example.com"), "u1".to_owned())];
+        note(&mut source, &made);
+        note(&mut source, &made);
+        assert_eq!(noted(&source), made);
+        let crd = |versions: &[&str]| {
+            let one = |(at, version): (usize, &&str)| (format!("{ALONGSIDE}{at}"), json!(version));
+            json!({"metadata": {"annotations": versions.iter().enumerate().map(one).collect::<serde_json::Map<_, _>>()}})
+        };
+        let ours = ["ns/foo.v1".to_owned()];
+        assert!(is_only_for(&crd(&["ns/foo.v1"]), &ours));
+        assert!(!is_only_for(&crd(&["ns/foo.v1", "other/foo.v1"]), &ours) && !is_only_for(&crd(&[]), &ours));
+        for text in ["", "{}", "[{}]", r#"[{"kind": "Node", "name": "a", "uid": "b"}]"#] {
+            assert_eq!(noted(&json!({"metadata": {"annotations": {CREATED: text}}})), []);
+        }
+    }
+}
