@@ -27,7 +27,7 @@ pub use catalog::{
     packages_of, wait_for_catalog,
 };
 pub use catalog_source::{CatalogSpec, go_duration};
-pub use controller::{ControllerPlan, Dial, ManifestPlan, PodImages, manifests, run_controller};
+pub use controller::{ControllerPlan, Dial, ManifestPlan, PodImages, chooses_users, manifests, run_controller};
 pub use error::Error;
 pub use kind::Kind;
 pub use ledger::{Ledger, RolledBack};

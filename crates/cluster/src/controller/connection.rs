@@ -13,6 +13,9 @@ const FRESH: Duration = Duration::from_secs(5);
 /// How many catalogs are asked at a time.
 const AT_A_TIME: usize = 32;
 
+/// The states that are told.
+const STATES: [&str; 3] = ["READY", "CONNECTING", "TRANSIENT_FAILURE"];
+
 /// What is known of the connections to catalogs.
 pub(crate) struct Connections {
     dial: Dial,
@@ -44,13 +47,15 @@ impl Connections {
     }
 
     /// Returns the state as it was last seen, and has the catalog asked again if that was a while ago.
-    pub(crate) fn look(&self, uid: &str, generation: i64, address: &str) -> Connection {
+    ///
+    /// `told` is what the status says: whoever takes over believes it until the catalog has answered.
+    pub(crate) fn look(&self, uid: &str, generation: i64, address: &str, told: Option<&str>) -> Connection {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh =
-            || Known { address: address.to_owned(), generation, state: "CONNECTING", asked: None, asking: false };
-        let entry = known.entry(uid.to_owned()).or_insert_with(fresh);
+        let state = told.and_then(|told| STATES.into_iter().find(|state| *state == told)).unwrap_or("CONNECTING");
+        let fresh = |state| Known { address: address.to_owned(), generation, state, asked: None, asking: false };
+        let entry = known.entry(uid.to_owned()).or_insert_with(|| fresh(state));
         if entry.address != address {
-            *entry = fresh();
+            *entry = fresh("CONNECTING");
         }
         if entry.generation != generation {
             entry.generation = generation;
@@ -82,8 +87,8 @@ impl Connections {
         });
     }
 
-    /// Forgets a catalog.
-    pub(crate) fn forget(&self, uid: &str) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    /// Forgets all catalogs but some.
+    pub(crate) fn keep(&self, is_there: &dyn Fn(&str) -> bool) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| is_there(uid));
     }
 }

@@ -17,6 +17,8 @@ use crate::catalog_source::Complaint;
 pub(crate) const PROMOTED: &str = "olm.catalogSource/promotedAt";
 /// How long a pod may take until it is ready.
 const START: Duration = Duration::from_secs(10 * 60);
+/// A pod that ends within this time has not started.
+const SOON: Duration = Duration::from_secs(60);
 /// When pods are looked at again that something is expected of.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
@@ -123,6 +125,8 @@ pub(crate) struct Decision {
 pub(crate) enum Outcome {
     Failed,
     Done,
+    /// There was none that answers, and it ended soon.
+    NotStarted,
 }
 
 pub(crate) fn decide(pods: &[Pod], wanted: &Wanted<'_>) -> Decision {
@@ -139,8 +143,23 @@ pub(crate) fn decide(pods: &[Pod], wanted: &Wanted<'_>) -> Decision {
     decision.served = serving.iter().any(|pod| pod.ready);
 
     if serving.is_empty() {
-        decision.steps.push(next.map_or(Step::Start, |pod| Step::Promote(pod.name.clone())));
+        // One that ended soon after it was made will most likely do so again; one that has served for long is replaced.
+        let young =
+            |pod: &&Pod| pod.role == PodRole::Serving && pod.dead && !left(pod.created, SOON, wanted.now).is_zero();
+        let dead = alive().filter(young).max_by_key(|pod| pod.created);
+        if let Some(dead) = dead {
+            let why = dead.why_not.as_deref().unwrap_or("it has ended");
+            decision.complaint = Some(Complaint::registry(format!("pod {}: {why}", dead.name)));
+            decision.outcome = Some(Outcome::NotStarted);
+        }
         decision.look_again = Some(LOOK_AGAIN);
+        match (next, wanted.retry_at.filter(|at| *at > wanted.now)) {
+            (Some(pod), _) => decision.steps.push(Step::Promote(pod.name.clone())),
+            // What ends at once would be started in a loop: the next start waits for as long as the last one says.
+            (None, None) if dead.is_none() => decision.steps.push(Step::Start),
+            (None, None) => {}
+            (None, Some(at)) => decision.look_again = Some(until(at, wanted.now).min(LOOK_AGAIN)),
+        }
         return decision;
     }
     let best = serving.iter().filter(|pod| pod.hash == wanted.hash && pod.ready).max_by_key(|pod| pod.since());

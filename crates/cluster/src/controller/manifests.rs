@@ -17,6 +17,8 @@ pub struct ManifestPlan {
     pub image: String,
     /// How many replicas there are, one of which works.
     pub replicas: u32,
+    /// More arguments of the controller.
+    pub arguments: Vec<String>,
 }
 
 /// The port that health and metrics are answered on.
@@ -42,7 +44,7 @@ pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
     let role_ref = |kind: &str, name: String| json!({"apiGroup": RBAC, "kind": kind, "name": name});
     let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(own, "")}),
-        json!({"apiVersion": version, "kind": role_kind, "metadata": metadata(watched, ""), "rules": rules(watched.is_none())}),
+        json!({"apiVersion": version, "kind": role_kind, "metadata": metadata(watched, ""), "rules": rules(watched)}),
         json!({
             "apiVersion": version, "kind": binding_kind, "metadata": metadata(watched, ""),
             "roleRef": role_ref(role_kind, plan.name.clone()), "subjects": subject,
@@ -67,18 +69,20 @@ pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
 }
 
 /// What the controller may do; nothing that it does not do.
-fn rules(everywhere: bool) -> Value {
-    let mut rules = json!([
+fn rules(watched: Option<&str>) -> Value {
+    let mut namespaces = json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]});
+    if let Some(watched) = watched {
+        // The role of a namespace can allow for reading that namespace, whose labels say what pods may do.
+        namespaces["resourceNames"] = json!([watched]);
+    }
+    json!([
         {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources"], "verbs": ["get", "list", "watch", "patch"]},
         {"apiGroups": [Kind::CATALOG_SOURCE.group], "resources": ["catalogsources/status"], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "create", "patch", "delete"]},
-        {"apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": ["list", "watch", "create", "patch"]},
-        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["create", "patch"]},
-    ]);
-    if let (true, Some(rules)) = (everywhere, rules.as_array_mut()) {
-        rules.push(json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}));
-    }
-    rules
+        {"apiGroups": [""], "resources": ["services", "serviceaccounts"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "create", "patch", "delete"]},
+        namespaces,
+    ])
 }
 
 fn deployment(plan: &ManifestPlan, metadata: Value, labels: &Value) -> Value {
@@ -92,6 +96,7 @@ fn deployment(plan: &ManifestPlan, metadata: Value, labels: &Value) -> Value {
     if let Some(watched) = &plan.watched {
         arguments.push(format!("--namespace={watched}"));
     }
+    arguments.extend(plan.arguments.iter().cloned());
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -103,7 +108,7 @@ fn deployment(plan: &ManifestPlan, metadata: Value, labels: &Value) -> Value {
                 "metadata": {"labels": labels},
                 "spec": {
                     "serviceAccountName": plan.name,
-                    "securityContext": {"runAsNonRoot": true, "runAsUser": 1001, "seccompProfile": {"type": "RuntimeDefault"}},
+                    "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
                     "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
                         "weight": 100,
                         "podAffinityTerm": {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"},

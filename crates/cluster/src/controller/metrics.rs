@@ -1,7 +1,7 @@
 //! Numbers about a controller, and its health, over HTTP.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -14,6 +14,9 @@ use tokio::net::TcpListener;
 
 use crate::Error;
 
+/// How long after the failure of a watch the controller counts as blind; those that fail are tried again sooner.
+pub(crate) const BLIND: Duration = Duration::from_secs(8);
+
 /// What a controller counts.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -22,6 +25,7 @@ pub(crate) struct Metrics {
     pub(crate) polls: AtomicU64,
     pub(crate) promotions: AtomicU64,
     pub(crate) failed_updates: AtomicU64,
+    pub(crate) watch_errors: AtomicU64,
     pub(crate) leading: AtomicBool,
     /// Whether the API server has answered.
     pub(crate) reached: AtomicBool,
@@ -30,6 +34,8 @@ pub(crate) struct Metrics {
     beat: AtomicU64,
     /// How long it may not be looked at.
     patience: Duration,
+    /// When a watch last failed, and why.
+    watch_failed: Mutex<Option<(Instant, String)>>,
 }
 
 impl Metrics {
@@ -40,12 +46,33 @@ impl Metrics {
             polls: AtomicU64::new(0),
             promotions: AtomicU64::new(0),
             failed_updates: AtomicU64::new(0),
+            watch_errors: AtomicU64::new(0),
             leading: AtomicBool::new(false),
             reached: AtomicBool::new(false),
             start: Instant::now(),
             beat: AtomicU64::new(0),
             patience,
+            watch_failed: Mutex::default(),
         }
+    }
+
+    /// Notes that a watch failed; returns whether that is news.
+    pub(crate) fn watch_failed(&self, why: &str) -> bool {
+        self.watch_errors.fetch_add(1, Ordering::Relaxed);
+        let mut failed = self.watch_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = failed.as_ref().is_some_and(|(at, before)| before == why && at.elapsed() < BLIND);
+        *failed = Some((Instant::now(), why.to_owned()));
+        !known
+    }
+
+    /// Returns why the controller cannot do its work, if it cannot.
+    fn trouble(&self) -> Option<String> {
+        if !self.reached.load(Ordering::Relaxed) {
+            return Some("the API server has not answered yet".to_owned());
+        }
+        let failed = self.watch_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, why) = failed.as_ref()?;
+        (at.elapsed() < BLIND).then(|| format!("watching fails: {why}"))
     }
 
     /// Notes that the controller is alive.
@@ -67,6 +94,7 @@ impl Metrics {
         [
             counter("opm_controller_reconciles_total", "Catalogs looked at.", &self.reconciles),
             counter("opm_controller_errors_total", "Catalogs that could not be brought forward.", &self.errors),
+            counter("opm_controller_watch_errors_total", "Watches that failed.", &self.watch_errors),
             counter("opm_controller_polls_total", "Times that an image was looked for.", &self.polls),
             counter("opm_controller_promotions_total", "Pods that took the place of others.", &self.promotions),
             counter("opm_controller_failed_updates_total", "Pods that should have, and failed.", &self.failed_updates),
@@ -78,28 +106,32 @@ impl Metrics {
 
 /// Answers `/healthz`, `/readyz` and `/metrics` for as long as it is asked for.
 pub(crate) async fn answer(address: &str, metrics: Arc<Metrics>) -> Result<(), Error> {
-    // An address without a host means all of them.
-    let address = if address.starts_with(':') { format!("0.0.0.0{address}") } else { address.to_owned() };
-    let listener = TcpListener::bind(&address).await;
+    let listener = match address.strip_prefix(':') {
+        // An address without a host means all of them, of both kinds where there are both.
+        Some(port) => match TcpListener::bind(format!("[::]:{port}")).await {
+            Ok(listener) => Ok(listener),
+            Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
+        },
+        None => TcpListener::bind(address).await,
+    };
     let listener = listener.map_err(|error| Error::Message(format!("listening on {address}: {error}")))?;
-    let local = listener.local_addr().map_or(address, |local| local.to_string());
+    let local = listener.local_addr().map_or_else(|_| address.to_owned(), |local| local.to_string());
     tracing::info!(address = %local, "health and metrics");
     let status =
         |good: bool| if good { (StatusCode::OK, "ok\n") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ok\n") };
-    let app =
-        Router::new()
-            .route(
-                "/healthz",
-                get(move |State(metrics): State<Arc<Metrics>>| async move { status(metrics.is_alive()) }),
-            )
-            .route(
-                "/readyz",
-                get(move |State(metrics): State<Arc<Metrics>>| async move {
-                    status(metrics.reached.load(Ordering::Relaxed))
-                }),
-            )
-            .route("/metrics", get(all))
-            .with_state(metrics);
+    let app = Router::new()
+        .route("/healthz", get(move |State(metrics): State<Arc<Metrics>>| async move { status(metrics.is_alive()) }))
+        .route(
+            "/readyz",
+            get(|State(metrics): State<Arc<Metrics>>| async move {
+                match metrics.trouble() {
+                    None => (StatusCode::OK, "ok\n".to_owned()),
+                    Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ok: {trouble}\n")),
+                }
+            }),
+        )
+        .route("/metrics", get(all))
+        .with_state(metrics);
     axum::serve(listener, app).await.map_err(|error| Error::Message(format!("answering on {local}: {error}")))
 }
 

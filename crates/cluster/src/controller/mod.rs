@@ -12,7 +12,7 @@ mod objects;
 mod reconcile;
 mod template;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,14 +25,15 @@ use kube::runtime::{Controller, watcher};
 use tokio_stream::StreamExt;
 
 use crate::catalog_source::MANAGED_LABEL;
+use crate::error::told;
 use crate::{Cluster, Error, Kind, Object};
 use connection::Connections;
 use lease::Lease;
-use metrics::Metrics;
+use metrics::{BLIND, Metrics};
 use reconcile::{Context, reconcile};
 
 pub use manifests::{ManifestPlan, manifests};
-pub use objects::PodImages;
+pub use objects::{PodImages, chooses_users};
 
 /// Asks the server at an address whether it is healthy.
 pub type Dial = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
@@ -42,7 +43,7 @@ const AT_A_TIME: u16 = 16;
 /// How long events of a catalog are gathered.
 const GATHER: Duration = Duration::from_millis(200);
 /// How long a catalog is left alone after an error, at first and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(120));
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 
 /// How a controller runs.
 #[derive(Clone)]
@@ -118,6 +119,35 @@ pub async fn run_controller(
     outcome
 }
 
+/// Pauses between watches that fail: they grow, and never take so long that the controller stays blind.
+#[derive(Debug, Clone, Default)]
+struct WatchPauses(u32);
+
+impl Iterator for WatchPauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        self.0 += 1;
+        Some(Duration::from_millis(250).saturating_mul(1 << self.0.min(4)).min(BLIND / 3))
+    }
+}
+
+impl kube::runtime::utils::Backoff for WatchPauses {
+    fn reset(&mut self) {
+        self.0 = 0;
+    }
+}
+
+/// Returns why a watch failed, in the words of the API server.
+fn watch_trouble(error: &watcher::Error) -> String {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => told(error),
+        WatchError(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Works on catalogs for as long as it is asked for.
 async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) {
     let context = Arc::new(Context {
@@ -134,7 +164,7 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
         None => Api::all_with(cluster.client.clone(), &kind.resource()),
     };
     let tries: Arc<Mutex<HashMap<String, u32>>> = Arc::default();
-    let done = tries.clone();
+    let (done, gone) = (tries.clone(), tries.clone());
     let key = |object: &Object| object.metadata.uid.clone().unwrap_or_default();
     let managed = || watcher::Config::default().labels(&format!("{MANAGED_LABEL}=true"));
     let source = Kind::CATALOG_SOURCE;
@@ -174,11 +204,27 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
         tracing::warn!(namespace, catalog, %error, "tried again in {pause:?}");
         Action::requeue(pause)
     };
-    let mut events = pin!(controller.run(work, on_error, context));
+    let there = controller.store();
+    let mut events = pin!(controller.trigger_backoff(WatchPauses::default()).run(work, on_error, context.clone()));
     while let Some(event) = events.next().await {
-        if let Err(error) = event {
-            // What a catalog's work says has been told already; the rest is about watches, which begin again.
-            tracing::debug!(%error, "watching");
+        use kube::runtime::controller::Error as Trouble;
+        match event {
+            // It has been reported already.
+            Ok(_) | Err(Trouble::ReconcilerFailed(..)) => {}
+            Err(Trouble::ObjectNotFound(_)) => {
+                let uids: HashSet<String> = there.state().iter().map(|object| key(object)).collect();
+                context.keep(&|uid| uids.contains(uid));
+                gone.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
+            }
+            Err(error) => {
+                let why = match &error {
+                    Trouble::QueueError(error) => watch_trouble(error),
+                    other => other.to_string(),
+                };
+                if metrics.watch_failed(&why) {
+                    tracing::warn!(error = why, "watching fails, and is tried again");
+                }
+            }
         }
     }
 }

@@ -6,7 +6,9 @@ use sha2::{Digest, Sha224};
 use crate::catalog_source::{
     CatalogSpec, Complaint, ExtractContent, MANAGED_LABEL, PORT, PodConfig, SERVING_LABEL, UPDATE_LABEL, service_name,
 };
-use crate::{Kind, Object};
+use crate::request::Requests;
+use crate::watcher::Quiet;
+use crate::{Cluster, Error, Kind, Object};
 
 /// The label with the digest of a pod's spec.
 pub(crate) const POD_HASH: &str = "olm.pod-spec-hash";
@@ -14,6 +16,9 @@ const SERVICE_HASH: &str = "olm.service-spec-hash";
 const PRIORITY_CLASS: &str = "operatorframework.io/priorityclass";
 /// The user that containers run as where nothing else is allowed.
 const USER: i64 = 1001;
+
+/// How long finding out what a cluster is like may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// What pods are made with.
 #[derive(Debug, Clone)]
@@ -24,6 +29,16 @@ pub struct PodImages {
     pub util: String,
     /// Whether restricted containers are given a user; some clusters choose one themselves.
     pub set_user: bool,
+}
+
+/// Returns whether a cluster chooses the users of pods itself, as OpenShift does.
+///
+/// # Errors
+/// Fails if the API server refuses or cannot be asked.
+pub async fn chooses_users(cluster: &Cluster) -> Result<bool, Error> {
+    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let groups = requests.persist("listing the groups of the API", |_| cluster.client.list_api_groups()).await?;
+    Ok(groups.groups.iter().any(|group| group.name == "security.openshift.io"))
 }
 
 /// A catalog and what it asks for.

@@ -28,6 +28,8 @@ const CHECK: Duration = Duration::from_secs(60);
 const CHECK_SOON: Duration = Duration::from_secs(2);
 /// How soon it is checked again when it does not answer.
 const CHECK_AGAIN: Duration = Duration::from_secs(15);
+/// How long the work on one catalog may take.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How often what stands beside the pods is applied again, whether or not something is known to have happened to it.
 const APPLY_AGAIN: Duration = Duration::from_secs(600);
 /// How long a start that has failed is left alone, at first and at most.
@@ -62,6 +64,7 @@ pub(crate) struct Failure {
     count: u32,
     retry_at: Timestamp,
     complaint: Complaint,
+    outcome: Outcome,
 }
 
 /// What a status will say.
@@ -81,8 +84,10 @@ impl Context {
     /// Returns whether a catalog answers at an address, as it was last seen, and when to look again.
     fn connection(&self, object: &Object, address: &str) -> (&'static str, Duration) {
         let (uid, generation) = (object.metadata.uid.as_deref(), object.metadata.generation);
+        let connection = &object.data["status"]["connectionState"];
+        let told = connection["lastObservedState"].as_str().filter(|_| connection["address"] == address);
         let Connection { state, asking } =
-            self.connections.look(uid.unwrap_or_default(), generation.unwrap_or_default(), address);
+            self.connections.look(uid.unwrap_or_default(), generation.unwrap_or_default(), address, told);
         let again = match state {
             _ if asking => CHECK_SOON,
             "READY" => CHECK,
@@ -99,17 +104,26 @@ impl Context {
     fn remember(&self, uid: &str, hash: &str, now: Timestamp, decision: &Decision) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match (decision.outcome, &decision.complaint) {
-            (Some(Outcome::Failed), Some(complaint)) => {
+            (Some(outcome @ (Outcome::Failed | Outcome::NotStarted)), Some(complaint)) => {
                 let before =
                     failures.get(uid).filter(|failure| failure.hash == hash).map_or(0, |failure| failure.count);
                 let pause = RETRY.0.saturating_mul(1 << before.min(8)).min(RETRY.1);
                 self.metrics.failed_updates.fetch_add(1, Ordering::Relaxed);
                 let retry_at = now.checked_add(pause).unwrap_or(now);
-                let failure =
-                    Failure { hash: hash.to_owned(), count: before + 1, retry_at, complaint: complaint.clone() };
+                let failure = Failure {
+                    hash: hash.to_owned(),
+                    count: before + 1,
+                    retry_at,
+                    complaint: complaint.clone(),
+                    outcome,
+                };
                 failures.insert(uid.to_owned(), failure);
             }
             (Some(Outcome::Done), _) => drop(failures.remove(uid)),
+            // What did not start has started.
+            _ if decision.served && failures.get(uid).is_some_and(|failure| failure.outcome == Outcome::NotStarted) => {
+                failures.remove(uid);
+            }
             _ => {}
         }
     }
@@ -119,23 +133,38 @@ impl Context {
         self.companions.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Forgets a catalog that is gone.
-    fn forget(&self, uid: &str) {
-        self.disturb(uid);
-        self.connections.forget(uid);
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    /// Forgets all catalogs but some.
+    pub(crate) fn keep(&self, is_there: &dyn Fn(&str) -> bool) {
+        self.connections.keep(is_there);
+        self.companions.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| is_there(uid));
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| is_there(uid));
     }
 }
 
-/// Brings one catalog to where it should be.
+/// Brings one catalog to where it should be. Its status says what came of it, whatever happens on the way.
 pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action, Error> {
     context.metrics.reconciles.fetch_add(1, Ordering::Relaxed);
+    let worked = tokio::time::timeout(PATIENCE, bring_forward(seen, context)).await;
+    let outcome = worked.unwrap_or_else(|_| Err(Error::Silent { what: "working on the catalog".into() }));
+    let Err(error) = outcome else { return outcome };
+    // A status that somebody changes meanwhile, or that says so already, needs nothing.
+    let sources = context.objects(Kind::CATALOG_SOURCE, seen);
+    let name = seen.metadata.name.as_deref().unwrap_or_default();
+    if let Ok(Ok(Some(object))) = tokio::time::timeout(PATIENCE, sources.get_opt(name)).await {
+        let told = Told { complaint: Some(Complaint::registry(error.to_string())), ..Told::default() };
+        if let Err(late) = tell(&object, told, context).await {
+            tracing::warn!(namespace = seen.metadata.namespace, catalog = name, error = %late, "the status cannot be written");
+        }
+    }
+    Err(error)
+}
+
+async fn bring_forward(seen: &Object, context: &Context) -> Result<Action, Error> {
     let name = seen.metadata.name.clone().unwrap_or_default();
     let sources = context.objects(Kind::CATALOG_SOURCE, seen);
     // What the watch told may be old: deciding on it would start a pod twice.
     let found = sources.get_opt(&name).await.map_err(Error::api(format!("catalog {name}")))?;
     let Some(mut object) = found.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
-        context.forget(seen.metadata.uid.as_deref().unwrap_or_default());
         return Ok(Action::await_change());
     };
     follow_template(&mut object, context).await?;
@@ -150,6 +179,7 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
     match (spec.source_type.as_str(), spec.image.is_empty()) {
         ("grpc", false) => serve_image(&object, &spec, context).await,
         ("grpc", true) => {
+            remove_pods(&object, &spec, context).await?;
             let (state, again) = context.connection(&object, &spec.address);
             let created = object.data.pointer("/status/registryService/createdAt").cloned();
             let created = created.unwrap_or_else(|| second(Timestamp::now()).into());
@@ -164,6 +194,35 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
         // Catalogs in ConfigMaps belong to others.
         _ => Ok(Action::await_change()),
     }
+}
+
+/// Removes what served an image that the catalog does not name any more.
+async fn remove_pods(object: &Object, spec: &CatalogSpec, context: &Context) -> Result<(), Error> {
+    let uid = object.metadata.uid.clone().unwrap_or_default();
+    let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
+    if known.is_some_and(|known| known.hash == spec.address && known.applied.elapsed() < APPLY_AGAIN) {
+        return Ok(());
+    }
+    let source = Source { object, spec, restricted: false };
+    for pod in pods_of(&source, context).await? {
+        perform(&Step::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", context).await?;
+    }
+    for (kind, companion) in source.companions() {
+        let name = companion["metadata"]["name"].as_str().unwrap_or_default();
+        let objects = context.objects(kind, object);
+        let what = format!("{} {name}", kind.kind);
+        let there = objects.get_opt(name).await.map_err(Error::api(&what))?;
+        let owners = there.and_then(|there| there.metadata.owner_references).unwrap_or_default();
+        if owners.iter().any(|owner| owner.uid == uid) {
+            match objects.delete(name, &DeleteParams::default()).await {
+                Err(error) if !has_code(&error, 404) => return Err(Error::api(&what)(error)),
+                _ => {}
+            }
+        }
+    }
+    let cleared = Companions { hash: spec.address.clone(), applied: Instant::now(), service: Value::Null };
+    context.companions.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, cleared);
+    Ok(())
 }
 
 /// Gives a catalog with a template the image of this cluster's version.
@@ -237,7 +296,10 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, context: &Context) -> 
     told.complaint = decision
         .complaint
         .clone()
-        .or_else(|| failure.filter(|_| decision.outcome.is_none()).map(|failure| failure.complaint))
+        .or_else(|| {
+            let over = |failure: &Failure| decision.served && failure.outcome == Outcome::NotStarted;
+            failure.filter(|failure| decision.outcome.is_none() && !over(failure)).map(|failure| failure.complaint)
+        })
         .or_else(|| interval.and_then(|interval| interval.complaint));
     let address = service_address(source.name(), source.namespace());
     let (state, check) = match (decision.served, &decision.complaint) {
@@ -289,8 +351,8 @@ async fn enforces_restricted(object: &Object, context: &Context) -> Result<bool,
             Ok(labels.get("pod-security.kubernetes.io/enforce").is_some_and(|level| level == "restricted"))
         }
         Ok(None) => Ok(false),
-        // A controller for one namespace may not be allowed to look.
-        Err(error) if has_code(&error, 403) => Ok(false),
+        // A controller for one namespace may not be allowed to look. What restricted namespaces take, all take.
+        Err(error) if has_code(&error, 403) => Ok(true),
         Err(error) => Err(Error::api(format!("namespace {name}"))(error)),
     }
 }

@@ -10,7 +10,7 @@ use serve::probe::Probe;
 use super::catalog::yaml;
 use super::serve::duration;
 use crate::cluster_flags::{ClusterFlags, failure};
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{interrupt, log};
@@ -60,29 +60,58 @@ struct RunArgs {
     /// How long an old pod stays after another has taken its place
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     overlap: Duration,
-    /// Image with opm, for catalogs that ask to be extracted from their image
-    #[arg(long, value_name = "REF", default_value = "quay.io/operator-framework/opm:latest")]
-    opm_image: String,
-    /// Image with the program that extracts them
-    #[arg(long, value_name = "REF", default_value = "quay.io/operator-framework/olm:latest")]
-    util_image: String,
-    /// Give containers of restricted pods a user; say false where the cluster chooses one
-    #[arg(
-        long,
-        value_name = "true|false",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value = "true",
-        default_missing_value = "true",
-        value_parser = crate::cli::parse_bool
-    )]
-    set_workload_user_id: bool,
+    #[command(flatten)]
+    pods: PodFlags,
     /// Answer /healthz, /readyz and /metrics over HTTP: HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
     /// Log more
     #[arg(long)]
     debug: bool,
+}
+
+/// What pods of catalogs are made with.
+#[derive(clap::Args)]
+struct PodFlags {
+    /// Image with opm, for catalogs that ask to be extracted from their image;
+    /// quay.io/operator-framework/opm:latest if not given
+    #[arg(long, value_name = "REF")]
+    opm_image: Option<String>,
+    /// Image with the program that extracts them; quay.io/operator-framework/olm:latest if not given
+    #[arg(long, value_name = "REF")]
+    util_image: Option<String>,
+    /// Give containers of restricted pods a user; defaults to true but on clusters that choose one, as OpenShift does
+    #[arg(
+        long,
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = crate::cli::parse_bool
+    )]
+    set_workload_user_id: Option<bool>,
+}
+
+impl PodFlags {
+    /// Returns what was given, as arguments again.
+    fn arguments(&self) -> Vec<String> {
+        let images = [("opm-image", &self.opm_image), ("util-image", &self.util_image)];
+        let images = images.into_iter().filter_map(|(flag, image)| Some(format!("--{flag}={}", image.as_ref()?)));
+        images.chain(self.set_workload_user_id.map(|set| format!("--set-workload-user-id={set}"))).collect()
+    }
+
+    async fn images(&self, cluster: &cluster::Cluster) -> Result<PodImages, Failure> {
+        let given = |image: &Option<String>, default: &str| image.clone().unwrap_or_else(|| default.to_owned());
+        let set_user = match self.set_workload_user_id {
+            Some(set) => set,
+            None => !cluster::chooses_users(cluster).await.map_err(failure)?,
+        };
+        Ok(PodImages {
+            opm: given(&self.opm_image, "quay.io/operator-framework/opm:latest"),
+            util: given(&self.util_image, "quay.io/operator-framework/olm:latest"),
+            set_user,
+        })
+    }
 }
 
 /// Print the objects that run the controller on a cluster
@@ -109,6 +138,8 @@ struct ManifestsArgs {
     /// How many replicas there are, one of which works
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     replicas: u32,
+    #[command(flatten)]
+    pods: PodFlags,
 }
 
 /// Reads how long a lease holds, which is told in whole seconds.
@@ -133,6 +164,7 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
         watched: args.namespace.clone(),
         image: args.image.clone(),
         replicas: args.replicas,
+        arguments: args.pods.arguments(),
     };
     for (place, object) in cluster::manifests(&plan).iter().enumerate() {
         if place > 0 {
@@ -152,31 +184,27 @@ fn control(args: &RunArgs) -> Outcome {
             signals.next().await;
         };
         let cluster = args.cluster.connect().await?;
-        let plan = plan(args, &cluster);
+        let plan = plan(args, &cluster).await?;
         cluster::run_controller(cluster, plan, stop).await.map_err(failure)
     })?
 }
 
-fn plan(args: &RunArgs, cluster: &cluster::Cluster) -> ControllerPlan {
+async fn plan(args: &RunArgs, cluster: &cluster::Cluster) -> Result<ControllerPlan, Failure> {
     let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "opm".into());
     let name = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(host);
     // A process that is started again in the same pod is another replica.
     let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-    ControllerPlan {
+    Ok(ControllerPlan {
         namespace: args.cluster.access().namespace,
         lease_namespace: args.lease_namespace.clone().unwrap_or_else(|| cluster.namespace.clone()),
         lease_name: args.lease_name.clone(),
         identity: format!("{name}_{}_{moment:x}", std::process::id()),
         lease_duration: args.lease_duration,
         overlap: args.overlap,
-        images: PodImages {
-            opm: args.opm_image.clone(),
-            util: args.util_image.clone(),
-            set_user: args.set_workload_user_id,
-        },
+        images: args.pods.images(cluster).await?,
         http: args.http.clone(),
         dial: dial(),
-    }
+    })
 }
 
 /// Asks catalogs over gRPC whether they are healthy.

@@ -10,5 +10,6 @@ mod app_registry;
 mod catalog;
 mod config_map;
 mod controller;
+mod controller_faults;
 mod extract;
 mod run_bundle;

@@ -53,7 +53,13 @@ fn delete(name: &str, grace: u32) -> Step {
 fn without_a_pod_one_is_started_that_is_selected() {
     assert_eq!(steps(&[], 0), [Step::Start]);
     let dead = Pod { dead: true, ..serving("a", false, "1") };
-    assert_eq!(steps(&[dead], 0), [delete("a", 0), Step::Start]);
+    assert_eq!(steps(std::slice::from_ref(&dead), 0), [delete("a", 0), Step::Start]);
+    // Whoever ends soon is not started again at once.
+    let young = Pod { created: at(NOW - 5), why_not: Some("it failed: x".into()), ..dead };
+    let decision = decided(&[young], 100);
+    assert_eq!(decision.steps, [delete("a", 0)]);
+    assert_eq!(decision.outcome, Some(Outcome::NotStarted));
+    assert_eq!(decision.complaint.unwrap().message, "pod a: it failed: x");
     let ending = Pod { deleting: true, ..serving("a", true, "1") };
     assert_eq!(steps(&[ending], 0), [Step::Start]);
     assert_eq!(steps(&[beside("b", false, "1")], 0), [Step::Promote("b".into())]);
