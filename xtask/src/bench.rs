@@ -54,6 +54,8 @@ struct Options {
     growth: bool,
     /// Measure database indexes, and nothing else.
     sqlite: bool,
+    /// Measure the web console in a browser, and nothing else.
+    console: bool,
 }
 
 impl Options {
@@ -66,6 +68,7 @@ impl Options {
                 "--write" => options.write = true,
                 "--growth" => options.growth = true,
                 "--sqlite" => options.sqlite = true,
+                "--console" => options.console = true,
                 "--binary" => options.binary = Some(words.next().context("--binary needs a path")?.into()),
                 other => bail!("bench does not know {other}"),
             }
@@ -97,6 +100,14 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     };
     let data = Data::find(workspace, &target.join("bench"), options.quick)?;
     let scratch = target.join("bench");
+    if options.console {
+        crate::browser::ensure_installed()?;
+        let arguments =
+            ["test", "-p", "opm", "--test", "console", "--", "--ignored", "--exact", "budgets::budgets", "--nocapture"];
+        let mut test = cargo();
+        test.current_dir(&workspace.root).args(arguments);
+        return workspace::run(test.env("OPM_CONSOLE_CATALOG", &data.catalog.root).env("OPM_CONSOLE_BINARY", &binary));
+    }
     if options.sqlite {
         println!("{}", sqlite::table(&binary, &data.bundles, &scratch, options.runs())?);
         return Ok(());

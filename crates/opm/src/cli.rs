@@ -8,9 +8,9 @@ use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::commands::{
     add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, crd_diff,
-    diff, edit, explain, generate, graph, index, init, list, migrate, preview, registry, rehearse, render, render_template,
-    resolve, run as run_commands, schema, security, serve, site, template, unpack, upgrade_path, validate, verify, version,
-    why,
+    diff, edit, explain, generate, graph, index, init, list, migrate, preview, registry, rehearse, render,
+    render_template, resolve, run as run_commands, schema, security, serve, site, template, unpack, upgrade_path,
+    validate, verify, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};

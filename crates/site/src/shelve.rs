@@ -44,7 +44,7 @@ pub fn shelve(fbc: &Fbc, package: &catalog::Package, limits: &Limits) -> io::Res
         channels: package.channels().iter().map(channel).collect(),
         ..Detail::default()
     };
-    let head_name = package.default_channel().head().name.clone();
+    let head_name = package.default_channel().head().name.to_string();
     let (mut head, mut head_icon) = (Csv::default(), None);
     let mut images: HashMap<String, u32> = HashMap::new();
     let mut bundles: Vec<(&catalog::Bundle, Bundle)> = Vec::new();
@@ -103,16 +103,16 @@ pub fn shelve(fbc: &Fbc, package: &catalog::Package, limits: &Limits) -> io::Res
 fn channel(channel: &catalog::Channel) -> Channel {
     Channel {
         name: channel.name().to_owned(),
-        head: channel.head().name.clone(),
+        head: channel.head().name.to_string(),
         deprecation: channel.deprecation().map(str::to_owned),
         entries: channel
             .entries()
             .iter()
             .map(|entry| Entry {
-                name: entry.name.clone(),
-                replaces: entry.replaces.clone(),
-                skips: entry.skips.clone(),
-                skip_range: entry.skip_range.clone(),
+                name: entry.name.to_string(),
+                replaces: entry.replaces.to_string(),
+                skips: entry.skips.iter().map(|skip| skip.to_string()).collect(),
+                skip_range: entry.skip_range.to_string(),
             })
             .collect(),
     }
@@ -202,8 +202,8 @@ fn choose_icon(head: Option<&Value>, package: Option<&Value>, problems: &mut Vec
 
 fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Icon>, mut problems: Vec<String>) -> Row {
     let channel = package.default_channel();
-    let name = &channel.head().name;
-    let bundle = detail.bundles.iter().find(|bundle| bundle.name == *name);
+    let name = &*channel.head().name;
+    let bundle = detail.bundles.iter().find(|bundle| bundle.name == name);
     let mut kinds: Vec<String> = head.owned.iter().map(|api| api.kind.clone()).collect();
     for value in bundle.map(|bundle| bundle.values(property::GVK)).unwrap_or_default() {
         kinds.push(crate::csv::text(&value["kind"]));
@@ -224,14 +224,14 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
             problems.push(format!("the annotation {name} is no JSON"));
         }
     }
-    let heads: BTreeSet<&str> = package.channels().iter().map(|channel| channel.head().name.as_str()).collect();
+    let heads: BTreeSet<&str> = package.channels().iter().map(|channel| &*channel.head().name).collect();
     Row {
         name: package.name().to_owned(),
         title: summary(&head.title, 120),
         provider: summary(&head.provider, 120),
         summary: summary(&plain(short), SUMMARY),
         version: bundle.map(Bundle::full_version).unwrap_or_default(),
-        head: name.clone(),
+        head: name.to_owned(),
         channel: channel.name().to_owned(),
         date,
         keywords: head.keywords.iter().take(50).map(|word| summary(word, 60)).collect(),

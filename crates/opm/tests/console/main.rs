@@ -1,6 +1,7 @@
 //! The web console as readers see it: on a server, from a folder, in a real browser.
 
 mod browser;
+mod budgets;
 mod export;
 mod harness;
 mod headers;

@@ -33,9 +33,12 @@ impl Drop for Place {
     }
 }
 
+/// What is sent, and where the next comes from.
+type News = (Source, Bytes);
+
 /// A stream of news.
 pub(super) struct Events {
-    next: Pin<Box<dyn Future<Output = Option<(Source, Bytes)>> + Send>>,
+    next: Pin<Box<dyn Future<Output = Option<News>> + Send>>,
 }
 
 struct Source {

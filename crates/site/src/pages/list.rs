@@ -100,7 +100,7 @@ fn facet_list(facet: &'static str, heading: &str, found: &Found, query: &Query) 
         }
     }
     match facet {
-        "year" | "kube" => values.sort_by(|a, b| rank_of(b.0).cmp(&rank_of(a.0))),
+        "year" | "kube" => values.sort_by_key(|(value, _)| std::cmp::Reverse(rank_of(value))),
         "capability" => values.sort_by_key(|(value, _)| crate::csv::LEVELS.iter().position(|level| level == value)),
         _ => values.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0))),
     }

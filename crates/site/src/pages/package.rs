@@ -215,8 +215,11 @@ fn kinds(context: &Context<'_>, package: &Package, head: Option<&Bundle>) -> Mar
     }
 }
 
-/// Returns what a bundle needs: words, and the page of what it needs.
-pub fn needs(bundle: &Bundle) -> Vec<(String, Option<(String, Option<String>)>)> {
+/// Something that a bundle needs: words, and the package, or group and kind.
+pub type Need = (String, Option<(String, Option<String>)>);
+
+/// Returns what a bundle needs.
+pub fn needs(bundle: &Bundle) -> Vec<Need> {
     let read = resolve::input::Bundle::installed(&bundle.name, None, &bundle.properties);
     read.facts
         .needs
@@ -233,7 +236,7 @@ pub fn needs(bundle: &Bundle) -> Vec<(String, Option<(String, Option<String>)>)>
 }
 
 /// Shows what a bundle needs.
-pub fn need_list(context: &Context<'_>, needs: &[(String, Option<(String, Option<String>)>)]) -> Markup {
+pub fn need_list(context: &Context<'_>, needs: &[Need]) -> Markup {
     html! {
         ul { @for (words, target) in needs {
             li { @match target {

@@ -82,6 +82,13 @@ fn one(context: &Context<'_>, api: &Api, manifest: &Manifest, examples: &[(Strin
     }
 }
 
+/// Takes one of what is left, if there is any.
+fn take(left: &mut usize) -> bool {
+    let any = *left > 0;
+    *left = left.saturating_sub(1);
+    any
+}
+
 /// Shows the fields of a schema, nested.
 fn tree(schema: &Value, depth: usize, left: &mut usize) -> Markup {
     let empty = serde_json::Map::new();
@@ -91,8 +98,7 @@ fn tree(schema: &Value, depth: usize, left: &mut usize) -> Markup {
     html! {
         ul.tree {
             @for (name, field) in members {
-                @if *left > 0 && !(depth == 0 && matches!(name.as_str(), "apiVersion" | "kind" | "metadata")) {
-                    @let _ = { *left -= 1; };
+                @if !(depth == 0 && matches!(name.as_str(), "apiVersion" | "kind" | "metadata")) && take(left) {
                     @let nested = depth < DEEPEST && (field["properties"].is_object() || field["items"]["properties"].is_object());
                     li {
                         @if nested { details open[depth == 0 && name == "spec"] { summary { (field_line(name, field, &required)) } (tree(field, depth + 1, left)) } }
