@@ -112,6 +112,11 @@ impl Reply {
 }
 
 impl Server {
+    /// Takes a server that was started elsewhere.
+    pub(crate) fn of(child: Child, port: u16) -> Server {
+        Server { child, port }
+    }
+
     pub(crate) fn address(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }

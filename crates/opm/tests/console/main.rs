@@ -8,3 +8,4 @@ mod headers;
 mod hostile;
 mod live;
 mod pages;
+mod preview;
