@@ -35,7 +35,9 @@ mod testing;
 
 pub use annotations::{Annotated, annotated};
 pub use apis::ApiKey;
-pub use check::{Findings, MediaType, Optional, check_content, check_format, media_type};
+pub use check::{
+    Findings, Given, MediaType, Optional, VALIDATORS, Validator, check_content, check_format, check_more, media_type,
+};
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use error::Error;
 pub use finding::{Finding, Severity};

@@ -6,6 +6,7 @@
 
 mod app_registry;
 mod bundles;
+mod checks_file;
 mod cli;
 mod cluster_flags;
 mod commands;

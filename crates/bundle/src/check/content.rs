@@ -43,40 +43,42 @@ pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Find
         Ok(MediaType::Helm) => return findings,
         Ok(kind) => kind,
         Err(error) => {
-            findings.error(error.to_string());
+            findings.error("bundle-readable", "", error.to_string());
             return findings;
         }
     };
     let names = match file::names(&manifests, limits) {
         Ok(names) => names,
         Err(error) => {
-            findings.error(error.to_string());
+            findings.error("bundle-readable", "", error.to_string());
             return findings;
         }
     };
-    let mut csvs: Vec<Value> = Vec::new();
-    let mut crds: Vec<Value> = Vec::new();
+    let mut csvs: Vec<(String, Value)> = Vec::new();
+    let mut crds: Vec<(String, Value)> = Vec::new();
     for name in names {
         let path = manifests.join(&name);
         let shown = name.display();
+        findings.look_at(format!("manifests/{shown}"));
         if path.is_dir() {
-            findings.error(format!("Unable to read file {shown} in supported types"));
+            findings.error("bundle-readable", "", format!("Unable to read file {shown} in supported types"));
             continue;
         }
         let object = match read(&path, limits) {
             Ok(object) => object,
             Err(error) => {
-                findings.error(format!("{shown}: {error}"));
+                findings.error("bundle-readable", "", format!("{shown}: {error}"));
                 continue;
             }
         };
         let object_kind = text(&object, "/kind");
         if object_kind.is_empty() {
-            findings.error(format!("{shown}: Object 'Kind' is missing"));
+            findings.error("bundle-readable", "", format!("{shown}: Object 'Kind' is missing"));
             continue;
         }
         if kind == MediaType::RegistryV1 && !KINDS.contains(&object_kind) {
-            findings.error(format!("{object_kind} is not supported type for registryV1 bundle: {shown}"));
+            let text = format!("{object_kind} is not supported type for registryV1 bundle: {shown}");
+            findings.error("object-kind", "/kind", text);
             continue;
         }
         match object_kind {
@@ -85,11 +87,11 @@ pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Find
                 if optional.contains(&Optional::OperatorHub) {
                     hub::check(&object, &mut findings);
                 }
-                csvs.push(object);
+                csvs.push((format!("manifests/{shown}"), object));
             }
             "CustomResourceDefinition" => {
                 crd::check(&object, &mut findings);
-                crds.push(object);
+                crds.push((format!("manifests/{shown}"), object));
             }
             _ => {
                 meta::check(&object, &mut findings);
@@ -99,39 +101,48 @@ pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Find
             }
         }
     }
-    if let Some(csv) = csvs.first() {
-        check_owned(csv, &crds, &mut findings);
+    if let Some((file, csv)) = csvs.first() {
+        check_owned(file, csv, &crds, &mut findings);
     }
     findings
 }
 
 /// Checks that the CRDs which a CSV owns are there.
-fn check_owned(csv: &Value, crds: &[Value], findings: &mut Findings) {
+fn check_owned(file: &str, csv: &Value, crds: &[(String, Value)], findings: &mut Findings) {
+    findings.look_at(file);
     let bundle = text(csv, "/metadata/name");
     let defines = |crd: &Value, name: &str, version: &str, kind: &str| {
         let mut versions = list(crd, "/spec/versions").iter().map(|version| text(version, "/name"));
         let version = versions.any(|defined| defined == version) || text(crd, "/spec/version") == version;
         text(crd, "/metadata/name") == name && text(crd, "/spec/names/kind") == kind && version
     };
-    for owned in list(csv, "/spec/customresourcedefinitions/owned") {
+    for (at, owned) in list(csv, "/spec/customresourcedefinitions/owned").iter().enumerate() {
         let (name, version, kind) = (text(owned, "/name"), text(owned, "/version"), text(owned, "/kind"));
-        if !crds.iter().any(|crd| defines(crd, name, version, kind)) {
-            findings.error(format!("owned CRD {name}/{version} not found in bundle \"{bundle}\""));
+        if !crds.iter().any(|(_, crd)| defines(crd, name, version, kind)) {
+            let pointer = format!("/spec/customresourcedefinitions/owned/{at}");
+            findings.error(
+                "owned-crd",
+                pointer,
+                format!("owned CRD {name}/{version} not found in bundle \"{bundle}\""),
+            );
         }
     }
-    for crd in crds {
+    for (crd_file, crd) in crds {
         let name = text(crd, "/metadata/name");
+        findings.look_at(crd_file);
         if !list(csv, "/spec/customresourcedefinitions/owned").iter().any(|owned| text(owned, "/name") == name) {
-            findings.warning(format!("CRD {name} is present in bundle \"{bundle}\" but not defined in CSV"));
+            let text = format!("CRD {name} is present in bundle \"{bundle}\" but not defined in CSV");
+            findings.warning("crd-not-owned", "/metadata/name", text);
         }
     }
+    findings.look_at(file);
     let substitutes = text(csv, "/metadata/annotations/olm.substitutesFor");
     let release = csv.pointer("/spec/release").map(|release| match release {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
     if let Some(release) = release.filter(|release| !release.is_empty() && !substitutes.is_empty()) {
-        findings.error(format!(
+        findings.error("csv-release", "/spec/release", format!(
             "bundle \"{bundle}\" cannot have both a release version (\"{release}\") and olm.substitutesFor annotation (\"{substitutes}\")"
         ));
     }

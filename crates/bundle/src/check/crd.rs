@@ -16,14 +16,18 @@ pub(super) fn check(crd: &Value, findings: &mut Findings) {
     let beta = match text(crd, "/apiVersion") {
         "apiextensions.k8s.io/v1" => false,
         "apiextensions.k8s.io/v1beta1" => {
-            findings.warning(format!(
-                "CRD {} is of apiextensions.k8s.io/v1beta1, which Kubernetes 1.22 does not have any more",
-                text(crd, "/metadata/name")
-            ));
+            findings.warning(
+                "crd-v1beta1",
+                "/apiVersion",
+                format!(
+                    "CRD {} is of apiextensions.k8s.io/v1beta1, which Kubernetes 1.22 does not have any more",
+                    text(crd, "/metadata/name")
+                ),
+            );
             true
         }
         other => {
-            findings.error(format!("Unsupported api version of CRD: {other}"));
+            findings.error("crd-version", "/apiVersion", format!("Unsupported api version of CRD: {other}"));
             return;
         }
     };
@@ -40,7 +44,11 @@ pub(super) fn check(crd: &Value, findings: &mut Findings) {
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         );
     }
-    findings.errors.extend(problems.0);
+    for problem in problems.0 {
+        let pointer = problem.strip_prefix("Error: Field ").and_then(|rest| rest.split([',', ':']).next());
+        let pointer = pointer.map(|field| format!("/{}", field.replace(['.', '['], "/").replace(']', "")));
+        findings.error("crd-invalid", pointer.unwrap_or_default(), problem);
+    }
 }
 
 /// What is wrong, each with its field.

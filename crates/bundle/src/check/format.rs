@@ -6,37 +6,47 @@ use fbc::Limits;
 use fbc::range::VersionRange;
 use serde_json::Value;
 
-use super::{MANIFESTS, MEDIA_TYPE, METADATA, media_type, read, text};
+use super::{Findings, MANIFESTS, MEDIA_TYPE, METADATA, media_type, read, text};
 use crate::file;
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 
 /// Checks the directories of a bundle, its annotations and its dependencies; returns what is wrong.
-pub fn check_format(dir: &Path, limits: &Limits) -> Vec<String> {
+pub fn check_format(dir: &Path, limits: &Limits) -> Findings {
+    let mut findings = Findings::default();
+    let mut errors = Vec::new();
+    check(dir, limits, &mut errors);
+    errors.into_iter().for_each(|text| findings.error("bundle-format", "", text));
+    findings
+}
+
+fn check(dir: &Path, limits: &Limits, errors: &mut Vec<String>) {
     let missing: Vec<String> = ["manifests", "metadata"]
         .iter()
         .filter(|name| !dir.join(name).is_dir())
         .map(|name| format!("Unable to locate {name} directory"))
         .collect();
     if !missing.is_empty() {
-        return missing;
+        errors.extend(missing);
+        return;
     }
-    let mut errors = Vec::new();
     let metadata = dir.join("metadata");
     let names = match file::names(&metadata, limits) {
         Ok(names) => names,
-        Err(error) => return vec![error.to_string()],
+        Err(error) => {
+            errors.push(error.to_string());
+            return;
+        }
     };
     let documents: Vec<Value> = names.iter().filter_map(|name| read(&metadata.join(name), limits).ok()).collect();
     match documents.iter().find_map(|document| document.get("annotations").filter(|found| found.is_object())) {
         None => errors.push("Could not find annotations file".into()),
-        Some(annotations) => check_annotations(annotations, &dir.join("manifests"), limits, &mut errors),
+        Some(annotations) => check_annotations(annotations, &dir.join("manifests"), limits, errors),
     }
     let dependencies =
         documents.iter().map(|document| super::list(document, "/dependencies")).find(|list| !list.is_empty());
     for dependency in dependencies.unwrap_or_default() {
-        check_dependency(dependency, &mut errors);
+        check_dependency(dependency, errors);
     }
-    errors
 }
 
 fn check_annotations(annotations: &Value, manifests: &Path, limits: &Limits, errors: &mut Vec<String>) {

@@ -29,45 +29,73 @@ const ICONS: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/svg+xml"
 
 /// Checks a CSV.
 pub(super) fn check(csv: &Value, findings: &mut Findings) {
+    check_common(csv, findings);
+    check_capabilities(csv, findings);
+    check_categories(csv, findings);
+}
+
+/// Checks what describes the operator and who provides it.
+pub(super) fn check_common(csv: &Value, findings: &mut Findings) {
     let name = text(csv, "/metadata/name");
     let error = |detail: String| format!("Error: Value : ({name}) {detail}");
     if text(csv, "/spec/provider/name").trim().is_empty() {
-        findings.error(error("csv.Spec.Provider.Name not specified".into()));
+        findings.error("hub-provider", "/spec/provider", error("csv.Spec.Provider.Name not specified".into()));
     }
-    for maintainer in list(csv, "/spec/maintainers") {
+    for (at, maintainer) in list(csv, "/spec/maintainers").iter().enumerate() {
         let (who, email) = (text(maintainer, "/name"), text(maintainer, "/email"));
         if who.is_empty() || email.is_empty() {
-            findings.error(error("csv.Spec.Maintainers elements should contain both name and email".into()));
+            let text = error("csv.Spec.Maintainers elements should contain both name and email".into());
+            findings.error("hub-maintainers", format!("/spec/maintainers/{at}"), text);
         }
         if !email.is_empty() && !is_address(email) {
-            findings.error(error(format!("csv.Spec.Maintainers email {email} is invalid: mail: no address")));
+            let text = error(format!("csv.Spec.Maintainers email {email} is invalid: mail: no address"));
+            findings.error("hub-maintainers", format!("/spec/maintainers/{at}/email"), text);
         }
     }
-    for link in list(csv, "/spec/links") {
+    for (at, link) in list(csv, "/spec/links").iter().enumerate() {
         let (label, url) = (text(link, "/name"), text(link, "/url"));
         if label.is_empty() || url.is_empty() {
-            findings.error(error("csv.Spec.Links elements should contain both name and url".into()));
+            let text = error("csv.Spec.Links elements should contain both name and url".into());
+            findings.error("hub-links", format!("/spec/links/{at}"), text);
         }
         let known = url.starts_with('/') || url.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme));
         if !url.is_empty() && !known {
-            findings
-                .error(error(format!("csv.Spec.Links url {url} is invalid: parse \"{url}\": invalid URI for request")));
+            let text = error(format!("csv.Spec.Links url {url} is invalid: parse \"{url}\": invalid URI for request"));
+            findings.error("hub-links", format!("/spec/links/{at}/url"), text);
         }
     }
     if matches!(text(csv, "/spec/version"), "" | "0.0.0") {
-        findings.error(error("csv.Spec.Version must be set".into()));
+        findings.error("hub-version", "/spec/version", error("csv.Spec.Version must be set".into()));
     }
     check_icon(csv, name, findings);
-    let annotation = |key: &str| csv.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
-    if let Some(level) = annotation("capabilities").filter(|level| !CAPABILITIES.contains(level)) {
-        let text = format!("csv.Metadata.Annotations.Capabilities \"{level}\" is not a valid capabilities level");
-        findings.error(error(text));
+}
+
+fn annotation<'a>(csv: &'a Value, key: &str) -> Option<&'a str> {
+    csv.pointer("/metadata/annotations")?.get(key)?.as_str()
+}
+
+/// Checks how much the operator can do by its own account.
+pub(super) fn check_capabilities(csv: &Value, findings: &mut Findings) {
+    let name = text(csv, "/metadata/name");
+    if let Some(level) = annotation(csv, "capabilities").filter(|level| !CAPABILITIES.contains(level)) {
+        let text = format!(
+            "Error: Value : ({name}) csv.Metadata.Annotations.Capabilities \"{level}\" is not a valid capabilities level"
+        );
+        findings.error("hub-capabilities", super::csv::annotation("capabilities"), text);
     }
-    for category in annotation("categories").unwrap_or_default().split(',').filter(|category| !category.is_empty()) {
+}
+
+/// Checks what the operator is listed under.
+pub(super) fn check_categories(csv: &Value, findings: &mut Findings) {
+    let name = text(csv, "/metadata/name");
+    let categories = annotation(csv, "categories").unwrap_or_default().split(',');
+    for category in categories.filter(|category| !category.is_empty()) {
         if !CATEGORIES.contains(&category.trim()) {
-            findings.error(error(format!(
-                "csv.Metadata.Annotations[\"categories\"] value \"{category}\" is not in the set of standard categories"
-            )));
+            let text = format!(
+                "Error: Value : ({name}) csv.Metadata.Annotations[\"categories\"] value \"{category}\" is not in the set of \
+                 standard categories"
+            );
+            findings.error("hub-categories", super::csv::annotation("categories"), text);
         }
     }
 }
@@ -76,17 +104,20 @@ fn check_icon(csv: &Value, name: &str, findings: &mut Findings) {
     let error = |detail: String| format!("Error: Value : ({name}) {detail}");
     let icons = list(csv, "/spec/icon");
     let Some(icon) = icons.first() else {
-        findings.warning(format!("Warning: Value : ({name}) csv.Spec.Icon not specified"));
+        findings.warning("hub-icon", "/spec", format!("Warning: Value : ({name}) csv.Spec.Icon not specified"));
         return;
     };
     if icons.len() > 1 {
-        findings.error(error("csv.Spec.Icon should only have one element".into()));
+        findings.error("hub-icon", "/spec/icon", error("csv.Spec.Icon should only have one element".into()));
     }
     let media_type = text(icon, "/mediatype");
     if text(icon, "/base64data").is_empty() || media_type.is_empty() {
-        findings.error(error("csv.Spec.Icon elements should contain both data and mediatype".into()));
-    } else if !ICONS.contains(&media_type) {
-        findings.error(error(format!("csv.Spec.Icon {media_type} does not have a valid mediatype")));
+        let text = error("csv.Spec.Icon elements should contain both data and mediatype".into());
+        findings.error("hub-icon", "/spec/icon/0", text);
+    }
+    if !media_type.is_empty() && !ICONS.contains(&media_type) {
+        let text = error(format!("csv.Spec.Icon {media_type} does not have a valid mediatype"));
+        findings.error("hub-icon", "/spec/icon/0/mediatype", text);
     }
 }
 

@@ -68,10 +68,11 @@ pub(super) fn check(object: &Value, findings: &mut Findings) {
     let kind = text(object, "/kind");
     let name = text(object, "/metadata/name");
     for problem in problems(object) {
-        findings.error(format!("error validating object metadata: {kind} \"{name}\": {problem}"));
+        let text = format!("error validating object metadata: {kind} \"{name}\": {problem}");
+        findings.error("object-metadata", "/metadata", text);
     }
     if text(object, "/apiVersion").is_empty() {
-        findings.error(format!("{kind} \"{name}\": 'apiVersion' is missing"));
+        findings.error("object-metadata", "", format!("{kind} \"{name}\": 'apiVersion' is missing"));
     }
 }
 

@@ -1,16 +1,24 @@
 //! Checks of bundles before they are published.
 //!
 //! `format` looks at how a bundle is laid out and annotated, `content` at its objects; `csv`, `crd`
-//! and `meta` judge objects of their kinds, `hub` and `objects` do so for those who ask for it.
+//! and `meta` judge objects of their kinds, `hub` and `objects` do so for those who ask for it. `suites` lists
+//! all that can be asked for, each with a file of its own.
 
+mod author;
+mod certified;
+mod community;
 mod content;
 mod crd;
 mod csv;
 mod format;
+mod good_practices;
 mod hub;
 mod media_type;
 mod meta;
 mod objects;
+mod removed_apis;
+mod suites;
+mod whole_bundle;
 
 use std::path::Path;
 
@@ -19,10 +27,13 @@ use serde_json::Value;
 
 use crate::document;
 use crate::file::{self, Outcome};
+use crate::finding::{Finding, Severity};
+use crate::whole::Object;
 
 pub use content::check_content;
 pub use format::check_format;
 pub use media_type::{MediaType, media_type};
+pub use suites::{Given, VALIDATORS, Validator, check_more};
 
 /// The annotations that every bundle has.
 pub(crate) const MEDIA_TYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";
@@ -30,12 +41,15 @@ pub(crate) const MANIFESTS: &str = "operators.operatorframework.io.bundle.manife
 pub(crate) const METADATA: &str = "operators.operatorframework.io.bundle.metadata.v1";
 
 /// What is wrong with a bundle.
+///
+/// Messages are those of the existing tools, so that scripts which look for them find them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What keeps it from being installed.
-    pub errors: Vec<String>,
-    /// What merely looks wrong.
-    pub warnings: Vec<String>,
+    /// What was found, in order.
+    pub list: Vec<Finding>,
+    /// The file that is being looked at, and the document in it.
+    file: String,
+    document: usize,
 }
 
 /// Checks that are made only when asked for.
@@ -48,12 +62,38 @@ pub enum Optional {
 }
 
 impl Findings {
-    fn error(&mut self, text: impl Into<String>) {
-        self.errors.push(text.into());
+    /// Returns the messages of what keeps a bundle from being installed.
+    pub fn errors(&self) -> impl Iterator<Item = &str> {
+        self.of(Severity::Error)
     }
 
-    fn warning(&mut self, text: impl Into<String>) {
-        self.warnings.push(text.into());
+    /// Returns the messages of what merely looks wrong.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.of(Severity::Warning)
+    }
+
+    fn of(&self, severity: Severity) -> impl Iterator<Item = &str> {
+        self.list.iter().filter(move |finding| finding.severity == severity).map(|finding| finding.message.as_str())
+    }
+
+    /// Says which file is looked at from now on.
+    fn look_at(&mut self, file: impl Into<String>) {
+        self.file = file.into();
+        self.document = 0;
+    }
+
+    /// Says which object is looked at from now on.
+    fn look_at_object(&mut self, object: &Object) {
+        self.file = object.file.clone();
+        self.document = object.document;
+    }
+
+    fn error(&mut self, id: &'static str, pointer: impl Into<String>, text: impl Into<String>) {
+        self.list.push(Finding::new(id, Severity::Error, text).at(&self.file, self.document, pointer));
+    }
+
+    fn warning(&mut self, id: &'static str, pointer: impl Into<String>, text: impl Into<String>) {
+        self.list.push(Finding::new(id, Severity::Warning, text).at(&self.file, self.document, pointer));
     }
 }
 
@@ -111,11 +151,11 @@ spec:
 
     fn errors(bundle: &BundleDir) -> String {
         let limits = Limits::default();
-        let mut errors = check_format(bundle.path(), &limits);
+        let mut found = check_format(bundle.path(), &limits);
         let all = [Optional::OperatorHub, Optional::BundleObjects];
-        let optional = if errors.is_empty() { &all[1..] } else { &[] };
-        errors.extend(check_content(bundle.path(), optional, &limits).errors);
-        errors.join("\n")
+        let optional = if found.list.is_empty() { &all[1..] } else { &[] };
+        found.list.extend(check_content(bundle.path(), optional, &limits).list);
+        found.errors().collect::<Vec<_>>().join("\n")
     }
 
     #[test]
@@ -142,7 +182,7 @@ spec:
         "#);
         let empty = BundleDir::empty();
         std::fs::remove_dir(empty.path().join("metadata")).unwrap();
-        insta::assert_snapshot!(check_format(empty.path(), &Limits::default()).join("\n"), @"Unable to locate metadata directory");
+        insta::assert_snapshot!(check_format(empty.path(), &Limits::default()).errors().collect::<Vec<_>>().join("\n"), @"Unable to locate metadata directory");
     }
 
     #[test]
@@ -221,11 +261,49 @@ spec:
         let csv = "kind: ClusterServiceVersion\nmetadata: {annotations: {alm-examples: '{'}}\n";
         insta::assert_snapshot!(errors(&good().manifest("csv.yaml", csv)), @r#"
         Error: Value : () metadata.name "" is invalid: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character
-        Error: Value EOF while parsing an object at line 1 column 1: () invalid example
+        Error: Value invalid character at 1
+         {<--(see the invalid character): invalid example
         Error: Value : () install modes not found
         Error: Field Spec, Value struct: required field missing
         Error: Value : () 'apiVersion' is missing
         "#);
+    }
+
+    #[test]
+    fn words_are_those_of_the_existing_validators() {
+        let found = |annotations: &str, spec: &str| {
+            let csv =
+                CSV.replace("{name: foo.v1.2.3}", &format!("{{name: foo.v1.2.3, annotations: {{{annotations}}}}}"));
+            let bundle = good().manifest("csv.yaml", format!("{csv}{spec}"));
+            let found = check_content(bundle.path(), &[Optional::OperatorHub], &Limits::default());
+            found.list.into_iter().map(|finding| finding.message).collect::<Vec<_>>()
+        };
+        let has =
+            |found: &[String], text: &str| assert!(found.iter().any(|it| it == text), "{text}\n{}", found.join("\n"));
+        let both = found("alm-examples: '[]', olm.examples: '[]', olm.properties: '[]'", "");
+        has(
+            &both,
+            "Warning: Value : (foo.v1.2.3) both `alm-examples` and `olm.examples` are present. Checking only `alm-examples`",
+        );
+        has(
+            &both,
+            "Warning: Value : found olm.properties annotation, please define these properties in metadata/properties.yaml instead",
+        );
+        has(
+            &found("alm-examples: '[{\"a\": x}]'", ""),
+            "Error: Value invalid character at 8\n [{\"a\": x<--(see the invalid character): invalid example",
+        );
+        has(
+            &found("alm-examples: '{}'", ""),
+            "Error: Value json: cannot unmarshal object into Go value of type []unstructured.Unstructured: error decoding example CustomResource",
+        );
+        let plain = CSV.replace("name: foos.example.com", "name: foos");
+        let plain = plain.replace("{name: foo.v1.2.3}", "{name: foo.v1.2.3, annotations: {alm-examples: '[]'}}");
+        let found_plain = errors(&good().manifest("csv.yaml", plain));
+        assert!(found_plain.contains("Error: : couldn't parse plural.group from crd name: foos"), "{found_plain}");
+        let icon = found("a: b", "  icon: [{mediatype: text/plain}]\n");
+        has(&icon, "Error: Value : (foo.v1.2.3) csv.Spec.Icon elements should contain both data and mediatype");
+        has(&icon, "Error: Value : (foo.v1.2.3) csv.Spec.Icon text/plain does not have a valid mediatype");
     }
 
     #[test]
@@ -259,7 +337,7 @@ spec:
             .replace("metadata: {name: foo.v1.2.3}", "metadata: {name: foo.v1.2.3, annotations: {capabilities: Some, categories: 'Database, Cats'}}");
         let bundle = good().manifest("csv.yaml", csv);
         let findings = check_content(bundle.path(), &[Optional::OperatorHub], &Limits::default());
-        insta::assert_snapshot!(findings.errors.join("\n"), @r#"
+        insta::assert_snapshot!(findings.errors().collect::<Vec<_>>().join("\n"), @r#"
         Error: Value : (foo.v1.2.3) csv.Spec.Provider.Name not specified
         Error: Value : (foo.v1.2.3) csv.Spec.Maintainers email nobody is invalid: mail: no address
         Error: Value : (foo.v1.2.3) csv.Spec.Maintainers elements should contain both name and email
@@ -268,7 +346,7 @@ spec:
         Error: Value : (foo.v1.2.3) csv.Metadata.Annotations.Capabilities "Some" is not a valid capabilities level
         Error: Value : (foo.v1.2.3) csv.Metadata.Annotations["categories"] value " Cats" is not in the set of standard categories
         "#);
-        insta::assert_snapshot!(findings.warnings.join("\n"), @r"
+        insta::assert_snapshot!(findings.warnings().collect::<Vec<_>>().join("\n"), @r"
         Warning: Value : (foo.v1.2.3) example annotations not found
         Warning: Value : (foo.v1.2.3) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
         ");

@@ -28,21 +28,35 @@ pub(super) fn check(object: &Value, findings: &mut Findings) {
                 _ => String::new(),
             };
             if matches!(value("maxUnavailable").as_str(), "0" | "0%") {
-                findings.error(format!("Error: Value {named}: maxUnavailable field cannot be set to 0 or 0%"));
+                findings.error(
+                    "object-pdb",
+                    "/spec/maxUnavailable",
+                    format!("Error: Value {named}: maxUnavailable field cannot be set to 0 or 0%"),
+                );
             }
             if value("minAvailable") == "100%" {
-                findings.error(format!("Error: Value {named}: minAvailable field cannot be set to 100%"));
+                findings.error(
+                    "object-pdb",
+                    "/spec/minAvailable",
+                    format!("Error: Value {named}: minAvailable field cannot be set to 100%"),
+                );
             }
         }
         "PriorityClass" if object.get("globalDefault").and_then(Value::as_bool) == Some(true) => {
-            findings.error(format!("Error: Value {named}: globalDefault field cannot be set to true"));
+            findings.error(
+                "object-priority-class",
+                "/globalDefault",
+                format!("Error: Value {named}: globalDefault field cannot be set to true"),
+            );
         }
-        "Role" | "ClusterRole" => list(object, "/rules").iter().for_each(|rule| check_rule(rule, findings)),
+        "Role" | "ClusterRole" => {
+            list(object, "/rules").iter().enumerate().for_each(|(at, rule)| check_rule(at, rule, findings));
+        }
         _ => {}
     }
 }
 
-fn check_rule(rule: &Value, findings: &mut Findings) {
+fn check_rule(at: usize, rule: &Value, findings: &mut Findings) {
     let has = |field: &str, wanted: &[&str]| {
         list(rule, field).iter().filter_map(Value::as_str).any(|value| wanted.contains(&value))
     };
@@ -50,19 +64,27 @@ fn check_rule(rule: &Value, findings: &mut Findings) {
         && has("/resources", &["poddisruptionbudgets"])
         && has("/verbs", &["*", "create", "update", "patch"])
     {
-        findings.warning(format!(
-            "Warning: Value {rule}: RBAC includes permission to create/update poddisruptionbudgets, \
+        findings.warning(
+            "object-pdb-rights",
+            format!("/rules/{at}"),
+            format!(
+                "Warning: Value {rule}: RBAC includes permission to create/update poddisruptionbudgets, \
              which could impact cluster stability"
-        ));
+            ),
+        );
     }
     if has("/apiGroups", &["security.openshift.io"])
         && has("/resources", &["securitycontextconstraints"])
         && has("/verbs", &["*", "delete", "update", "patch"])
         && has("/resourceNames", DEFAULT_CONSTRAINTS)
     {
-        findings.error(format!(
-            "Error: Value {rule}: RBAC includes permission to modify default securitycontextconstraints, \
+        findings.error(
+            "object-scc-rights",
+            format!("/rules/{at}"),
+            format!(
+                "Error: Value {rule}: RBAC includes permission to modify default securitycontextconstraints, \
              which could impact cluster stability"
-        ));
+            ),
+        );
     }
 }

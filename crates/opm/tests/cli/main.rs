@@ -7,6 +7,7 @@ mod app_registry;
 mod bad_input;
 mod build;
 mod bundle;
+mod bundle_checks;
 mod check_upgrades;
 mod completion;
 mod composite;

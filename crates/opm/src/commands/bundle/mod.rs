@@ -3,6 +3,7 @@
 mod build;
 pub(crate) mod extract;
 mod generate;
+mod suites;
 mod unpack;
 mod validate;
 
@@ -72,15 +73,19 @@ pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> O
 
 /// Checks the bundle in `dir`, its form first; returns what looks wrong but keeps nobody from using it.
 fn check(dir: &Path, optional: &[Optional], limits: &Limits) -> Result<Vec<String>, Failure> {
-    let wrong = |what: &str, errors: &[String]| {
+    let wrong = |what: &str, found: &Findings| {
+        let errors: Vec<&str> = found.errors().collect();
         Failure::message(format!("bundle {what} validation failed: Bundle validation errors: {}", errors.join(",")))
     };
-    let errors = bundle::check_format(dir, limits);
-    if !errors.is_empty() {
-        return Err(wrong("format", &errors));
+    let found = bundle::check_format(dir, limits);
+    if found.errors().next().is_some() {
+        return Err(wrong("format", &found));
     }
-    let Findings { errors, warnings } = bundle::check_content(dir, optional, limits);
-    if errors.is_empty() { Ok(warnings) } else { Err(wrong("content", &errors)) }
+    let found = bundle::check_content(dir, optional, limits);
+    if found.errors().next().is_some() {
+        return Err(wrong("content", &found));
+    }
+    Ok(found.warnings().map(str::to_owned).collect())
 }
 
 /// Reads the name of a check that is made on request.

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bundle::{Findings, Optional};
+use bundle::{Finding, Findings, Optional, Severity};
 use catalog::needs::Facts;
 use fbc::Limits;
 use fbc::json::Raw;
 use resolve::rule::Rule;
 
 use super::optional;
+use super::suites::{self, SuiteFlags};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -21,18 +22,26 @@ use crate::printer::Printer;
 #[command(
     long_about = "Check a bundle, given as a directory or an image.\n\n\
         All that is wrong is told at once: with the form of the bundle, with its annotations and dependencies, and \
-        with its objects. The exit code is 1 if anything keeps the bundle from being installed.",
+        with its objects. The exit code is 1 if anything keeps the bundle from being installed. Suites ask for more: what \
+        each generation of OLM, the community's repository or certification asks for. docs/bundle-checks.md lists all checks, \
+        and says how they are configured.",
     after_help = "Examples:\n  \
         opm bundle validate ./bundle\n  \
-        opm bundle validate quay.io/me/foo-bundle:v1.0.0 --optional-validators operatorhub"
+        opm bundle validate quay.io/me/foo-bundle:v1.0.0 --optional-validators operatorhub\n  \
+        opm bundle validate ./bundle --suite olm-v1,community\n  \
+        opm bundle validate ./bundle --select-optional suite=operatorframework --optional-values k8s-version=1.25\n  \
+        opm bundle validate ./bundle --suite all -o sarif > findings.sarif\n  \
+        opm bundle validate --list-optional"
 )]
 pub(super) struct ValidateArgs {
     /// Directory or image of the bundle
-    #[arg(value_name = "BUNDLE")]
-    source: String,
+    #[arg(value_name = "BUNDLE", required_unless_present = "list_optional")]
+    source: Option<String>,
     /// Further checks (operatorhub|bundle-objects); can be given several times
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional)]
     optional_validators: Vec<Optional>,
+    #[command(flatten)]
+    more: SuiteFlags,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -75,13 +84,18 @@ fn puller(text: &str) -> Result<Puller, String> {
 }
 
 pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let path = Path::new(&args.source);
-    if path.is_dir() {
-        return tell(path, &args.optional_validators, printer);
+    if args.more.list_optional {
+        return suites::list(printer);
     }
+    let source = args.source.as_deref().ok_or_else(|| Failure::Usage("a bundle is missing".into()))?;
+    let path = Path::new(source);
+    // What is unpacked stays as long as this does.
     let images = Images::new(tls, &args.pull);
-    let root = pulled(&images, &args.source)?;
-    tell(&root, &args.optional_validators, printer)
+    let (root, shown) = if path.is_dir() { (path.to_owned(), Some(source)) } else { (pulled(&images, source)?, None) };
+    if args.more.is_default() {
+        return tell(&root, &args.optional_validators, printer);
+    }
+    suites::run(&root, shown, &args.optional_validators, &args.more, printer)
 }
 
 pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -105,24 +119,27 @@ fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
 }
 
 fn tell(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
-    let limits = limits::from_env()?;
-    let errors = bundle::check_format(dir, &limits);
-    let Findings { errors: more, warnings } = match errors.is_empty() {
-        true => bundle::check_content(dir, optional, &limits),
-        // Without its directories, there are no objects to look at.
-        false if !dir.join("manifests").is_dir() => Findings::default(),
-        false => bundle::check_content(dir, optional, &limits),
-    };
-    warnings.iter().for_each(|warning| printer.warning(warning));
-    let mut errors = errors;
-    errors.extend(more);
-    if !errors.iter().any(|error| error.contains("CEL")) {
-        errors.extend(rules(dir, &limits));
-    }
+    let found = compatible(dir, optional, &limits::from_env()?);
+    found.warnings().for_each(|warning| printer.warning(warning));
+    let mut errors: Vec<&str> = found.errors().collect();
     // Both look at the directory of manifests.
     errors.dedup();
     errors.iter().for_each(|error| printer.error(error));
     if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Checks what the existing tool checks.
+pub(super) fn compatible(dir: &Path, optional: &[Optional], limits: &Limits) -> Findings {
+    let mut found = bundle::check_format(dir, limits);
+    // Without its directories, there are no objects to look at.
+    if found.list.is_empty() || dir.join("manifests").is_dir() {
+        found.list.extend(bundle::check_content(dir, optional, limits).list);
+    }
+    if !found.errors().any(|error| error.contains("CEL")) {
+        let wrong = rules(dir, limits).into_iter();
+        found.list.extend(wrong.map(|text| Finding::new("dependency-rule", Severity::Error, text)));
+    }
+    found
 }
 
 /// Compiles the rules that the bundle depends by, and tells what is wrong with them.

@@ -1,0 +1,113 @@
+//! Mistakes that no other check tells of, and that authors learn of on a cluster.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::suites::Given;
+use super::{Findings, list, text};
+
+const STRATEGY: &str = "/spec/install/spec";
+
+pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
+    let Some(object) = given.csv() else { return };
+    let csv = &object.value;
+    findings.look_at_object(object);
+    check_accounts(given, csv, findings);
+    check_conditions(csv, findings);
+    check_watching(csv, findings);
+    check_images(csv, findings);
+    for object in given.whole.objects.iter().filter(|object| object.document > 0) {
+        findings.look_at_object(object);
+        let text = format!("{} {} is not in the first document: OLM v0 does not see it", object.kind(), object.name());
+        findings.warning("several-documents", "", text);
+    }
+    for object in &given.whole.objects {
+        if matches!(object.kind(), "RoleBinding" | "ClusterRoleBinding") {
+            findings.look_at_object(object);
+            check_binding(&object.value, object.kind(), findings);
+        }
+    }
+}
+
+/// Finds accounts of deployments that nobody makes.
+fn check_accounts(given: &Given<'_>, csv: &Value, findings: &mut Findings) {
+    let mut made: BTreeSet<&str> = BTreeSet::from(["", "default"]);
+    for field in ["permissions", "clusterPermissions"] {
+        let permissions = list(csv, &format!("{STRATEGY}/{field}"));
+        made.extend(permissions.iter().map(|permission| text(permission, "/serviceAccountName")));
+    }
+    made.extend(given.whole.of_kind("ServiceAccount").map(crate::whole::Object::name));
+    for (at, deployment) in list(csv, &format!("{STRATEGY}/deployments")).iter().enumerate() {
+        let account = text(deployment, "/spec/template/spec/serviceAccountName");
+        if !made.contains(account) {
+            let pointer = format!("{STRATEGY}/deployments/{at}/spec/template/spec/serviceAccountName");
+            let text =
+                format!("nobody makes ServiceAccount {account}: no permission of the CSV and no object has its name");
+            findings.error("account-missing", pointer, text);
+        }
+    }
+}
+
+fn check_conditions(csv: &Value, findings: &mut Findings) {
+    for field in ["permissions", "clusterPermissions"] {
+        for (at, permission) in list(csv, &format!("{STRATEGY}/{field}")).iter().enumerate() {
+            for (index, rule) in list(permission, "/rules").iter().enumerate() {
+                let has = |pointer, wanted: &[&str]| {
+                    list(rule, pointer).iter().filter_map(Value::as_str).any(|value| wanted.contains(&value))
+                };
+                let own = ["operatorconditions", "operatorconditions/status", "clusterserviceversions"];
+                if has("/apiGroups", &["operators.coreos.com"]) && has("/resources", &own) {
+                    let pointer = format!("{STRATEGY}/{field}/{at}/rules/{index}");
+                    let text =
+                        "the operator uses OperatorConditions or ClusterServiceVersions, which OLM v1 does not make";
+                    findings.warning("olmv1-conditions", pointer, text);
+                }
+            }
+        }
+    }
+}
+
+fn check_watching(csv: &Value, findings: &mut Findings) {
+    let narrow = list(csv, "/spec/installModes").iter().any(|mode| {
+        matches!(text(mode, "/type"), "OwnNamespace" | "SingleNamespace")
+            && mode.get("supported") == Some(&Value::Bool(true))
+    });
+    let reads = list(csv, &format!("{STRATEGY}/deployments"))
+        .iter()
+        .any(|deployment| deployment.to_string().contains("olm.targetNamespaces"));
+    if narrow && !reads {
+        let text = "the bundle supports OwnNamespace or SingleNamespace, but no container reads the annotation \
+                    olm.targetNamespaces, where OLM says what to watch";
+        findings.warning("watch-namespace-unused", "/spec/installModes", text);
+    }
+}
+
+fn check_images(csv: &Value, findings: &mut Findings) {
+    for (at, deployment) in list(csv, &format!("{STRATEGY}/deployments")).iter().enumerate() {
+        for (index, container) in list(deployment, "/spec/template/spec/containers").iter().enumerate() {
+            let image = text(container, "/image");
+            if !image.is_empty() && !image.contains('@') {
+                let pointer = format!("{STRATEGY}/deployments/{at}/spec/template/spec/containers/{index}/image");
+                findings.warning("image-pinned", pointer, format!("{image} is not named by digest"));
+            }
+        }
+    }
+}
+
+fn check_binding(binding: &Value, kind: &str, findings: &mut Findings) {
+    for (at, subject) in list(binding, "/subjects").iter().enumerate() {
+        if text(subject, "/kind") != "ServiceAccount" {
+            continue;
+        }
+        let namespace = text(subject, "/namespace");
+        if !namespace.is_empty() {
+            let text =
+                format!("the account is looked for in namespace {namespace}, wherever the operator is installed");
+            findings.warning("rbac-fixed-namespace", format!("/subjects/{at}/namespace"), text);
+        } else if kind == "ClusterRoleBinding" {
+            let text = "the account has no namespace: the API server refuses the binding";
+            findings.warning("rbac-fixed-namespace", format!("/subjects/{at}"), text);
+        }
+    }
+}

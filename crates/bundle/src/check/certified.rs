@@ -1,0 +1,82 @@
+//! What certification asks for, as far as it needs no service.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::csv::annotation as annotation_pointer;
+use super::suites::Given;
+use super::{Findings, list, text};
+
+const FEATURES: &str = "features.operators.openshift.io/";
+const ASKED: [&str; 7] = [
+    "disconnected",
+    "fips-compliant",
+    "proxy-aware",
+    "tls-profiles",
+    "token-auth-aws",
+    "token-auth-azure",
+    "token-auth-gcp",
+];
+const POSSIBLE: [&str; 3] = ["cnf", "cni", "csi"];
+
+pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
+    let Some(object) = given.csv() else { return };
+    findings.look_at_object(object);
+    let csv = &object.value;
+    let annotation = |key: &str| csv.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
+    for feature in ASKED.iter().chain(&POSSIBLE) {
+        let key = format!("{FEATURES}{feature}");
+        match annotation(&key) {
+            Some("true" | "false") => {}
+            None if POSSIBLE.contains(feature) => {}
+            Some(other) => {
+                let text = format!("annotation {key} is {other:?}: true or false is asked for");
+                findings.error("feature-annotations", annotation_pointer(&key), text);
+            }
+            None => {
+                let text = format!("annotation {key} is missing: true or false is asked for");
+                findings.error("feature-annotations", "/metadata/annotations", text);
+            }
+        }
+    }
+    let related: BTreeSet<&str> = list(csv, "/spec/relatedImages").iter().map(|image| text(image, "/image")).collect();
+    let mut variables = false;
+    const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
+    for (at, deployment) in list(csv, DEPLOYMENTS).iter().enumerate() {
+        for field in ["containers", "initContainers"] {
+            let base = format!("/spec/template/spec/{field}");
+            for (index, container) in list(deployment, &base).iter().enumerate() {
+                let image = text(container, "/image");
+                if !image.is_empty() && !related.contains(image) {
+                    let pointer = format!("{DEPLOYMENTS}/{at}{base}/{index}/image");
+                    findings.warning("images-in-related", pointer, format!("{image} is not in relatedImages"));
+                }
+                let names = list(container, "/env").iter().map(|variable| text(variable, "/name"));
+                variables |= names.into_iter().any(|name| name.starts_with("RELATED_IMAGE_"));
+            }
+        }
+    }
+    let old = annotation("operators.openshift.io/infrastructure-features").unwrap_or_default().to_lowercase();
+    let says = annotation(&format!("{FEATURES}disconnected")) == Some("true") || old.contains("disconnected");
+    if says {
+        let pinned = !related.is_empty() && related.iter().all(|image| image.contains('@'));
+        if !pinned || !variables {
+            let text = "the bundle says that it works in restricted networks: list all images by digest in relatedImages, and \
+                        give them to containers as RELATED_IMAGE_*";
+            findings.warning("restricted-network", "/spec/relatedImages", text);
+        }
+    }
+    let constraints: BTreeSet<&str> = list(csv, "/spec/install/spec/clusterPermissions")
+        .iter()
+        .flat_map(|permission| list(permission, "/rules"))
+        .filter(|rule| list(rule, "/resources").iter().any(|resource| resource == "securitycontextconstraints"))
+        .flat_map(|rule| list(rule, "/resourceNames"))
+        .filter_map(Value::as_str)
+        .collect();
+    if constraints.len() > 1 {
+        let names = constraints.into_iter().collect::<Vec<_>>().join(", ");
+        let text = format!("one security context constraint at most may be named, not {names}");
+        findings.error("scc-one", "/spec/install/spec/clusterPermissions", text);
+    }
+}

@@ -1,0 +1,187 @@
+//! APIs that versions of Kubernetes do not have any more.
+
+use std::collections::BTreeMap;
+
+use fbc::version::Version;
+use serde_json::Value;
+
+use super::suites::Given;
+use super::{Findings, list, text};
+
+/// An API, and kinds of it.
+type Kinds = (&'static str, &'static [&'static str]);
+
+/// A version of Kubernetes, and what it lost.
+const REMOVED: &[(u64, &[Kinds])] = &[
+    (
+        22,
+        &[
+            ("scheduling.k8s.io/v1beta1", &["PriorityClass"]),
+            ("rbac.authorization.k8s.io/v1beta1", &["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"]),
+            ("apiregistration.k8s.io/v1beta1", &["APIService"]),
+            ("authentication.k8s.io/v1beta1", &["TokenReview"]),
+            (
+                "authorization.k8s.io/v1beta1",
+                &["LocalSubjectAccessReview", "SelfSubjectAccessReview", "SubjectAccessReview"],
+            ),
+            (
+                "admissionregistration.k8s.io/v1beta1",
+                &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"],
+            ),
+            ("coordination.k8s.io/v1beta1", &["Lease"]),
+            ("extensions/v1beta1", &["Ingress"]),
+            ("networking.k8s.io/v1beta1", &["Ingress", "IngressClass"]),
+            ("storage.k8s.io/v1beta1", &["CSIDriver", "CSINode", "StorageClass", "VolumeAttachment"]),
+            ("certificates.k8s.io/v1beta1", &["CertificateSigningRequest"]),
+        ],
+    ),
+    (
+        25,
+        &[
+            ("batch/v1beta1", &["CronJob"]),
+            ("discovery.k8s.io/v1beta1", &["EndpointSlice"]),
+            ("events.k8s.io/v1beta1", &["Event"]),
+            ("autoscaling/v2beta1", &["HorizontalPodAutoscaler"]),
+            ("policy/v1beta1", &["PodDisruptionBudget", "PodSecurityPolicy"]),
+            ("node.k8s.io/v1beta1", &["RuntimeClass"]),
+        ],
+    ),
+    (26, &[("autoscaling/v2beta2", &["HorizontalPodAutoscaler"])]),
+];
+
+/// Returns what of a bundle a version of Kubernetes does not have, by kind.
+pub(super) fn used(given: &Given<'_>, minor: u64) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let Some((_, apis)) = REMOVED.iter().find(|(version, _)| *version == minor) else { return found };
+    let is_removed =
+        |version: &str, kind: &str| apis.iter().any(|(api, kinds)| *api == version && kinds.contains(&kind));
+    for object in &given.whole.objects {
+        let version = text(&object.value, "/apiVersion");
+        if minor == 22 && object.kind() == "CustomResourceDefinition" && version == "apiextensions.k8s.io/v1beta1" {
+            found.entry("CRD".into()).or_default().push(object.name().to_owned());
+        } else if is_removed(version, object.kind()) {
+            found.entry(object.kind().to_owned()).or_default().push(object.name().to_owned());
+        }
+    }
+    if minor == 22 {
+        return found;
+    }
+    let Some(csv) = given.csv() else { return found };
+    for (field, shown) in [("owned", "Owned"), ("required", "Required")] {
+        for (at, described) in list(&csv.value, &format!("/spec/customresourcedefinitions/{field}")).iter().enumerate()
+        {
+            for (index, resource) in list(described, "/resources").iter().enumerate() {
+                let kind = text(resource, "/kind");
+                if is_removed(text(resource, "/version"), kind) {
+                    let name =
+                        format!("ClusterServiceVersion.Spec.CustomResourceDefinitions.{shown}[{at}].Resource[{index}]");
+                    found.entry(kind.to_owned()).or_default().push(name);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Returns the rules that name pod security policies, which 1.25 does not have.
+fn policy_rules(csv: &Value) -> Vec<String> {
+    let mut names = Vec::new();
+    for (field, shown) in [("clusterPermissions", "ClusterPermissions"), ("permissions", "Permissions")] {
+        for (at, permission) in list(csv, &format!("/spec/install/spec/{field}")).iter().enumerate() {
+            for (index, rule) in list(permission, "/rules").iter().enumerate() {
+                let has = |pointer, wanted: &str| list(rule, pointer).iter().any(|value| value == wanted);
+                if has("/apiGroups", "policy") && has("/resources", "podsecuritypolicies") {
+                    names.push(format!(
+                        "ClusterServiceVersion.Spec.InstallStrategy.StrategySpec.{shown}[{at}].Rules[{index}]"
+                    ));
+                }
+            }
+        }
+    }
+    names
+}
+
+fn message(minor: u64, found: &BTreeMap<String, Vec<String>>) -> String {
+    let kinds: Vec<String> = found
+        .iter()
+        .map(|(kind, names)| {
+            let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+            format!("{kind}: ([{}])", names.join(" "))
+        })
+        .collect();
+    format!(
+        "this bundle is using APIs which were deprecated and removed in v1.{minor}. More info: \
+         https://kubernetes.io/docs/reference/using-api/deprecation-guide/#v1-{minor}. Migrate the API(s) for {}",
+        kinds.join(",")
+    )
+}
+
+pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
+    let Some(csv) = given.csv() else { return };
+    findings.look_at_object(csv);
+    let name = csv.name();
+    let error = |text: String| format!("Error: Value {name}: {text}");
+    let target = match given.kubernetes.map(|version| (version, Version::parse_tolerant(version))) {
+        None => None,
+        Some((_, Ok(version))) => Some(version),
+        Some((written, Err(_))) => {
+            let text = format!("invalid value informed via the k8s key option : {written}");
+            findings.error("removed-api", "", error(text));
+            return;
+        }
+    };
+    let minimum = text(&csv.value, "/spec/minKubeVersion").trim();
+    let least = match minimum {
+        "" => None,
+        written => match Version::parse_tolerant(written) {
+            Ok(version) => Some(version),
+            Err(_) => {
+                let text = format!(
+                    "unable to use csv.Spec.MinKubeVersion to verify the CRD/Webhook apis because it has an invalid value: \
+                     {written}"
+                );
+                findings.error("removed-api", "/spec/minKubeVersion", error(text));
+                return;
+            }
+        },
+    };
+    for (minor, _) in REMOVED {
+        let reached =
+            |version: &Option<Version>| version.as_ref().is_some_and(|it| (it.major(), it.minor()) >= (1, *minor));
+        let found = used(given, *minor);
+        if !found.is_empty() {
+            let place = place_of(given, *minor);
+            findings.look_at(place.0);
+            if reached(&target) || reached(&least) {
+                findings.error("removed-api", place.1, error(message(*minor, &found)));
+            } else {
+                let text = format!("Warning: Value {name}: {}", message(*minor, &found));
+                findings.warning("removed-api", place.1, text);
+            }
+            findings.look_at_object(csv);
+        }
+        let rules = if *minor == 25 { policy_rules(&csv.value) } else { Vec::new() };
+        if !rules.is_empty() && !found.contains_key("PodSecurityPolicy") {
+            let found = BTreeMap::from([("PodSecurityPolicy".to_owned(), rules)]);
+            let text = format!("Warning: Value {name}: {}", message(*minor, &found));
+            findings.warning("removed-api", "/spec/install/spec", text);
+        }
+    }
+}
+
+/// Returns where the first use of a removed API stands.
+fn place_of(given: &Given<'_>, minor: u64) -> (String, &'static str) {
+    let Some((_, apis)) = REMOVED.iter().find(|(version, _)| *version == minor) else { return Default::default() };
+    let found = given.whole.objects.iter().find(|object| {
+        let version = text(&object.value, "/apiVersion");
+        apis.iter().any(|(api, kinds)| *api == version && kinds.contains(&object.kind()))
+            || minor == 22 && version == "apiextensions.k8s.io/v1beta1"
+    });
+    match found.or(given.csv()) {
+        Some(object) if object.kind() == "ClusterServiceVersion" => {
+            (object.file.clone(), "/spec/customresourcedefinitions")
+        }
+        Some(object) => (object.file.clone(), "/apiVersion"),
+        None => Default::default(),
+    }
+}

@@ -1,0 +1,254 @@
+//! Checks of a bundle beyond those of the existing tool: by suite, by name, and as configured.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use bundle::{Finding, Given, Optional, Severity, VALIDATORS};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use rehearse::v1::{self, Certificates, Profile, Runtime};
+use rehearse::{Bundle, For, Level, Mode, v0};
+
+use super::validate::compatible;
+use crate::checks_file::Configuration;
+use crate::exit::{Failure, Outcome};
+use crate::findings::{self, Output};
+use crate::printer::Printer;
+use crate::{limits, table};
+
+/// What is asked for beside the checks of the existing tool.
+#[derive(clap::Args)]
+pub(super) struct SuiteFlags {
+    /// Checks for a purpose (olm-v0|olm-v1|community|certified|all); can be given several times
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
+    suite: Vec<String>,
+    /// Optional checks by label, as in name=good-practices or suite=operatorframework
+    #[arg(long, value_name = "SELECTOR")]
+    select_optional: Option<String>,
+    /// What optional checks want to know: k8s-version=VERSION, index-path=FILE
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    optional_values: Vec<String>,
+    /// List all checks that can be asked for
+    #[arg(long)]
+    pub(super) list_optional: bool,
+    /// Fail for findings of this severity or worse (error|warning)
+    #[arg(long, value_name = "SEVERITY", default_value = "error", value_parser = fail_on)]
+    fail_on: Severity,
+    /// File with levels and waivers; unless given, .opm.yaml or .opm-checks.yaml in the bundle or above it
+    #[arg(long, value_name = "FILE")]
+    checks: Option<std::path::PathBuf>,
+    /// Output format (text|json|sarif|github|markdown)
+    #[arg(short = 'O', long, value_name = "FORMAT", default_value = "text", value_parser = findings::output)]
+    output: Output,
+}
+
+const SUITES: [&str; 5] = ["olm-v0", "olm-v1", "community", "certified", "all"];
+
+fn suite(text: &str) -> Result<String, String> {
+    if SUITES.contains(&text) { Ok(text.to_owned()) } else { Err(format!("expected {}", SUITES.join(", "))) }
+}
+
+fn fail_on(text: &str) -> Result<Severity, String> {
+    match text {
+        "error" => Ok(Severity::Error),
+        "warning" => Ok(Severity::Warning),
+        _ => Err("expected error or warning".into()),
+    }
+}
+
+impl SuiteFlags {
+    /// Tells whether nothing is asked for that the existing tool does not know.
+    pub(super) fn is_default(&self) -> bool {
+        self.suite.is_empty()
+            && self.select_optional.is_none()
+            && self.optional_values.is_empty()
+            && self.checks.is_none()
+            && self.fail_on == Severity::Error
+            && self.output == Output::Text
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        self.optional_values
+            .iter()
+            .find_map(|given| given.split_once('=').filter(|(name, _)| *name == key))
+            .map(|it| it.1)
+    }
+}
+
+/// Lists all checks that can be asked for.
+pub(super) fn list(printer: &mut Printer) -> Outcome {
+    let rows = VALIDATORS.iter().map(|validator| {
+        let mut labels = vec![format!("name={}", validator.name)];
+        labels.extend(validator.suites.iter().map(|suite| format!("suite={suite}")));
+        vec![validator.name.to_owned(), labels.join(","), validator.about.to_owned()]
+    });
+    let text = table::text(&["NAME", "LABELS", "DESCRIPTION"], rows.collect());
+    printer.data().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Returns the names of the checks that are asked for.
+fn names(flags: &SuiteFlags) -> Result<Vec<&'static str>, Failure> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for validator in VALIDATORS {
+        let all = flags.suite.iter().any(|suite| suite == "all") && validator.name != "operatorhub";
+        let named = flags.suite.iter().any(|suite| validator.suites.contains(&&**suite));
+        if all || named {
+            names.push(validator.name);
+        }
+    }
+    if let Some(selector) = &flags.select_optional {
+        let selected: Vec<&'static str> = VALIDATORS
+            .iter()
+            .filter(|validator| validator.optional && selects(selector, validator.name, validator.suites))
+            .map(|validator| validator.name)
+            .collect();
+        if selected.is_empty() {
+            let text = format!("invalid command args: selector \"{selector}\" does not match any validator labels");
+            return Err(Failure::message(text));
+        }
+        names.extend(selected.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
+    }
+    Ok(names)
+}
+
+/// Tells whether a selector of labels fits a check.
+fn selects(selector: &str, name: &str, suites: &[&str]) -> bool {
+    selector.split(',').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
+        let (part, wanted) = match part.split_once("!=") {
+            Some((key, value)) => ((key, value), false),
+            None => (part.split_once("==").or_else(|| part.split_once('=')).unwrap_or((part, "")), true),
+        };
+        let (key, value) = (part.0.trim(), part.1.trim());
+        let has = match key {
+            "name" => value.is_empty() || value == name,
+            "suite" => value.is_empty() && !suites.is_empty() || suites.contains(&value),
+            _ => false,
+        };
+        has == wanted
+    })
+}
+
+pub(super) fn run(
+    root: &Path,
+    shown: Option<&str>,
+    optional: &[Optional],
+    flags: &SuiteFlags,
+    printer: &mut Printer,
+) -> Outcome {
+    let limits = limits::from_env()?;
+    let configuration = Configuration::find(flags.checks.as_deref(), shown.map(Path::new))?;
+    let mut found = compatible(root, optional, &limits).list;
+    let whole = bundle::read_whole(root, &limits);
+    if let Ok(whole) = &whole {
+        let index = flags.value("index-path").map(|path| {
+            let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+            (path, text)
+        });
+        let given = Given { whole, kubernetes: flags.value("k8s-version"), size: size(root, whole), index };
+        found.extend(bundle::check_more(&given, &names(flags)?).list);
+        let asked = |suite: &str| flags.suite.iter().any(|it| it == suite || it == "all");
+        if asked("olm-v0") {
+            rehearse_v0(whole, &mut found);
+        }
+        if asked("olm-v1") {
+            rehearse_v1(whole, &mut found);
+        }
+        let name = whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default();
+        found = found.into_iter().map(|finding| finding.of(&name)).collect();
+    }
+    // Two checks may tell the same.
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|finding| seen.insert((finding.message.clone(), finding.file.clone(), finding.pointer.clone())));
+    findings::locate(&mut found, root, shown, &limits);
+    configuration.apply(&mut found);
+    for finding in &mut found {
+        let plain = finding.message.trim_start_matches("Error: ").trim_start_matches("Warning: ");
+        finding.message = plain.trim_start_matches("Value : ").trim_start_matches(": ").to_owned();
+    }
+    findings::sort(&mut found);
+    let passed = !found.iter().any(|finding| finding.severity >= flags.fail_on);
+    findings::print(&found, passed, flags.output, printer)?;
+    if passed { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Returns the bytes of all files, and what they take as OLM v0 packs them.
+fn size(root: &Path, whole: &bundle::Whole) -> (u64, u64) {
+    let mut sizes = (0, 0);
+    for file in &whole.files {
+        let Ok(text) = std::fs::read(root.join(&file.name)) else { continue };
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+        let packed = encoder.write_all(&text).and_then(|()| encoder.finish()).map_or(0, |packed| packed.len());
+        sizes.0 += text.len() as u64;
+        sizes.1 += (packed as u64).div_ceil(3) * 4;
+    }
+    sizes
+}
+
+fn limit(found: &mut Vec<Finding>, limits: Vec<rehearse::Limit>) {
+    for limit in limits {
+        let (severity, words) = match limit.level {
+            Level::Over => (Severity::Error, "more than"),
+            Level::Near => (Severity::Warning, "near"),
+        };
+        let text = format!("{} has {}, {words} {} for {}", limit.object, limit.size, limit.limit, limit.what);
+        found.push(Finding::new(limit.id, severity, text));
+    }
+}
+
+fn noted(found: &mut Vec<Finding>, notes: Vec<rehearse::Note>) {
+    let refused = notes.into_iter().filter(|note| note.refused);
+    found.extend(refused.map(|note| Finding::new(note.id, Severity::Error, note.message).about(note.object)));
+}
+
+fn refused(found: &mut Vec<Finding>, refusal: rehearse::Refusal, whole: &bundle::Whole) {
+    let finding = Finding::new(refusal.id, Severity::Error, refusal.message);
+    found.push(match whole.csv() {
+        Some(csv) => finding.at(&csv.file, csv.document, ""),
+        None => finding,
+    });
+}
+
+fn rehearse_v1(whole: &bundle::Whole, found: &mut Vec<Finding>) {
+    let bundle = Bundle::new(whole);
+    let options = v1::Options {
+        profile: Profile::default(),
+        namespace: format!("{}-system", bundle.package),
+        extension: bundle.package.clone(),
+        certificates: Certificates::CertManager,
+        config: None,
+    };
+    match v1::install(&bundle, &options) {
+        Err(refusal) => refused(found, refusal, whole),
+        Ok(installed) => {
+            limit(found, rehearse::check_limits(&installed.objects, For::V1(Runtime::Helm)));
+            noted(found, installed.notes);
+        }
+    }
+    for field in &bundle.unknown {
+        let text = format!("{} is no field of Kubernetes and vanishes", field.pointer);
+        let finding = Finding::new("rehearse-unknown-field", Severity::Warning, text);
+        found.push(finding.at(&field.file, field.document, field.pointer.clone()));
+    }
+}
+
+fn rehearse_v0(whole: &bundle::Whole, found: &mut Vec<Finding>) {
+    let whole = whole.clone().first_documents();
+    let bundle = Bundle::new(&whole);
+    let namespace = format!("{}-system", bundle.package);
+    let targets = match &*bundle.modes {
+        [] => vec![String::new()],
+        modes if modes.contains(&Mode::AllNamespaces) => vec![String::new()],
+        modes if modes.contains(&Mode::OwnNamespace) => vec![namespace.clone()],
+        modes if modes.contains(&Mode::SingleNamespace) => vec!["watched".into()],
+        _ => vec!["watched".into(), "watched-too".into()],
+    };
+    let options = v0::Options { namespace, targets, group: "operators".into(), config: None };
+    match v0::install(&bundle, &options) {
+        Err(refusal) => refused(found, refusal, &whole),
+        Ok(installed) => {
+            limit(found, rehearse::check_limits(installed.objects(), For::V0));
+            noted(found, installed.notes);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+use crate::env::TestEnv;
+
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    env.copy_of("examples/bundles/lantern/1.3.0");
+    env
+}
+
+#[test]
+fn a_suite_asks_for_more() {
+    insta::assert_snapshot!(env().opm(&["bundle", "validate", "1.3.0", "--suite", "olm-v0,olm-v1"]), @r#"
+    exit 1
+    --- stdout
+    error: validating bundle "lantern.v1.3.0": bundle "lantern.v1.3.0" has a dependency declared via property "olm.gvk.required" which is currently not supported [olmv1-dependency]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:1:1
+    warning: (lantern.v1.3.0) example annotations not found [csv-examples]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:6:5
+    warning: (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects. [csv-min-kube-version]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:9:3
+    warning: registry.example.com/harbour/lantern:v1.3.0 is not named by digest [image-pinned]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:35:24
+    --- stderr
+    "#);
+    let all = env().opm(&["bundle", "validate", "1.3.0", "--suite", "all"]);
+    assert!(all.contains("[field-icon]") && all.contains("[feature-annotations]"), "{all}");
+    assert!(env().opm(&["bundle", "validate", "1.3.0", "--suite", "none"]).contains("expected olm-v0, olm-v1"));
+}
+
+#[test]
+fn optional_checks_are_selected_by_label() {
+    let env = env();
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0", "--select-optional", "name=good-practices"]), @r#"
+    exit 0
+    --- stdout
+    warning: (lantern.v1.3.0) example annotations not found [csv-examples]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:6:5
+    warning: (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects. [csv-min-kube-version]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:9:3
+    warning: Value lantern.v1.3.0: owned CRD "lanterns.harbour.example.com" has an empty description [practice-description]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:21:7
+    warning: Value lantern.v1.3.0: unable to find the resource requests for the container: (lantern). It is recommended to ensure the resource request for CPU and Memory. Be aware that for some clusters configurations it is required to specify requests or limits for those values. Otherwise, the system or quota may reject Pod creation. More info: https://master.sdk.operatorframework.io/docs/best-practices/managing-resources/ [practice-resources]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:34:17
+    --- stderr
+    "#);
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0", "--select-optional", "name=nothing"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: invalid command args: selector "name=nothing" does not match any validator labels
+    "#);
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "--list-optional"]), @"
+    exit 0
+    --- stdout
+    NAME                   LABELS                                                                              DESCRIPTION
+    bundle                 name=bundle,suite=olm-v0,suite=community,suite=certified                            owned CRDs, names with a release, accounts, the size of the bundle, related images
+    operatorhubv2          name=operatorhubv2,suite=operatorframework,suite=community,suite=certified          what operatorhub.io asks of a CSV
+    capabilities           name=capabilities,suite=operatorframework,suite=community,suite=certified           the annotation capabilities
+    categories             name=categories,suite=operatorframework,suite=community,suite=certified             the annotation categories
+    operatorhub            name=operatorhub                                                                    operatorhubv2, capabilities and categories together; deprecated
+    community              name=community,suite=community                                                      the OpenShift versions of bundles that use APIs removed in Kubernetes 1.22; deprecated
+    alpha-deprecated-apis  name=alpha-deprecated-apis,suite=operatorframework,suite=community,suite=certified  APIs that versions of Kubernetes do not have any more
+    good-practices         name=good-practices,suite=operatorframework,suite=community                         resource requests, channel names, descriptions, names of versions, rights to make CRDs
+    bundle-objects         name=bundle-objects,suite=certified                                                 objects that harm the stability of a cluster
+    required-fields        name=required-fields,suite=community                                                the fields that the community's pipeline asks for
+    certification          name=certification,suite=certified                                                  feature annotations, related images, restricted networks, security context constraints
+    author                 name=author,suite=olm-v0,suite=olm-v1,suite=community,suite=certified               accounts that nobody makes, fixed namespaces, conditions, ignored namespaces, images by tag
+    --- stderr
+    ");
+}
+
+#[test]
+fn levels_and_waivers_are_configured() {
+    let env = env();
+    let practices = ["bundle", "validate", "1.3.0", "--select-optional", "name=good-practices", "--fail-on", "warning"];
+    assert!(env.opm(&practices).starts_with("exit 1"));
+    env.file(
+        ".opm.yaml",
+        "checks:
+  levels: {csv-examples: off, csv-min-kube-version: info, csv-example-missing: off}
+  waivers:
+  - {id: practice-resources, reason: the quota of this cluster sets them}
+  - {id: practice-description, reason: it is in the CRD}
+  - {id: practice-name, reason: it is known by this name}
+",
+    );
+    insta::assert_snapshot!(env.opm(&practices), @"
+    exit 1
+    --- stdout
+    warning: the waiver of practice-name fits nothing that is found: remove it [waiver]
+      --> [SCRATCH]/.opm.yaml
+    info: (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects. [csv-min-kube-version]
+      --> 1.3.0/manifests/lantern.clusterserviceversion.yaml:9:3
+    --- stderr
+    ");
+    env.file(".opm.yaml", "checks: {waivers: [{id: practice-resources}]}\n");
+    insta::assert_snapshot!(env.opm(&practices), @"
+    exit 1
+    --- stdout
+    --- stderr
+    error: [SCRATCH]/.opm.yaml: the waiver of practice-resources needs a reason
+    ");
+}
+
+#[test]
+fn programs_get_findings() {
+    let env = env();
+    let json: serde_json::Value =
+        serde_json::from_str(&env.stdout(&["bundle", "validate", "1.3.0", "--output", "json"])).unwrap();
+    assert_eq!(json["passed"], true);
+    assert_eq!(json["counts"]["warning"], 2);
+    insta::assert_snapshot!(format!("{:#}", json["findings"][0]), @r#"
+    {
+      "id": "csv-examples",
+      "severity": "warning",
+      "message": "(lantern.v1.3.0) example annotations not found",
+      "help": "",
+      "bundle": "lantern.v1.3.0",
+      "object": "",
+      "file": "1.3.0/manifests/lantern.clusterserviceversion.yaml",
+      "line": 6,
+      "column": 5,
+      "pointer": "/metadata/annotations"
+    }
+    "#);
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "1.3.0", "-O", "github"]), @"
+    exit 0
+    --- stdout
+    ::warning file=1.3.0/manifests/lantern.clusterserviceversion.yaml,line=6,col=5,title=csv-examples::(lantern.v1.3.0) example annotations not found
+    ::warning file=1.3.0/manifests/lantern.clusterserviceversion.yaml,line=9,col=3,title=csv-min-kube-version::(lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
+    --- stderr
+    ");
+}
