@@ -1,6 +1,8 @@
 //! The part of a catalog that somebody wants, and what that part needs.
 
+pub mod bounds;
 mod channel;
+pub mod image_set;
 mod needs;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,7 +36,7 @@ pub struct Selection {
 pub type AllFacts = HashMap<(String, String), Facts>;
 
 /// The bundles that are kept of each channel of a package.
-type Kept = BTreeMap<String, BTreeSet<String>>;
+pub type Kept = BTreeMap<String, BTreeSet<String>>;
 
 /// Drops what `selection` does not keep, and returns what else the user should know.
 ///

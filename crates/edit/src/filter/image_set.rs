@@ -1,0 +1,273 @@
+//! The part of a catalog that an ImageSetConfiguration asks for.
+//!
+//! The rules are those of the tool that the file is written for: heads where nothing is said, ranges along `replaces`.
+//! Edges stay as they are written, unless somebody wants them bridged.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::bounds::Bounds;
+use super::{AllFacts, Kept, Selection, channel, needs, settle_default};
+use crate::outline::{Channel, Outline, Package, near};
+use crate::refusal::Refusal;
+
+/// What is asked for of one catalog.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Every bundle of what is kept, not only heads.
+    pub full: bool,
+    /// The packages; all of them if none is named.
+    pub packages: Vec<PackageRequest>,
+    /// Names that the catalog does not have are passed over.
+    pub ignore_unknown: bool,
+    /// The channel with the newest head becomes the default where that goes.
+    pub choose_default: bool,
+    /// What kept bundles need is kept too.
+    pub dependencies: bool,
+    /// The newest kept bundle of a channel skips what lost its way.
+    pub bridge: bool,
+}
+
+/// What is asked for of a package.
+#[derive(Debug, Clone, Default)]
+pub struct PackageRequest {
+    /// Its name.
+    pub name: String,
+    /// The default channel from now on.
+    pub default_channel: Option<String>,
+    /// The versions in channels that say nothing themselves.
+    pub bounds: Bounds,
+    /// The channels; all of them if none is named.
+    pub channels: Vec<(String, Bounds)>,
+    /// These bundles and no others, by channel: what somebody else has chosen.
+    pub exactly: Option<Kept>,
+}
+
+/// Drops what is not asked for, and returns what else the user should know.
+///
+/// # Errors
+/// Refuses with all reasons when something is named that is not there, a range is empty, or it is not clear which
+/// channel is to be the default.
+pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Result<Vec<String>, Vec<Refusal>> {
+    let (mut notes, mut refused) = (Vec::new(), Vec::new());
+    let mut kept: BTreeMap<String, Kept> = BTreeMap::new();
+    let everything = PackageRequest::default();
+    if request.packages.is_empty() {
+        for (name, package) in &outline.packages {
+            match select(name, package, &everything, request, &mut notes) {
+                Ok(channels) => drop(kept.insert(name.clone(), channels)),
+                Err(refusals) => refused.extend(refusals),
+            }
+        }
+    }
+    for wanted in &request.packages {
+        let Some(package) = outline.packages.get(&wanted.name) else {
+            let message = format!("the catalog has no package {:?}", wanted.name);
+            match request.ignore_unknown {
+                true => notes.push(format!("{message}, which is passed over")),
+                false => refused.push(Refusal::new(message).help(near(&wanted.name, outline.packages.keys()))),
+            }
+            continue;
+        };
+        match select(&wanted.name, package, wanted, request, &mut notes) {
+            Ok(channels) => drop(kept.insert(wanted.name.clone(), channels)),
+            Err(refusals) => refused.extend(refusals),
+        }
+    }
+    if refused.is_empty() && kept.is_empty() {
+        refused.push(Refusal::new("nothing of the catalog is left"));
+    }
+    if !refused.is_empty() {
+        return Err(refused);
+    }
+    if request.dependencies {
+        let heads = Selection { heads_only: true, ..Selection::default() };
+        needs::add(outline, &heads, facts, &mut kept, &mut notes);
+    }
+    outline.packages.retain(|name, _| kept.contains_key(name));
+    for (name, package) in &mut outline.packages {
+        let Some(channels) = kept.get(name) else { continue };
+        let wanted = request.packages.iter().find(|wanted| wanted.name == *name);
+        package.channels.retain(|channel, _| channels.contains_key(channel));
+        for (channel, members) in &mut package.channels {
+            notes.extend(cut(name, channel, members, &channels[channel], &package.bundles, request.bridge));
+        }
+        package.drop_unlisted();
+        let default = wanted.and_then(|wanted| wanted.default_channel.clone());
+        let settling = Selection {
+            default_channels: default.into_iter().map(|channel| (name.clone(), channel)).collect(),
+            choose_default: request.choose_default,
+            ..Selection::default()
+        };
+        match settle_default(name, package, &settling, &mut notes) {
+            Ok(None) => {}
+            Ok(Some(undecided)) => refused.push(
+                Refusal::new(format!("the default channel of package {undecided}"))
+                    .help("say defaultChannel in the file, or --choose-default for the one with the newest head"),
+            ),
+            Err(refusal) => refused.push(refusal),
+        }
+    }
+    if refused.is_empty() { Ok(notes) } else { Err(refused) }
+}
+
+/// Returns the bundles of a package that are asked for, by channel.
+fn select(
+    name: &str,
+    package: &Package,
+    wanted: &PackageRequest,
+    request: &Request,
+    notes: &mut Vec<String>,
+) -> Result<Kept, Vec<Refusal>> {
+    let mut refused = Vec::new();
+    let unversioned = package.bundles.iter().filter(|(_, bundle)| bundle.version.is_none());
+    for (bundle, _) in unversioned {
+        refused.push(Refusal::new(format!("bundle {bundle:?} of package {name:?} has no valid version")));
+    }
+    for (channel, _) in wanted.channels.iter().filter(|(channel, _)| !package.channels.contains_key(channel)) {
+        let refusal = package.no_channel(name, channel);
+        match request.ignore_unknown {
+            true => notes.push(format!("{}, which is passed over", refusal.message)),
+            false => refused.push(refusal),
+        }
+    }
+    if let Some(exactly) = &wanted.exactly {
+        return if refused.is_empty() { Ok(exactly.clone()) } else { Err(refused) };
+    }
+    let mut kept = Kept::new();
+    let mut ranges: Vec<String> = Vec::new();
+    for (channel, members) in &package.channels {
+        let named = wanted.channels.iter().find(|(wanted, _)| wanted == channel);
+        if named.is_none() && !wanted.channels.is_empty() {
+            continue;
+        }
+        let bounds = match named {
+            Some((_, own)) if !own.is_open() => own,
+            _ => &wanted.bounds,
+        };
+        match of_channel(name, channel, package, members, bounds, request.full, notes) {
+            Ok(bundles) if bundles.is_empty() => {
+                ranges.push(format!("{channel} ({bounds})"));
+                notes.push(format!("{name}: channel {channel:?} has no bundle in the range {bounds} and goes"));
+            }
+            Ok(bundles) => drop(kept.insert(channel.clone(), bundles)),
+            Err(refusal) => refused.push(refusal),
+        }
+    }
+    if kept.is_empty() && refused.is_empty() {
+        let message = match ranges.is_empty() {
+            true => format!("nothing of package {name:?} is left"),
+            false => format!("no bundle of package {name:?} is in the range: {}", ranges.join(", ")),
+        };
+        refused.push(Refusal::new(message).help(versions(package)));
+    }
+    if refused.is_empty() { Ok(kept) } else { Err(refused) }
+}
+
+/// Names the lowest and the highest version of a package.
+fn versions(package: &Package) -> String {
+    let mut all: Vec<_> = package.bundles.values().filter_map(|bundle| bundle.version.as_ref()).collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp_precedence(b));
+    match (all.first(), all.last()) {
+        (Some((low, _)), Some((high, _))) => format!("it has versions from {low} to {high}"),
+        _ => "it has no bundles".to_owned(),
+    }
+}
+
+fn of_channel(
+    name: &str,
+    channel: &str,
+    package: &Package,
+    members: &Channel,
+    bounds: &Bounds,
+    full: bool,
+    notes: &mut Vec<String>,
+) -> Result<BTreeSet<String>, Refusal> {
+    let heads = members.heads();
+    let [head] = heads.as_slice() else {
+        return Err(Refusal::new(format!("channel {channel:?} of package {name:?} has no single head"))
+            .help("'opm validate' shows what is wrong with it"));
+    };
+    if full {
+        return Ok(members.entries.iter().map(|entry| entry.name.to_string()).collect());
+    }
+    if bounds.is_open() {
+        return Ok(BTreeSet::from([(*head).to_owned()]));
+    }
+    let version = |entry: &str| package.bundles.get(entry).and_then(|bundle| bundle.version.as_ref()).map(|it| &it.0);
+    if let Some(exact) = bounds.exact() {
+        let same = |entry: &str| version(entry).is_some_and(|version| version.cmp_precedence(exact).is_eq());
+        let found = members.entries.iter().map(|entry| &*entry.name).filter(|entry| same(entry));
+        return Ok(found.map(str::to_owned).collect());
+    }
+    let fits = |entry: &str| version(entry).is_some_and(|version| bounds.contains(version));
+    let kept = in_range(members, head, fits);
+    for entry in &kept {
+        match version(entry) {
+            Some(version) if !bounds.contains(version) => {
+                notes.push(format!("{name}: {entry:?} is kept in channel {channel:?}: it is between others"));
+            }
+            Some(version) if bounds.surprises(version) => {
+                notes.push(format!("{name}: {entry:?} in channel {channel:?} is a pre-release in the range {bounds}"));
+            }
+            _ => {}
+        }
+    }
+    Ok(kept)
+}
+
+/// Walks a channel from its head along `replaces` and keeps what a range leaves.
+///
+/// The count of an entry is how many different entries fit among itself, its skips and all below. The new head is the
+/// lowest with the greatest count; from there on everything is kept down to the first with none, and of their skips
+/// those that fit.
+fn in_range(channel: &Channel, head: &str, fits: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let view = channel.view();
+    let chain = channel.chain(head);
+    let fitting = |entry: &str| view.number(entry).is_some() && fits(entry);
+    let skips = |name: &str| -> Vec<&str> {
+        view.entry(name).map(|entry| entry.skips.iter().map(|skip| &**skip).collect()).unwrap_or_default()
+    };
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut counts = vec![0; chain.len()];
+    for (number, name) in chain.iter().enumerate().rev() {
+        let own = view.entry(name).map_or(&[][..], |entry| &entry.skips);
+        seen.extend(own.iter().map(|skip| &**skip).filter(|skip| fitting(skip)));
+        if fitting(name) {
+            seen.insert(name);
+        }
+        counts[number] = seen.len();
+    }
+    let greatest = counts.first().copied().unwrap_or_default();
+    let top = counts.iter().rposition(|count| *count == greatest && greatest > 0);
+    let tail = counts.iter().position(|count| *count == 0).unwrap_or(chain.len());
+    let Some(top) = top else { return BTreeSet::new() };
+    let mut kept = BTreeSet::new();
+    for name in &chain[top..tail] {
+        kept.insert((*name).to_owned());
+        kept.extend(skips(name).into_iter().filter(|skip| fitting(skip)).map(str::to_owned));
+    }
+    kept
+}
+
+/// Reduces a channel to what is kept. Its edges stay, unless it would not be valid that way or they are to be bridged.
+fn cut(
+    package: &str,
+    name: &str,
+    members: &mut Channel,
+    kept: &BTreeSet<String>,
+    bundles: &BTreeMap<String, crate::outline::Bundle>,
+    bridge: bool,
+) -> Vec<String> {
+    let mut plain = members.clone();
+    plain.entries.retain(|entry| kept.contains(&*entry.name));
+    let view = plain.view();
+    let whole = matches!(view.heads().as_slice(), [head] if view.stranded(*head).is_empty());
+    if whole && !bridge {
+        *members = plain;
+        return Vec::new();
+    }
+    channel::cut(package, name, members, kept, bundles)
+}
+
+#[cfg(test)]
+mod tests;
