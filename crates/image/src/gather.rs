@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::client::Inner;
 use crate::graph::{Budget, Child, Graph};
 use crate::layout::REF_NAME;
-use crate::manifest::{Descriptor, Index};
+use crate::manifest::{Descriptor, Index, Platform};
 use crate::pull::parse;
 use crate::registry::{COSIGN, MANIFEST_LIMIT, Source, fallback_tag};
 use crate::{Digest, Error, ErrorKind, Store, platform};
@@ -40,13 +40,22 @@ pub(crate) struct Gatherer<'a> {
     /// Where the image goes to, if that can have some of it.
     held: Option<&'a Store>,
     budget: Budget,
+    platforms: Vec<Platform>,
     /// What a file lists, by what it was made for. Read once.
     listed: Option<HashMap<Digest, Vec<Referrer>>>,
 }
 
 impl<'a> Gatherer<'a> {
     pub(crate) fn new(inner: &'a Inner, origin: &'a Origin, held: Option<&'a Store>) -> Gatherer<'a> {
-        Gatherer { inner, origin, held, budget: Budget::new(&inner.options.limits), listed: None }
+        let budget = Budget::new(&inner.options.limits);
+        Gatherer { inner, origin, held, budget, platforms: Vec::new(), listed: None }
+    }
+
+    /// Leaves out the images of an index that are for other platforms, if any is named.
+    pub(crate) fn for_platforms(mut self, platforms: &[Platform]) -> Gatherer<'a> {
+        self.budget = self.budget.for_platforms(platforms);
+        self.platforms = platforms.to_vec();
+        self
     }
 
     /// Follows indexes to the image of the platform.
@@ -79,7 +88,7 @@ impl<'a> Gatherer<'a> {
                 }
             }
         }
-        Graph::of(&self.inner.options.store, &top, &self.inner.options.limits)
+        Graph::of_platforms(&self.inner.options.store, &top, &self.platforms, &self.inner.options.limits)
     }
 
     async fn bring_document(&self, digest: &Digest) -> Result<(), Error> {
@@ -134,7 +143,12 @@ impl<'a> Gatherer<'a> {
                 let mut found: Vec<Referrer> = listed.into_iter().map(|referrer| (referrer, None)).collect();
                 for kind in COSIGN {
                     let tag = format!("{}.{kind}", fallback_tag(subject));
-                    if let Some(document) = registry.tagged(source, &tag).await? {
+                    let tagged = match registry.tagged(source, &tag).await {
+                        // Some let nobody in where they have nothing.
+                        Err(error) if error.kind() == ErrorKind::Unauthorized => None,
+                        outcome => outcome?,
+                    };
+                    if let Some(document) = tagged {
                         self.inner.store_document(&document)?;
                         found.push((document.descriptor(), Some(tag)));
                     }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::manifest::{Descriptor, Index, Manifest};
+use crate::manifest::{Descriptor, Index, Manifest, Platform};
 use crate::pull::parse;
 use crate::registry::{Document, MANIFEST_LIMIT};
-use crate::{Digest, Error, ErrorKind, Limits, Store};
+use crate::{Digest, Error, ErrorKind, Limits, Store, platform};
 
 /// What an image consists of, in a store.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Graph {
 /// What is left of the limits on an image while it is followed. A document counts once, however often it is named.
 pub(crate) struct Budget {
     limits: Limits,
+    /// The platforms whose images of an index count; all of them if none is named.
+    platforms: Vec<Platform>,
     documents: HashSet<Digest>,
     document_bytes: u64,
     blobs: HashSet<Digest>,
@@ -27,7 +29,20 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Budget {
-        Budget { limits: *limits, documents: HashSet::new(), document_bytes: 0, blobs: HashSet::new(), blob_bytes: 0 }
+        Budget {
+            limits: *limits,
+            platforms: Vec::new(),
+            documents: HashSet::new(),
+            document_bytes: 0,
+            blobs: HashSet::new(),
+            blob_bytes: 0,
+        }
+    }
+
+    /// Leaves out the images of an index that are for other platforms.
+    pub(crate) fn for_platforms(mut self, platforms: &[Platform]) -> Budget {
+        self.platforms = platforms.to_vec();
+        self
     }
 
     /// Counts a manifest or an index; returns whether it is new, so that it has to be followed.
@@ -56,7 +71,8 @@ impl Budget {
         if document.is_index() {
             let index: Index = parse(&document.content, "index")?;
             let mut seen = HashSet::new();
-            let images = index.manifests.into_iter().map(|image| image.digest).filter(|digest| seen.insert(*digest));
+            let kept = index.manifests.into_iter().filter(|image| platform::is_among(image, &self.platforms));
+            let images = kept.map(|image| image.digest).filter(|digest| seen.insert(*digest));
             return Ok(images.map(Child::Document).collect());
         }
         let manifest: Manifest = parse(&document.content, "manifest")?;
@@ -82,8 +98,19 @@ impl Graph {
     /// # Errors
     /// Fails when a manifest is missing or is not understood, or there is too much of it.
     pub(crate) fn of(store: &Store, digest: &Digest, limits: &Limits) -> Result<Graph, Error> {
+        Graph::of_platforms(store, digest, &[], limits)
+    }
+
+    /// The same; of an index only the images for `platforms`, if any is named.
+    pub(crate) fn of_platforms(
+        store: &Store,
+        digest: &Digest,
+        platforms: &[Platform],
+        limits: &Limits,
+    ) -> Result<Graph, Error> {
         let mut graph = Graph::default();
-        graph.add(store, digest, 0, &mut Budget::new(limits), &mut HashSet::new())?;
+        let mut budget = Budget::new(limits).for_platforms(platforms);
+        graph.add(store, digest, 0, &mut budget, &mut HashSet::new())?;
         Ok(graph)
     }
 

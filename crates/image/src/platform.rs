@@ -31,6 +31,18 @@ impl Platform {
     }
 }
 
+/// Tells whether an image of an index is for one of these platforms. All are if none is named; one that says nothing
+/// of its platform always is.
+pub(crate) fn is_among(image: &Descriptor, platforms: &[Platform]) -> bool {
+    let Some(own) = &image.platform else { return true };
+    let same = |wanted: &Platform| {
+        wanted.os == own.os
+            && wanted.architecture == own.architecture
+            && (wanted.variant.is_empty() || wanted.variant == own.variant)
+    };
+    platforms.is_empty() || platforms.iter().any(same)
+}
+
 impl FromStr for Platform {
     type Err = PlatformError;
 

@@ -5,6 +5,7 @@ mod challenge;
 mod client;
 mod endpoint;
 mod manifest;
+mod names;
 mod push;
 mod referrers;
 mod refusal;

@@ -1,14 +1,15 @@
-//! What is sent: nothing, some bytes, or a part of a file.
+//! What is sent: nothing, some bytes, or parts of files.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+
+use crate::payload::Piece;
 
 /// How much of a file is in memory at once.
 const PIECE: usize = 64 << 10;
@@ -19,26 +20,26 @@ pub(crate) enum Body {
     Bytes(Bytes),
     /// Bytes that only the server they are made for may read: no redirect takes them elsewhere.
     Private(Bytes),
-    File {
-        path: PathBuf,
-        start: u64,
-        size: u64,
-        sent: u64,
+    /// Parts of files, one after the other.
+    Pieces {
+        pieces: Vec<Piece>,
+        /// The number of the piece that is being sent, and how much of it is.
+        at: (usize, u64),
         file: Option<File>,
     },
 }
 
 impl Body {
-    /// Returns `size` bytes of a file, from `start`.
-    pub(crate) fn file(path: PathBuf, start: u64, size: u64) -> Body {
-        Body::File { path, start, size, sent: 0, file: None }
+    /// Returns parts of files, one after the other; none of them is empty.
+    pub(crate) fn pieces(pieces: Vec<Piece>) -> Body {
+        Body::Pieces { pieces, at: (0, 0), file: None }
     }
 
     pub(crate) fn size(&self) -> u64 {
         match self {
             Body::Empty => 0,
             Body::Bytes(bytes) | Body::Private(bytes) => bytes.len() as u64,
-            Body::File { size, .. } => *size,
+            Body::Pieces { pieces, .. } => pieces.iter().map(|piece| piece.size).sum(),
         }
     }
 }
@@ -55,7 +56,7 @@ impl Clone for Body {
             Body::Empty => Body::Empty,
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
             Body::Private(bytes) => Body::Private(bytes.clone()),
-            Body::File { path, start, size, .. } => Body::file(path.clone(), *start, *size),
+            Body::Pieces { pieces, .. } => Body::pieces(pieces.clone()),
         }
     }
 }
@@ -69,21 +70,26 @@ impl http_body::Body for Body {
             Body::Empty => None,
             Body::Bytes(bytes) | Body::Private(bytes) if bytes.is_empty() => None,
             Body::Bytes(bytes) | Body::Private(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
-            Body::File { size, sent, .. } if sent == size => None,
-            Body::File { path, start, size, sent, file } => {
+            Body::Pieces { pieces, at, .. } if at.0 == pieces.len() => None,
+            Body::Pieces { pieces, at, file } => {
+                let piece = &pieces[at.0];
                 // Files of a store are read as fast as memory, so this does not hold others up.
                 let mut next = || {
                     if file.is_none() {
-                        let mut opened = File::open(&*path)?;
-                        opened.seek(SeekFrom::Start(*start))?;
+                        let mut opened = File::open(&piece.path)?;
+                        opened.seek(SeekFrom::Start(piece.offset))?;
                         *file = Some(opened);
                     }
-                    let mut piece = vec![0; PIECE.min(usize::try_from(*size - *sent).unwrap_or(PIECE))];
+                    let mut bytes = vec![0; PIECE.min(usize::try_from(piece.size - at.1).unwrap_or(PIECE))];
                     if let Some(file) = file {
-                        file.read_exact(&mut piece)?;
+                        file.read_exact(&mut bytes)?;
                     }
-                    *sent += piece.len() as u64;
-                    Ok(Frame::data(Bytes::from(piece)))
+                    at.1 += bytes.len() as u64;
+                    if at.1 == piece.size {
+                        *at = (at.0 + 1, 0);
+                        *file = None;
+                    }
+                    Ok(Frame::data(Bytes::from(bytes)))
                 };
                 Some(next())
             }
@@ -94,7 +100,7 @@ impl http_body::Body for Body {
         match self {
             Body::Empty => true,
             Body::Bytes(bytes) | Body::Private(bytes) => bytes.is_empty(),
-            Body::File { size, sent, .. } => sent == size,
+            Body::Pieces { pieces, at, .. } => at.0 == pieces.len(),
         }
     }
 
@@ -102,7 +108,7 @@ impl http_body::Body for Body {
         SizeHint::with_exact(match self {
             Body::Empty => 0,
             Body::Bytes(bytes) | Body::Private(bytes) => bytes.len() as u64,
-            Body::File { size, sent, .. } => size - sent,
+            Body::Pieces { pieces, at, .. } => pieces.iter().skip(at.0).map(|piece| piece.size).sum::<u64>() - at.1,
         })
     }
 }

@@ -8,6 +8,7 @@ use http::header::WWW_AUTHENTICATE;
 pub(crate) enum Actions {
     Pull,
     Push,
+    Delete,
 }
 
 impl Actions {
@@ -15,6 +16,7 @@ impl Actions {
         let actions = match self {
             Actions::Pull => "pull",
             Actions::Push => "pull,push",
+            Actions::Delete => "pull,delete",
         };
         format!("repository:{repository}:{actions}")
     }

@@ -127,7 +127,7 @@ impl Registry {
     }
 }
 
-fn accept() -> http::HeaderMap {
+pub(super) fn accept() -> http::HeaderMap {
     let mut headers = http::HeaderMap::new();
     let types = [
         media_type::DOCKER_MANIFEST,

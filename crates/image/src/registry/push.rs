@@ -10,7 +10,7 @@ use super::endpoint::Source;
 use super::manifest::Document;
 use super::refusal::said;
 use crate::http::{Answer, Body, encode, join};
-use crate::store::Blob;
+use crate::payload::Payload;
 use crate::{Descriptor, Error, ErrorKind};
 
 /// Blobs that are larger are sent in pieces of this size, so that a failure does not cost all.
@@ -26,7 +26,7 @@ impl Registry {
 
     /// Brings a blob to a repository: from another one of the same registry if that has it, or else
     /// from where `fetch` has it.
-    pub(crate) async fn send<F>(
+    pub(crate) async fn send<F, P>(
         &self,
         target: &Source,
         blob: &Descriptor,
@@ -34,11 +34,27 @@ impl Registry {
         fetch: F,
     ) -> Result<Way, Error>
     where
-        F: AsyncFnOnce() -> Result<Blob, Error>,
+        F: AsyncFnOnce() -> Result<P, Error>,
+        P: Into<Payload>,
     {
         if self.has_blob(target, blob).await? {
             return Ok(Way::Known);
         }
+        self.send_absent(target, blob, other, fetch).await
+    }
+
+    /// The same for a blob that the repository does not have.
+    pub(crate) async fn send_absent<F, P>(
+        &self,
+        target: &Source,
+        blob: &Descriptor,
+        other: Option<&str>,
+        fetch: F,
+    ) -> Result<Way, Error>
+    where
+        F: AsyncFnOnce() -> Result<P, Error>,
+        P: Into<Payload>,
+    {
         let mut upload = None;
         if let Some(other) = other.filter(|other| *other != target.reference.repository()) {
             let path = format!("blobs/uploads/?mount={}&from={}", blob.digest, encode(other));
@@ -50,7 +66,7 @@ impl Registry {
                 Err(_) => {}
             }
         }
-        let found = fetch().await?;
+        let found: Payload = fetch().await?.into();
         let mut tries = 0;
         loop {
             let outcome = self.upload(target, &found, upload.take()).await;
@@ -77,14 +93,14 @@ impl Registry {
         }
     }
 
-    async fn upload(&self, target: &Source, blob: &Blob, begun: Option<String>) -> Result<(), Error> {
+    async fn upload(&self, target: &Source, blob: &Payload, begun: Option<String>) -> Result<(), Error> {
         let Some(mut place) = (match begun {
             Some(place) => Some(place),
             None => self.begin(target, "blobs/uploads/").await?,
         }) else {
             return Ok(());
         };
-        let (file, size) = (blob.path().to_owned(), blob.size());
+        let size = blob.size();
         let octets = HeaderValue::from_static("application/octet-stream");
         let mut sent = 0;
         while size - sent > CHUNK {
@@ -96,7 +112,7 @@ impl Registry {
                 method: Method::PATCH,
                 path: &place,
                 headers,
-                body: Body::file(file.clone(), sent, CHUNK),
+                body: Body::pieces(blob.part(sent, CHUNK)),
                 actions: Actions::Push,
                 retry: false,
             };
@@ -111,7 +127,7 @@ impl Registry {
         let place = format!("{place}{mark}digest={}", blob.digest());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, octets);
-        let body = if size == sent { Body::Empty } else { Body::file(file, sent, size - sent) };
+        let body = if size == sent { Body::Empty } else { Body::pieces(blob.part(sent, size - sent)) };
         if size == sent {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         } else if sent > 0 {

@@ -100,7 +100,7 @@ impl Registry {
 }
 
 /// Reads `<address>; rel="next"`.
-fn next_page(link: &str) -> Option<&str> {
+pub(super) fn next_page(link: &str) -> Option<&str> {
     let (address, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
     (rest.contains("next")).then_some(address)
 }

@@ -1,0 +1,214 @@
+//! Many images as one set: what each consists of, and every different blob once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::client::{Client, Inner};
+use crate::gather::{Gatherer, Origin};
+use crate::graph::Graph;
+use crate::manifest::{Descriptor, Platform};
+use crate::registry::Source;
+use crate::{Digest, Error, ErrorKind, Limits, Reference, Store};
+
+/// How often what failed is tried again when all the rest is done.
+const ROUNDS: u32 = 2;
+
+/// An image whose manifests are in the store, with what was made for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surveyed {
+    /// The digest of its manifest or index.
+    pub digest: Digest,
+    /// What that is.
+    pub media_type: String,
+    /// Signatures, attestations and the like.
+    pub referrers: Vec<MadeFor>,
+}
+
+/// Something that was made for an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MadeFor {
+    /// The digest of its manifest.
+    pub digest: Digest,
+    /// The tag it is found by; nothing if the registry lists it.
+    pub tag: Option<String>,
+    /// What it was made for, if the registry lists it.
+    pub subject: Option<Digest>,
+}
+
+/// What an image in a store consists of.
+#[derive(Debug, Clone, Default)]
+pub struct Parts {
+    /// Manifests and indexes, those that are referred to first.
+    pub documents: Vec<Descriptor>,
+    /// Configs and layers, each once.
+    pub blobs: Vec<Descriptor>,
+}
+
+impl Parts {
+    /// Follows a manifest or index in a store; of an index only the images for `platforms`, if any is named.
+    ///
+    /// # Errors
+    /// Fails when a manifest is missing or is not understood, or there is too much of it.
+    pub fn of(store: &Store, image: &Digest, platforms: &[Platform], limits: &Limits) -> Result<Parts, Error> {
+        let graph = Graph::of_platforms(store, image, platforms, limits)?;
+        Ok(Parts {
+            documents: graph.documents.iter().map(crate::registry::Document::descriptor).collect(),
+            blobs: graph.blobs,
+        })
+    }
+}
+
+/// A blob, and the repositories that have it.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The blob.
+    pub blob: Descriptor,
+    /// Images that it is a part of, in the repositories to ask.
+    pub from: Vec<Reference>,
+}
+
+impl Client {
+    /// Brings the manifests of images and of what was made for them into the store, several at a time, and returns
+    /// what they are in their order. An image that is given by its digest and in the store is not asked for.
+    pub fn survey(&self, images: &[(Reference, Vec<Platform>)], referrers: bool) -> Vec<Result<Surveyed, Error>> {
+        self.block_on(async {
+            let mut tasks = JoinSet::new();
+            for (number, (reference, platforms)) in images.iter().enumerate() {
+                let (client, reference, platforms) = (self.clone(), reference.clone(), platforms.clone());
+                tasks.spawn(async move {
+                    let inner = client.inner();
+                    let _turn = inner.images.acquire().await;
+                    (number, client.survey_one(&reference, &platforms, referrers).await)
+                });
+            }
+            let lost = || Error::new(ErrorKind::Network, "the request was cut off");
+            let mut found: Vec<Result<Surveyed, Error>> = images.iter().map(|_| Err(lost())).collect();
+            while let Some(done) = tasks.join_next().await {
+                if let Ok((number, outcome)) = done {
+                    found[number] = outcome;
+                }
+            }
+            found
+        })
+    }
+
+    async fn survey_one(
+        &self,
+        reference: &Reference,
+        platforms: &[Platform],
+        referrers: bool,
+    ) -> Result<Surveyed, Error> {
+        let inner = self.inner();
+        if inner.options.offline {
+            return Err(Error::new(ErrorKind::Offline, format!("{reference}: the network may not be used")));
+        }
+        let admission = inner.allow(&crate::Location::Registry(reference.clone()))?;
+        inner
+            .at_each_source(reference, |source| {
+                let (inner, admission) = (inner.clone(), admission.clone());
+                async move {
+                    let stored = source.reference.digest().filter(|digest| inner.read_document(digest).is_ok());
+                    let digest = match stored {
+                        Some(digest) => *digest,
+                        None => {
+                            let document = inner.registry.manifest(&source, &source.reference.version()).await?;
+                            inner.store_document(&document)?
+                        }
+                    };
+                    let origin = Origin::Registry(source.clone());
+                    let mut gatherer = Gatherer::new(&inner, &origin, None).for_platforms(platforms);
+                    let graph = gatherer.image(digest).await?;
+                    for document in graph.documents.iter().filter(|document| !document.is_index()) {
+                        admission.check(&inner, Some(&source), &document.digest).await?;
+                    }
+                    let items = if referrers { gatherer.referrers(&graph).await? } else { Vec::new() };
+                    let made = items.into_iter().filter_map(|item| {
+                        let digest = item.graph.top()?.digest;
+                        Some(MadeFor { digest, tag: item.tag, subject: item.subject.map(|(subject, _)| subject) })
+                    });
+                    let media_type = graph.top().map(|top| top.media_type).unwrap_or_default();
+                    Ok(Surveyed { digest, media_type, referrers: made.collect() })
+                }
+            })
+            .await
+    }
+
+    /// Brings blobs into the store, the largest first, each once however many images have it; returns why those did
+    /// not come that are missing. What failed is tried again when the rest is done. When the disk is full, no further
+    /// blob begins.
+    pub fn fetch_set(&self, mut wanted: Vec<Wanted>) -> HashMap<Digest, Error> {
+        wanted.sort_by(|a, b| b.blob.size.cmp(&a.blob.size).then_with(|| a.blob.digest.cmp(&b.blob.digest)));
+        self.block_on(async {
+            let mut failed: HashMap<Digest, Error> = HashMap::new();
+            for round in 0..=ROUNDS {
+                if round > 0 {
+                    // Those that may come yet: a registry that was away can be back.
+                    wanted.retain(|one| failed.get(&one.blob.digest).is_some_and(|it| it.kind() == ErrorKind::Network));
+                    if wanted.is_empty() {
+                        break;
+                    }
+                    tokio::time::sleep(pause(self.inner().options.retries.first, round)).await;
+                }
+                let outcomes = self.fetch_round(&wanted).await;
+                for (digest, outcome) in outcomes {
+                    match outcome {
+                        Ok(()) => drop(failed.remove(&digest)),
+                        Err(error) => drop(failed.insert(digest, error)),
+                    }
+                }
+            }
+            failed
+        })
+    }
+
+    async fn fetch_round(&self, wanted: &[Wanted]) -> Vec<(Digest, Result<(), Error>)> {
+        let full = Arc::new(AtomicBool::new(false));
+        let mut tasks = JoinSet::new();
+        for one in wanted {
+            let (inner, one, full) = (self.inner(), one.clone(), Arc::clone(&full));
+            tasks.spawn(async move {
+                let _turn = inner.blobs.acquire().await;
+                if full.load(Ordering::Relaxed) {
+                    return (one.blob.digest, Err(Error::new(ErrorKind::File, "not begun: the disk is full")));
+                }
+                let outcome = inner.fetch_from_any(&one).await;
+                if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::File) {
+                    full.store(true, Ordering::Relaxed);
+                }
+                (one.blob.digest, outcome)
+            });
+        }
+        let mut outcomes = Vec::new();
+        while let Some(done) = tasks.join_next().await {
+            outcomes.extend(done.ok());
+        }
+        outcomes
+    }
+}
+
+/// Returns how long to wait before what failed is tried again.
+fn pause(first: Duration, round: u32) -> Duration {
+    first * 8 * round
+}
+
+impl Inner {
+    /// Fetches a blob from the first repository that gives it.
+    pub(crate) async fn fetch_from_any(&self, wanted: &Wanted) -> Result<(), Error> {
+        let mut last = None;
+        for reference in &wanted.from {
+            let fetch = |source: Source| async move {
+                self.registry.fetch(&source, &wanted.blob, &self.options.store).await.map(|_| ())
+            };
+            match self.at_each_source(reference, fetch).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::File => return Err(error),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no repository is known to have it")))
+    }
+}
