@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("serve", &["fbc", "catalog"]),
     ("site", &["fbc", "catalog", "edit", "resolve"]),
     ("cluster", &["fbc", "bundle"]),
+    ("mirror", &["fbc", "catalog", "edit", "image"]),
     (
         "opm",
         &[
@@ -43,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "site",
             "cluster",
             "schema",
+            "mirror",
         ],
     ),
     (TESTKIT, &[]),

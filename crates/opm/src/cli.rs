@@ -8,7 +8,7 @@ use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::commands::{
     add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, crd_diff,
-    diff, edit, explain, generate, graph, index, init, list, migrate, preview, registry, rehearse, render,
+    diff, edit, explain, generate, graph, index, init, list, migrate, mirror, preview, registry, rehearse, render,
     render_template, resolve, run as run_commands, schema, security, serve, site, template, unpack, upgrade_path,
     validate, verify, version, why,
 };
@@ -59,6 +59,7 @@ enum OpmCommand {
     Index(index::IndexArgs),
     Registry(registry::RegistryArgs),
     Copy(copy::CopyArgs),
+    Mirror(Box<mirror::MirrorArgs>),
     Verify(verify::VerifyArgs),
     Edit(edit::EditArgs),
     CheckUpgrades(check_upgrades::CheckUpgradesArgs),
@@ -123,6 +124,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Index(args) => index::run(args, &opm.tls, printer),
         OpmCommand::Registry(args) => registry::run(args, &opm.tls, printer),
         OpmCommand::Copy(args) => copy::run(args, &opm.tls, printer),
+        OpmCommand::Mirror(args) => mirror::run(args, &opm.tls, printer),
         OpmCommand::Verify(args) => verify::run(args, &opm.tls, printer),
         OpmCommand::Edit(args) => edit::run(args, &opm.tls, printer),
         OpmCommand::CheckUpgrades(args) => check_upgrades::run(args, &opm.tls, printer),

@@ -50,6 +50,11 @@ impl TlsFlags {
         }
     }
 
+    /// Returns flags that check certificates, or do not.
+    pub(crate) fn verifying(verify: bool) -> TlsFlags {
+        TlsFlags { skip_tls_verify: !verify, ..TlsFlags::default() }
+    }
+
     /// Tells whether registries are spoken to in plain HTTP.
     pub(crate) fn uses_http(&self) -> bool {
         self.use_http || self.skip_tls
@@ -99,6 +104,7 @@ pub(crate) struct Images {
     tls: TlsFlags,
     pull: PullFlags,
     policy: Option<PathBuf>,
+    insecure_policy: bool,
     arrived: Arc<Arrived>,
     tools: OnceLock<Tools>,
     /// What each reference that was pulled turned out to mean.
@@ -157,6 +163,7 @@ impl Images {
             tls: tls.clone(),
             pull: pull.clone(),
             policy: None,
+            insecure_policy: false,
             arrived: Arc::default(),
             tools: OnceLock::new(),
             digests: Mutex::default(),
@@ -166,6 +173,12 @@ impl Images {
     /// Uses another policy than the user's or the system's.
     pub(crate) fn with_policy(mut self, policy: Option<PathBuf>) -> Images {
         self.policy = policy;
+        self
+    }
+
+    /// Accepts images whatever the policy says.
+    pub(crate) fn with_insecure_policy(mut self, insecure: bool) -> Images {
+        self.insecure_policy = insecure;
         self
     }
 
@@ -194,6 +207,7 @@ impl Images {
         options.platform.clone_from(&self.pull.platform);
         options.offline = self.pull.offline;
         options.policy.clone_from(&self.policy);
+        options.insecure_policy = self.insecure_policy;
         options.progress = Arc::clone(&self.arrived) as Arc<dyn image::Progress>;
         let client = Client::new(options).map_err(|error| error.to_string())?;
         Ok(self.tools.get_or_init(|| Tools { client, scratch }))

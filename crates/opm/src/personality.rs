@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::commands::{appregistry_server, config_map, health_probe, operator_registry, operator_sdk, registry_server};
+use crate::commands::{
+    appregistry_server, config_map, health_probe, mirror, operator_registry, operator_sdk, registry_server,
+};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
@@ -25,6 +27,7 @@ const PERSONALITIES: &[Personality] = &[
     Personality { name: "registry-server", run: registry_server::run },
     Personality { name: "configmap-server", run: config_map::serve },
     Personality { name: "operator-sdk", run: operator_sdk::run },
+    Personality { name: "oc-mirror", run: mirror::oc_mirror::run },
 ];
 
 /// Returns the names that the binary answers to besides `opm`.

@@ -76,6 +76,11 @@ impl Objects {
         }
     }
 
+    /// Returns the names of the namespaces that have Subscriptions or CSVs of their own.
+    pub fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.iter().map(String::as_str)
+    }
+
     /// Returns what one namespace holds, and its name.
     ///
     /// # Errors

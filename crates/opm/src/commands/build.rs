@@ -154,6 +154,36 @@ pub(crate) fn push_catalog(
     Ok(tag.with_digest(image.digest))
 }
 
+/// Builds an image of a catalog into a store: with this program for each platform, or without any.
+pub(crate) fn into_store(
+    directory: &Path,
+    store: &Store,
+    with_program: bool,
+    platforms: &[Platform],
+    binaries: &[(Platform, PathBuf)],
+    tls: &TlsFlags,
+    printer: &Printer,
+) -> Result<Descriptor, Failure> {
+    let args = BuildArgs {
+        directory: directory.into(),
+        tag: None,
+        push: false,
+        output: Some(Location::Layout { path: store.root().into(), tag: None }),
+        base_image: None,
+        data_only: !with_program,
+        platform: platforms.to_vec(),
+        binary: if with_program { binaries.to_vec() } else { Vec::new() },
+        upstream_cache: false,
+        extra_labels: Vec::new(),
+        ca_file: None,
+        image_cache: None,
+        offline: true,
+    };
+    let plan = plan(&args, tls)?;
+    let scratch = Unfinished::private("opm-build-")?;
+    build(&plan, store, scratch.path(), printer)
+}
+
 fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure> {
     if !args.push && args.output.is_none() {
         return Err(Failure::message("nowhere to put the image: say --push, or -o oci:DIR"));

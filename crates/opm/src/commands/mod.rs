@@ -25,6 +25,7 @@ pub(crate) mod index;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod migrate;
+pub(crate) mod mirror;
 mod offline;
 pub(crate) mod operator_registry;
 pub(crate) mod operator_sdk;

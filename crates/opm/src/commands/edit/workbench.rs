@@ -84,7 +84,7 @@ pub(crate) enum Layout {
 /// Makes a directory of what is named, if it is none: an image is unpacked, a database converted.
 ///
 /// The second value removes what was made when it is dropped.
-pub(super) fn directory(
+pub(crate) fn directory(
     reference: &Path,
     images: &Images,
     printer: &Printer,

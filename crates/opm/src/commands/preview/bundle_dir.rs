@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use bundle::{Finding, Severity};
 use fbc::Limits;
 use serde_json::{Value, json};
 use serve::cache::store::Glance;
@@ -84,12 +85,24 @@ impl Origin for BundleDir {
 /// Returns what `opm bundle validate` says of a bundle.
 pub(super) fn problems(directory: &Path) -> Vec<Found> {
     let Ok(limits) = limits::from_env() else { return Vec::new() };
-    let mut errors = bundle::check_format(directory, &limits);
-    let content = bundle::check_content(directory, &[], &limits);
-    errors.extend(content.errors);
-    errors.dedup();
-    let found =
-        |warning: bool, message: String| Found { warning, message, rule: "bundle".to_owned(), ..Found::default() };
-    let errors = errors.into_iter().map(|message| found(false, message));
-    errors.chain(content.warnings.into_iter().map(|message| found(true, message))).collect()
+    let mut findings = bundle::check_format(directory, &limits).list;
+    findings.extend(bundle::check_content(directory, &[], &limits).list);
+    findings.sort_by_key(|finding| finding.severity != Severity::Error);
+    findings.dedup_by(|b, a| a.message == b.message);
+    findings.into_iter().map(found).collect()
+}
+
+fn found(finding: Finding) -> Found {
+    let place = match finding.position {
+        Some(position) => format!("{}:{}:{}", finding.file, position.line, position.column),
+        None => finding.file,
+    };
+    Found {
+        rule: finding.id.to_owned(),
+        warning: finding.severity != Severity::Error,
+        package: String::new(),
+        message: finding.message,
+        place,
+        help: finding.help,
+    }
 }

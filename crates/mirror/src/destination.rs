@@ -1,0 +1,138 @@
+//! Where images go in a registry.
+
+use image::{Digest, Reference};
+
+/// How the path of a source becomes one at the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// The path of the source without its registry.
+    #[default]
+    Path,
+    /// The same behind the name of its registry, so that no two sources meet.
+    Host,
+}
+
+/// The registry that a set goes to, with the path in front of all repositories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// The registry, maybe with a port.
+    pub host: String,
+    /// The path in front of all repositories; empty if there is none.
+    pub prefix: String,
+    /// How many components a path may have.
+    pub max_nested_paths: Option<usize>,
+}
+
+impl Target {
+    /// Reads `REGISTRY[/PATH]`, maybe behind `docker://`.
+    ///
+    /// # Errors
+    /// Fails when the text is none.
+    pub fn parse(text: &str, max_nested_paths: Option<usize>) -> Result<Target, String> {
+        let plain = text.strip_prefix("docker://").unwrap_or(text).trim_end_matches('/');
+        let (host, prefix) = plain.split_once('/').unwrap_or((plain, ""));
+        let wrong =
+            || format!("{text:?}: expected REGISTRY or REGISTRY/PATH, such as registry.example.com:5000/mirror");
+        let probe = format!("{host}/{}", if prefix.is_empty() { "x" } else { prefix });
+        match Reference::parse_name(&probe) {
+            Ok(name) if name.tag().is_none() && name.digest().is_none() && name.host() == host => {}
+            _ => return Err(wrong()),
+        }
+        Ok(Target { host: host.into(), prefix: prefix.into(), max_nested_paths })
+    }
+
+    /// Returns the path of a repository in the registry.
+    pub fn path(&self, path: &str) -> String {
+        let whole = if self.prefix.is_empty() { path.to_owned() } else { format!("{}/{path}", self.prefix) };
+        match self.max_nested_paths {
+            Some(most) => nested(&whole, most.max(1)),
+            None => whole,
+        }
+    }
+
+    /// Returns the repository of a path.
+    ///
+    /// # Errors
+    /// Fails when that is no repository.
+    pub fn repository(&self, path: &str) -> Result<Reference, String> {
+        let name = format!("{}/{}", self.host, self.path(path));
+        Reference::parse_name(&name).map_err(|error| format!("{name:?}: {error}"))
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.host)?;
+        if self.prefix.is_empty() { Ok(()) } else { write!(f, "/{}", self.prefix) }
+    }
+}
+
+/// Joins what is too much of a path with `-`.
+fn nested(path: &str, most: usize) -> String {
+    let parts: Vec<&str> = path.split('/').collect();
+    if parts.len() <= most {
+        return path.to_owned();
+    }
+    let (kept, joined) = parts.split_at(most - 1);
+    let joined = joined.join("-");
+    if kept.is_empty() { joined } else { format!("{}/{joined}", kept.join("/")) }
+}
+
+/// Returns the path that a source gets at the destination.
+pub fn path_of(source: &Reference, layout: Layout) -> String {
+    match layout {
+        Layout::Path => source.repository().to_owned(),
+        // A port is no part of a path.
+        Layout::Host => format!("{}/{}", source.host().replace(':', "-").to_lowercase(), source.repository()),
+    }
+}
+
+/// Returns the tag that a source gets at the destination.
+pub fn tag_of(source: &Reference, digest: &Digest) -> String {
+    source.tag().map_or_else(|| format!("sha256-{}", digest.hex()), str::to_owned)
+}
+
+/// Tells whether a text is a path of a repository: components of lower-case letters and digits, joined by `.`, `_`,
+/// `__` or any number of `-`.
+pub fn is_path(text: &str) -> bool {
+    let component = |part: &str| {
+        let ends = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let joints = part.split(|c: char| plain(c as u8) && c.is_ascii());
+        ends(part.bytes().next())
+            && ends(part.bytes().last())
+            && part.is_ascii()
+            && joints.into_iter().all(|joint| {
+                joint.is_empty() || matches!(joint, "." | "_" | "__") || joint.bytes().all(|byte| byte == b'-')
+            })
+    };
+    text.len() <= 255 && text.split('/').all(component)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t21_deep_paths_are_joined_and_none_is_empty() {
+        let target = |text: &str, most| Target::parse(text, most).unwrap();
+        assert_eq!(target("reg.test:5000", None).path("a/b/c"), "a/b/c");
+        assert_eq!(target("docker://reg.test/p/q/", None).path("a/b"), "p/q/a/b");
+        assert_eq!(target("reg.test/p", Some(3)).path("a/b/c"), "p/a/b-c");
+        assert_eq!(target("reg.test", Some(1)).path("a/b/c"), "a-b-c");
+        assert_eq!(target("reg.test", Some(2)).path("a/b"), "a/b");
+        for text in ["", "reg", "reg.test/UP", "reg.test/a:v1", "http://reg.test", "reg.test/a//b"] {
+            assert!(Target::parse(text, None).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn t1_paths_are_components_of_small_letters() {
+        for good in ["a", "ns/other-name", "a.b/c_d/e__f/g---h", "0"] {
+            assert!(is_path(good), "{good}");
+        }
+        for bad in ["", "/", "a/", "-a", "a-", "a..b", "a___b", "A", "a b", "a:b", "ä"] {
+            assert!(!is_path(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Fields of a document: which there may be, of which type, and where they stand.
+
+use fbc::json::{Kind, Path, Raw, Step};
+use fbc::spans::Spans;
+
+use super::Problem;
+
+/// Reads values and notes what is wrong, all of it.
+pub(super) struct Fields<'t> {
+    text: &'t [u8],
+    spans: Option<Spans>,
+    /// How many lines of the file come before the document.
+    first_line: usize,
+    pub(super) problems: Vec<Problem>,
+}
+
+/// A field that is there.
+#[derive(Clone)]
+pub(super) struct Field<'r> {
+    pub(super) name: &'static str,
+    pub(super) value: Raw<'r>,
+    pub(super) path: Path,
+}
+
+impl<'t> Fields<'t> {
+    pub(super) fn new(text: &'t [u8], first_line: usize) -> Fields<'t> {
+        Fields { text, spans: Spans::of_yaml(text), first_line, problems: Vec::new() }
+    }
+
+    /// Returns the line of a byte of the document.
+    pub(super) fn line_at(&self, offset: usize) -> usize {
+        let before = &self.text[..offset.min(self.text.len())];
+        self.first_line + before.iter().filter(|byte| **byte == b'\n').count() + 1
+    }
+
+    /// Returns the line of a value, or of what would hold it; that of its key, if it has one.
+    pub(super) fn line(&self, path: &Path) -> usize {
+        let Some(span) = self.spans.as_ref().and_then(|spans| spans.find_or_holder(&path.0)) else {
+            return self.first_line + 1;
+        };
+        let mut at = span.start;
+        if let Some(Step::Key(key)) = path.0.last()
+            && let Some(before) = self.text.get(..span.start).and_then(|text| std::str::from_utf8(text).ok())
+        {
+            // The value of a key can start below it.
+            let key = before.to_lowercase().rfind(&*key.to_lowercase());
+            at = key
+                .filter(|key| before[*key..].trim_end().ends_with([':', '-']) || before[*key..].contains(':'))
+                .unwrap_or(at);
+        }
+        self.line_at(at)
+    }
+
+    pub(super) fn problem(&mut self, path: &Path, message: impl Into<String>) {
+        let line = self.line(path);
+        self.problems.push(Problem { line, message: message.into(), help: None });
+    }
+
+    pub(super) fn problem_with_help(&mut self, path: &Path, message: impl Into<String>, help: impl Into<String>) {
+        let line = self.line(path);
+        self.problems.push(Problem { line, message: message.into(), help: Some(help.into()) });
+    }
+
+    /// Returns the fields of an object, of which none may be unknown. Names match without regard to case, but for
+    /// those that are `exact`.
+    pub(super) fn of<'r>(
+        &mut self,
+        value: Raw<'r>,
+        path: &Path,
+        known: &[&'static str],
+        exact: &[&str],
+    ) -> Vec<Field<'r>> {
+        if value.kind() != Kind::Object {
+            let found = word(value);
+            self.problem(path, format!("{}: expected fields, found {found}", shown(path)));
+            return Vec::new();
+        }
+        let mut found: Vec<Field<'r>> = Vec::new();
+        for (name, value) in value.members() {
+            let same = |known: &&&'static str| match exact.contains(*known) {
+                true => **known == name,
+                false => known.eq_ignore_ascii_case(&name),
+            };
+            let own = path.then(name.clone().into_owned());
+            match known.iter().find(same) {
+                Some(known) if found.iter().any(|field| field.name == *known) => {
+                    self.problem(&own, format!("{}: the field is given twice", shown(&own)));
+                }
+                Some(known) if !value.is_null() => found.push(Field { name: known, value, path: own }),
+                Some(_) => {}
+                None => {
+                    let message = format!("{}: there is no such field", shown(&own));
+                    match former(&name) {
+                        Some(help) => self.problem_with_help(&own, message, help),
+                        None => self.problem_with_help(&own, message, format!("there is: {}", known.join(", "))),
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    pub(super) fn text(&mut self, field: &Field<'_>) -> Option<String> {
+        let text = field.value.as_str().map(std::borrow::Cow::into_owned);
+        if text.is_none() {
+            let found = word(field.value);
+            let message = format!("{}: expected text, found {found}", shown(&field.path));
+            match field.value.kind() {
+                Kind::Number => {
+                    let help = format!("put it into quotes: \"{}\"", field.value.text());
+                    self.problem_with_help(&field.path, message, help);
+                }
+                _ => self.problem(&field.path, message),
+            }
+        }
+        text
+    }
+
+    pub(super) fn switch(&mut self, field: &Field<'_>) -> bool {
+        let switch = field.value.as_bool();
+        if switch.is_none() {
+            let found = word(field.value);
+            self.problem(&field.path, format!("{}: expected true or false, found {found}", shown(&field.path)));
+        }
+        switch.unwrap_or_default()
+    }
+
+    pub(super) fn number(&mut self, field: &Field<'_>) -> Option<u64> {
+        let number = field.value.text().parse().ok();
+        if number.is_none() {
+            let found = field.value.text();
+            self.problem(&field.path, format!("{}: expected a whole number, found {found}", shown(&field.path)));
+        }
+        number
+    }
+
+    pub(super) fn list<'r>(&mut self, field: &Field<'r>) -> Vec<(Raw<'r>, Path)> {
+        if field.value.kind() != Kind::Array {
+            let found = word(field.value);
+            self.problem(&field.path, format!("{}: expected a list, found {found}", shown(&field.path)));
+            return Vec::new();
+        }
+        field.value.items().enumerate().map(|(number, item)| (item, field.path.then(number))).collect()
+    }
+}
+
+/// Writes a path as messages have it.
+pub(super) fn shown(path: &Path) -> String {
+    if path.0.is_empty() { "the file".to_owned() } else { path.to_string() }
+}
+
+fn word(value: Raw<'_>) -> &'static str {
+    match value.kind() {
+        Kind::Object => "fields",
+        Kind::Array => "a list",
+        Kind::String => "text",
+        Kind::Number => "a number",
+        Kind::Bool => "true or false",
+        Kind::Null => "nothing",
+    }
+}
+
+/// Tells what has become of fields of older files.
+fn former(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "storageConfig" => "nothing is stored beside the mirror itself: remove it",
+        "headsOnly" => "heads are what is kept unless 'full: true' or a range is given: remove it",
+        "targetName" => "write targetCatalog",
+        "minBundle" => "write minVersion, with the version of the bundle",
+        "bundles" => "write minVersion and maxVersion with the same version for a single bundle",
+        _ => return None,
+    })
+}

@@ -1,0 +1,426 @@
+//! From bytes to what they ask for, with everything that is wrong at its line.
+
+use std::collections::BTreeSet;
+
+use edit::filter::bounds::{Bound, Bounds};
+use edit::filter::image_set::PackageRequest;
+use fbc::json::{Kind as JsonKind, Path, Raw};
+use fbc::yaml;
+use image::{Platform, Reference, ReferenceError};
+use regex::Regex;
+
+use super::fields::{Field, Fields, shown};
+use super::{AdditionalImage, CatalogRequest, CatalogSource, ImageSet, Kind, LIMIT, Problem};
+use crate::destination::is_path;
+
+/// How much a file may hold.
+const YAML: yaml::Limits = yaml::Limits { depth: 64, nodes: 1 << 20, bytes: LIMIT * 4 };
+
+/// Reads a file of the given kind.
+///
+/// # Errors
+/// Fails with all problems, in order of their lines.
+pub fn read(text: &[u8], kind: Kind) -> Result<ImageSet, Vec<Problem>> {
+    let one = |line: usize, message: String| vec![Problem { line, message, help: None }];
+    if text.len() > LIMIT {
+        return Err(one(1, format!("the file has more than {LIMIT} bytes")));
+    }
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let document = match yaml::documents(text).find(|document| {
+        // Comments and blank lines before a separator are no document.
+        document.as_ref().map_or(true, |document| !is_blank(document.text))
+    }) {
+        Some(Ok(document)) => document,
+        Some(Err(error)) => return Err(one(error.line + 1, error.to_string())),
+        None => return Err(one(1, "the file is empty".to_owned())),
+    };
+    let mut json = Vec::new();
+    yaml::to_json(document.text, &YAML, &mut json)
+        .map_err(|error| one(document.line + error.line + 1, error.to_string()))?;
+    let json = String::from_utf8(json).map_err(|_| one(1, "the file is not UTF-8".to_owned()))?;
+    let mut fields = Fields::new(document.text, document.line);
+    if let Some((key, offset)) = yaml::repeated_key(document.text) {
+        let line = fields.line_at(offset);
+        fields.problems.push(Problem { line, message: format!("{key}: the key is given twice"), help: None });
+    }
+    let set = top(&mut fields, Raw::from_checked(&json), kind);
+    let mut problems = fields.problems;
+    problems.sort_by_key(|problem| problem.line);
+    problems.dedup();
+    if problems.is_empty() { Ok(set) } else { Err(problems) }
+}
+
+fn is_blank(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line.starts_with("---"))
+}
+
+fn top(fields: &mut Fields<'_>, value: Raw<'_>, kind: Kind) -> ImageSet {
+    let mut set = ImageSet::default();
+    let (name, part, other) = match kind {
+        Kind::Mirror => ("ImageSetConfiguration", "mirror", "delete"),
+        Kind::Delete => ("DeleteImageSetConfiguration", "delete", "mirror"),
+    };
+    let root = Path::default();
+    let known = ["kind", "apiVersion", "metadata", "archiveSize", "mirror", "delete"];
+    let found = fields.of(value, &root, &known, &["kind", "mirror", "delete"]);
+    let get = |name: &str| found.iter().find(|field| field.name == name);
+    match get("kind") {
+        None => fields.problem(&root, format!("kind: missing, expected {name}")),
+        Some(field) => {
+            let text = fields.text(field);
+            if let Some(text) = text.filter(|text| text != name) {
+                fields.problem(&field.path, format!("kind: expected {name}, found {text}"));
+            }
+        }
+    }
+    if let Some(field) = get("archiveSize") {
+        set.archive_size = fields.number(field).filter(|size| *size > 0);
+    }
+    if let Some(field) = get(other) {
+        fields.problem(&field.path, format!("{other}: not allowed in a file of kind {name}"));
+    }
+    match get(part) {
+        None if value.kind() == JsonKind::Object => fields.problem(&root, format!("{part}: missing")),
+        None => {}
+        Some(field) => mirror(fields, field, kind, &mut set),
+    }
+    set
+}
+
+fn mirror(fields: &mut Fields<'_>, field: &Field<'_>, kind: Kind, set: &mut ImageSet) {
+    let known = ["operators", "additionalImages", "blockedImages", "helm", "platform", "samples"];
+    for field in fields.of(field.value, &field.path, &known, &[]) {
+        match field.name {
+            "operators" => {
+                for (value, path) in fields.list(&field) {
+                    set.catalogs.extend(catalog(fields, value, &path, kind));
+                }
+                check_unique(fields, &field, &set.catalogs);
+            }
+            "additionalImages" => {
+                for (value, path) in fields.list(&field) {
+                    set.additional.extend(additional(fields, value, &path));
+                }
+            }
+            "blockedImages" => {
+                for (value, path) in fields.list(&field) {
+                    set.blocked.extend(blocked(fields, value, &path));
+                }
+            }
+            "helm" | "platform" if !is_empty(field.value) => {
+                if field.name == "platform" {
+                    platform_content(fields, &field);
+                }
+                let line = fields.line(&field.path);
+                set.unsupported.push((field.name, line));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Tells whether nothing is asked for: no value in it says anything.
+fn is_empty(value: Raw<'_>) -> bool {
+    match value.kind() {
+        JsonKind::Object => value.members().all(|(_, value)| is_empty(value)),
+        JsonKind::Array => value.items().next().is_none(),
+        JsonKind::Bool => value.as_bool() == Some(false),
+        JsonKind::String => value.as_str().is_some_and(|text| text.is_empty()),
+        JsonKind::Null => true,
+        JsonKind::Number => false,
+    }
+}
+
+fn platform_content(fields: &mut Fields<'_>, field: &Field<'_>) {
+    let known = ["graph", "channels", "architectures", "platforms", "release", "kubeVirtContainer"];
+    let found = fields.of(field.value, &field.path, &known, &[]);
+    let has = |name: &str| found.iter().any(|field| field.name == name && !is_empty(field.value));
+    if has("architectures") && has("platforms") {
+        fields.problem(&field.path, "platform: architectures and platforms cannot both be given");
+    }
+    let mut seen = BTreeSet::new();
+    for channels in found.iter().filter(|field| field.name == "channels") {
+        for (value, path) in fields.list(channels) {
+            let known = ["name", "type", "minVersion", "maxVersion", "shortestPath", "full"];
+            for field in fields.of(value, &path, &known, &[]).iter().filter(|field| field.name == "name") {
+                let name = fields.text(field).unwrap_or_default();
+                if !seen.insert(name.clone()) {
+                    fields.problem(&field.path, format!("release channel {name:?} is given twice"));
+                }
+            }
+        }
+    }
+}
+
+fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind: Kind) -> Option<CatalogRequest> {
+    let known = [
+        "catalog",
+        "full",
+        "skipDependencies",
+        "targetCatalog",
+        "targetTag",
+        "targetCatalogSourceTemplate",
+        "platforms",
+        "packages",
+    ];
+    let mut source = None;
+    let mut request = CatalogRequest {
+        source: CatalogSource::Layout("/".into()),
+        full: false,
+        target_catalog: None,
+        target_tag: None,
+        template: None,
+        platforms: Vec::new(),
+        packages: Vec::new(),
+    };
+    let found = fields.of(value, path, &known, &[]);
+    for field in &found {
+        match field.name {
+            "catalog" => source = fields.text(field).and_then(|text| catalog_source(fields, field, &text)),
+            "full" => request.full = fields.switch(field),
+            "skipDependencies" => drop(fields.switch(field)),
+            "targetCatalog" => request.target_catalog = target(fields, field),
+            "targetTag" => request.target_tag = tag(fields, field),
+            "targetCatalogSourceTemplate" => request.template = fields.text(field).filter(|text| !text.is_empty()),
+            "platforms" => request.platforms = platforms(fields, field),
+            _ => {
+                for (value, path) in fields.list(field) {
+                    let package = package(fields, value, &path, kind);
+                    if package.as_ref().is_some_and(|it| request.packages.iter().any(|other| other.name == it.name)) {
+                        let name = package.map(|package| package.name).unwrap_or_default();
+                        fields.problem(&path, format!("package {name:?} is given twice"));
+                        continue;
+                    }
+                    request.packages.extend(package);
+                }
+            }
+        }
+    }
+    if !found.iter().any(|field| field.name == "catalog") && value.kind() == JsonKind::Object {
+        fields.problem(path, format!("{}: catalog is missing", shown(path)));
+    }
+    if request.full {
+        let ranged = |package: &PackageRequest| {
+            !package.bounds.is_open() || package.channels.iter().any(|(_, bounds)| !bounds.is_open())
+        };
+        for package in request.packages.iter().filter(|package| ranged(package)) {
+            let message = format!("package {:?} has a range, and full is true", package.name);
+            fields.problem_with_help(path, message, "remove 'full: true' to keep what the range says");
+        }
+    }
+    request.source = source?;
+    Some(request)
+}
+
+fn catalog_source(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<CatalogSource> {
+    if let Some(directory) = text.strip_prefix("oci://") {
+        if !directory.starts_with('/') {
+            fields.problem(&field.path, format!("{text:?}: expected oci:// and an absolute path"));
+            return None;
+        }
+        return Some(CatalogSource::Layout(directory.into()));
+    }
+    reference(fields, field, text).map(CatalogSource::Registry)
+}
+
+fn reference(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<Reference> {
+    match Reference::parse(text.strip_prefix("docker://").unwrap_or(text)) {
+        Ok(reference) => Some(reference),
+        Err(error) => {
+            let message = format!("{}: {text:?}: {error}", shown(&field.path));
+            match error {
+                ReferenceError::NoVersion(_) => fields.problem_with_help(
+                    &field.path,
+                    format!("{}: {text:?} has neither tag nor digest", shown(&field.path)),
+                    format!("write {text}:latest if that is meant"),
+                ),
+                ReferenceError::NotCanonical => {
+                    fields.problem_with_help(&field.path, message, "write it with its registry");
+                }
+                _ => fields.problem(&field.path, message),
+            }
+            None
+        }
+    }
+}
+
+fn target(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
+    let text = fields.text(field).filter(|text| !text.is_empty())?;
+    if !is_path(&text) {
+        let message = format!("{}: {text:?} is no path of a repository", shown(&field.path));
+        fields.problem_with_help(
+            &field.path,
+            message,
+            "lower-case letters, digits, '.', '_' and '-', with '/' between",
+        );
+        return None;
+    }
+    Some(text)
+}
+
+fn tag(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
+    let text = fields.text(field).filter(|text| !text.is_empty())?;
+    if Reference::parse(&format!("registry.invalid/x:{text}")).is_err() {
+        fields.problem(&field.path, format!("{}: {text:?} is no tag", shown(&field.path)));
+        return None;
+    }
+    Some(text)
+}
+
+fn platforms(fields: &mut Fields<'_>, field: &Field<'_>) -> Vec<Platform> {
+    let mut platforms = Vec::new();
+    for (value, path) in fields.list(field) {
+        let mut platform = Platform::default();
+        for field in fields.of(value, &path, &["os", "architecture", "variant"], &[]) {
+            let text = fields.text(&field).unwrap_or_default();
+            match field.name {
+                "os" => platform.os = text,
+                "architecture" => platform.architecture = text,
+                _ => platform.variant = text,
+            }
+        }
+        if platform.os.is_empty() || platform.architecture.is_empty() {
+            fields.problem(&path, format!("{}: os and architecture are needed", shown(&path)));
+            continue;
+        }
+        platforms.push(platform);
+    }
+    platforms
+}
+
+fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind: Kind) -> Option<PackageRequest> {
+    let mut package = PackageRequest::default();
+    let known = ["name", "defaultChannel", "minVersion", "maxVersion", "channels"];
+    let mut found = fields.of(value, path, &known, &[]);
+    // Messages about the others name the package.
+    found.sort_by_key(|field| field.name != "name");
+    for field in &found {
+        match field.name {
+            "name" => package.name = fields.text(field).unwrap_or_default(),
+            "defaultChannel" => package.default_channel = fields.text(field).filter(|text| !text.is_empty()),
+            "minVersion" => package.bounds.min = bound(fields, field),
+            "maxVersion" => package.bounds.max = bound(fields, field),
+            _ => {
+                for (value, path) in fields.list(field) {
+                    let channel = channel(fields, value, &path);
+                    if kind == Kind::Mirror && package.channels.iter().any(|(name, _)| *name == channel.0) {
+                        let (name, package) = (channel.0, &package.name);
+                        fields.problem(&path, format!("channel {name:?} of package {package:?} is given twice"));
+                        continue;
+                    }
+                    package.channels.push(channel);
+                }
+            }
+        }
+    }
+    if package.name.is_empty() {
+        if value.kind() == JsonKind::Object {
+            fields.problem(path, format!("{}: name is missing", shown(path)));
+        }
+        return None;
+    }
+    let ranged = package.channels.iter().any(|(_, bounds)| !bounds.is_open());
+    if kind == Kind::Mirror && ranged && !package.bounds.is_open() {
+        let message = format!("package {:?} has a range, and so has one of its channels", package.name);
+        fields.problem_with_help(path, message, "give one of them");
+    }
+    Some(package)
+}
+
+fn channel(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> (String, Bounds) {
+    let (mut name, mut bounds) = (String::new(), Bounds::default());
+    for field in fields.of(value, path, &["name", "minVersion", "maxVersion"], &[]) {
+        match field.name {
+            "name" => name = fields.text(&field).unwrap_or_default(),
+            "minVersion" => bounds.min = bound(fields, &field),
+            _ => bounds.max = bound(fields, &field),
+        }
+    }
+    if name.is_empty() && value.kind() == JsonKind::Object {
+        fields.problem(path, format!("{}: name is missing", shown(path)));
+    }
+    (name, bounds)
+}
+
+fn bound(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<Bound> {
+    let text = fields.text(field).filter(|text| !text.is_empty())?;
+    match Bound::parse(&text) {
+        Ok(bound) => Some(bound),
+        Err(reason) => {
+            fields.problem(&field.path, format!("{}: {reason}", shown(&field.path)));
+            None
+        }
+    }
+}
+
+fn additional(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> Option<AdditionalImage> {
+    let (mut found, mut target_repo, mut target_tag, mut wanted) = (None, None, None, Vec::new());
+    let own = fields.of(value, path, &["name", "targetRepo", "targetTag", "platforms"], &[]);
+    for field in &own {
+        match field.name {
+            "name" => {
+                let text = fields.text(field).unwrap_or_default();
+                if text.starts_with("oci:") {
+                    let message =
+                        format!("{}: {text:?}: only images in registries can be named here", shown(&field.path));
+                    fields.problem_with_help(&field.path, message, "'opm copy' brings it to a registry");
+                } else {
+                    found = reference(fields, field, &text);
+                }
+            }
+            "targetRepo" => target_repo = target(fields, field),
+            "targetTag" => target_tag = tag(fields, field),
+            _ => wanted = platforms(fields, field),
+        }
+    }
+    if !own.iter().any(|field| field.name == "name") && value.kind() == JsonKind::Object {
+        fields.problem(path, format!("{}: name is missing", shown(path)));
+    }
+    Some(AdditionalImage { reference: found?, target_repo, target_tag, platforms: wanted })
+}
+
+fn blocked(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> Option<Regex> {
+    let own = fields.of(value, path, &["name"], &[]);
+    let Some(field) = own.first() else {
+        if value.kind() == JsonKind::Object {
+            fields.problem(path, format!("{}: name is missing", shown(path)));
+        }
+        return None;
+    };
+    let text = fields.text(field)?;
+    match regex::RegexBuilder::new(&text).size_limit(1 << 20).build() {
+        Ok(regex) => Some(regex),
+        Err(error) => {
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
+            fields.problem(&field.path, format!("{}: {text:?} is no regular expression: {reason}", shown(&field.path)));
+            None
+        }
+    }
+}
+
+/// Refuses two catalogs of one name at the destination.
+fn check_unique(fields: &mut Fields<'_>, field: &Field<'_>, catalogs: &[CatalogRequest]) {
+    let mut seen = BTreeSet::new();
+    for (number, catalog) in catalogs.iter().enumerate() {
+        let name = unique_name(catalog);
+        if !seen.insert(name.clone()) {
+            let path = field.path.then(number).then("catalog");
+            let message = format!("catalog {name:?} is given twice");
+            fields.problem_with_help(&path, message, "give one of them another targetCatalog or targetTag");
+        }
+    }
+}
+
+fn unique_name(catalog: &CatalogRequest) -> String {
+    let CatalogSource::Registry(reference) = &catalog.source else { return catalog.source.to_string() };
+    let path = catalog.target_catalog.as_deref().unwrap_or(reference.repository());
+    let version = match (&catalog.target_tag, reference.tag(), reference.digest()) {
+        (Some(tag), _, _) => format!(":{tag}"),
+        (None, Some(tag), _) => format!(":{tag}"),
+        (None, None, Some(digest)) => format!("@{digest}"),
+        (None, None, None) => String::new(),
+    };
+    format!("{}/{path}{version}", reference.host())
+}

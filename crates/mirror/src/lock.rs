@@ -1,0 +1,319 @@
+//! What was chosen: every image by its digest, who needs it, and where it goes.
+//!
+//! The same catalogs and the same file give the same lock, byte for byte: everything is sorted, and there are no times
+//! and no paths of machines in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use image::{Digest, Platform, Reference};
+use serde::{Deserialize, Serialize};
+
+use crate::destination::is_path;
+
+/// The version of the form.
+const VERSION: u32 = 1;
+/// The largest lock.
+pub const LIMIT: u64 = 256 << 20;
+/// How many images a lock may have.
+const IMAGES: usize = 200_000;
+
+/// What was chosen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Lock {
+    /// The version of the form.
+    pub version: u32,
+    /// The digest of the file that asks for all this, and of the flags that change what is chosen.
+    pub request: String,
+    /// The catalogs.
+    pub catalogs: Vec<LockedCatalog>,
+    /// All images, those of catalogs too, sorted by destination.
+    pub images: Vec<LockedImage>,
+    /// What is not brought over, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A catalog as it was chosen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedCatalog {
+    /// The catalog, as the file names it.
+    pub source: String,
+    /// The digest it had.
+    pub digest: String,
+    /// The directory of its part, and the name of its image in reports.
+    pub name: String,
+    /// The digest of its image at the destination; empty until that is built.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// It goes over as it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
+    /// The repository at the destination.
+    pub path: String,
+    /// The tag there.
+    pub tag: String,
+    /// A CatalogSource to start from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<serde_json::Value>,
+    /// What is kept of it.
+    pub packages: BTreeMap<String, LockedPackage>,
+}
+
+/// A package as it was chosen.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedPackage {
+    /// Its default channel.
+    pub default_channel: String,
+    /// The bundles of its channels.
+    pub channels: BTreeMap<String, Vec<String>>,
+}
+
+/// What an image is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A bundle.
+    Bundle,
+    /// An image that a bundle names.
+    Related,
+    /// One that the file names.
+    Additional,
+    /// A catalog.
+    Catalog,
+}
+
+/// An image as it was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedImage {
+    /// The image, as somebody names it.
+    pub source: String,
+    /// Its digest, which stays.
+    pub digest: String,
+    /// What it is.
+    pub media_type: String,
+    /// How many bytes all of it has, with what was made for it.
+    pub bytes: u64,
+    /// The platforms that go over; all of them if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platforms: Vec<String>,
+    /// Signatures and the like.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub referrers: Vec<LockedReferrer>,
+    /// The repository at the destination, without the registry.
+    pub path: String,
+    /// The tag there.
+    pub tag: String,
+    /// What it is for.
+    pub role: Role,
+    /// The bundles that need it, each behind its package.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_by: Vec<String>,
+}
+
+/// Something that was made for an image.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LockedReferrer {
+    /// The digest of its manifest.
+    pub digest: String,
+    /// The tag it is found by; none if registries list it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// What it was made for, if registries list it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+}
+
+/// Something that is not brought over.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LeftOut {
+    /// The image or bundle.
+    pub source: String,
+    /// Why.
+    pub reason: String,
+    /// The bundles that name it, each behind its package.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_by: Vec<String>,
+}
+
+impl LockedImage {
+    /// Returns its digest.
+    ///
+    /// # Errors
+    /// Fails when the lock has none there.
+    pub fn digest(&self) -> Result<Digest, String> {
+        self.digest.parse().map_err(|_| format!("{}: {:?} is no digest", self.source, self.digest))
+    }
+
+    /// Returns the platforms that go over.
+    pub fn platforms(&self) -> Vec<Platform> {
+        self.platforms.iter().filter_map(|platform| platform.parse().ok()).collect()
+    }
+
+    /// Returns the digests of its manifest and of what was made for it.
+    pub fn tops(&self) -> impl Iterator<Item = Digest> + '_ {
+        let all = std::iter::once(&self.digest).chain(self.referrers.iter().map(|referrer| &referrer.digest));
+        all.filter_map(|digest| digest.parse().ok())
+    }
+}
+
+impl Lock {
+    /// Starts a lock.
+    pub fn new(request: Digest) -> Lock {
+        Lock { version: VERSION, request: request.to_string(), ..Lock::default() }
+    }
+
+    /// Sorts everything, so that the same choice gives the same bytes.
+    pub fn sort(&mut self) {
+        self.catalogs.sort_by(|a, b| (&a.path, &a.tag).cmp(&(&b.path, &b.tag)));
+        for image in &mut self.images {
+            image.referrers.sort();
+            image.referrers.dedup();
+            image.used_by.sort();
+            image.used_by.dedup();
+        }
+        self.images
+            .sort_by(|a, b| (&a.path, &a.tag, &a.digest, &a.source).cmp(&(&b.path, &b.tag, &b.digest, &b.source)));
+        self.left_out.sort();
+        self.left_out.dedup();
+    }
+
+    /// Returns the lock as text.
+    pub fn to_text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// Returns the digest of the lock, by which people can compare what they have.
+    pub fn digest(&self) -> Digest {
+        Digest::of(self.to_text().as_bytes())
+    }
+
+    /// Reads a lock, which others may have written.
+    ///
+    /// # Errors
+    /// Fails when it is none, or names something that cannot be.
+    pub fn read(text: &[u8]) -> Result<Lock, String> {
+        if text.len() as u64 > LIMIT {
+            return Err(format!("the lock has more than {LIMIT} bytes"));
+        }
+        let lock: Lock = serde_json::from_slice(text).map_err(|error| format!("not a lock of a mirror: {error}"))?;
+        if lock.version != VERSION {
+            return Err(format!("the lock has version {}, and this program reads {VERSION}", lock.version));
+        }
+        if lock.images.len() > IMAGES {
+            return Err(format!("the lock has more than {IMAGES} images"));
+        }
+        let mut places: BTreeMap<(&str, &str), &str> = BTreeMap::new();
+        for image in &lock.images {
+            image.digest()?;
+            check_place(&image.source, &image.path, &image.tag)?;
+            let wrong = |text: &String| format!("{}: {text:?} makes no sense there", image.source);
+            if let Some(platform) = image.platforms.iter().find(|it| it.parse::<Platform>().is_err()) {
+                return Err(wrong(platform));
+            }
+            for referrer in &image.referrers {
+                let digests = std::iter::once(&referrer.digest).chain(&referrer.subject);
+                if let Some(bad) = digests.into_iter().find(|digest| digest.parse::<Digest>().is_err()) {
+                    return Err(wrong(bad));
+                }
+                if let Some(tag) = &referrer.tag {
+                    check_place(&image.source, &image.path, tag)?;
+                }
+            }
+            if let Some(other) = places.insert((&image.path, &image.tag), &image.digest)
+                && other != image.digest
+            {
+                return Err(format!("two images go to {}:{}", image.path, image.tag));
+            }
+        }
+        let mut names = BTreeSet::new();
+        for catalog in &lock.catalogs {
+            check_place(&catalog.source, &catalog.path, &catalog.tag)?;
+            if !is_name(&catalog.name) || !names.insert(&catalog.name) {
+                return Err(format!("{:?} is no name of a catalog, or that of two", catalog.name));
+            }
+            if !catalog.image.is_empty() && !lock.images.iter().any(|image| image.digest == catalog.image) {
+                return Err(format!("the image of catalog {} is not among the images", catalog.name));
+            }
+        }
+        Ok(lock)
+    }
+
+    /// Returns how many bytes the different images have; blobs that several have count for each.
+    pub fn bytes(&self) -> u64 {
+        self.images.iter().fold(0, |sum, image| sum.saturating_add(image.bytes))
+    }
+
+    /// Returns the different bundles, each behind its package.
+    pub fn bundles(&self) -> BTreeSet<String> {
+        let packages = self.catalogs.iter().flat_map(|catalog| &catalog.packages);
+        packages
+            .flat_map(|(name, package)| {
+                package.channels.values().flatten().map(move |bundle| format!("{name}/{bundle}"))
+            })
+            .collect()
+    }
+}
+
+fn check_place(source: &str, path: &str, tag: &str) -> Result<(), String> {
+    let whole = format!("registry.invalid/{path}:{tag}");
+    match is_path(path) && Reference::parse(&whole).is_ok() {
+        true => Ok(()),
+        false => Err(format!("{source}: {path}:{tag} is no place for an image")),
+    }
+}
+
+/// Tells whether a text can be the name of a directory.
+fn is_name(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    !text.is_empty() && text.len() <= 200 && !text.starts_with('.') && text.bytes().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(path: &str, tag: &str, fill: &str) -> LockedImage {
+        LockedImage {
+            source: format!("quay.io/{path}:{tag}"),
+            digest: format!("sha256:{}", fill.repeat(64)),
+            media_type: image::media_type::OCI_MANIFEST.into(),
+            bytes: 3,
+            platforms: Vec::new(),
+            referrers: Vec::new(),
+            path: path.into(),
+            tag: tag.into(),
+            role: Role::Related,
+            used_by: vec!["p/p.v1".into()],
+        }
+    }
+
+    #[test]
+    fn a_lock_is_read_back_and_strange_ones_are_refused() {
+        let mut lock = Lock::new(Digest::of(b"request"));
+        lock.images = vec![image("b/c", "v1", "1"), image("a", "v1", "0")];
+        lock.sort();
+        assert_eq!(lock.images[0].path, "a");
+        assert_eq!(Lock::read(lock.to_text().as_bytes()).unwrap(), lock);
+        let refused = |change: &dyn Fn(&mut Lock)| {
+            let mut other = lock.clone();
+            change(&mut other);
+            Lock::read(other.to_text().as_bytes()).unwrap_err()
+        };
+        assert!(refused(&|lock| lock.images[0].path = "../x".into()).contains("is no place for an image"));
+        assert!(refused(&|lock| lock.images[0].digest = "sha256:0".into()).contains("is no digest"));
+        assert!(refused(&|lock| lock.version = 9).contains("has version 9"));
+        assert!(refused(&|lock| lock.images.push(image("a", "v1", "2"))).contains("two images go to a:v1"));
+        let catalog =
+            LockedCatalog { name: "../x".into(), path: "a".into(), tag: "b".into(), ..LockedCatalog::default() };
+        assert!(refused(&|lock| lock.catalogs.push(catalog.clone())).contains("is no name of a catalog"));
+        assert!(Lock::read(b"{\"version\":1,\"more\":2}").is_err());
+    }
+}

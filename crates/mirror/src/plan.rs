@@ -1,0 +1,304 @@
+//! From what somebody wants to images by digest: nothing but manifests is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use image::{Client, Digest, Location, Parts, Platform, Reference, Surveyed};
+
+use crate::destination::{Layout, path_of, tag_of};
+use crate::imageset::{CatalogRequest, CatalogSource, ImageSet};
+use crate::lock::{LeftOut, Lock, LockedCatalog, LockedImage, LockedReferrer, Role};
+use crate::part::Part;
+use crate::report::Missing;
+
+/// A catalog that was opened.
+pub struct Opened {
+    /// What is asked for of it.
+    pub request: CatalogRequest,
+    /// The digest it has.
+    pub digest: Digest,
+    /// What is kept of it.
+    pub part: Part,
+    /// A CatalogSource to start from.
+    pub template: Option<serde_json::Value>,
+}
+
+/// How images are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// How the path of a source becomes one at the destination.
+    pub layout: Layout,
+    /// Signatures and the like go along.
+    pub referrers: bool,
+}
+
+/// What is to be brought over, as far as it is there.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The catalogs; those that are not whole have no image yet.
+    pub catalogs: Vec<LockedCatalog>,
+    /// The images.
+    pub images: Vec<LockedImage>,
+    /// What nobody wants.
+    pub left_out: Vec<LeftOut>,
+    /// What is not there.
+    pub missing: Vec<Missing>,
+}
+
+/// What wants an image, and what it wants of it.
+struct Use {
+    role: Role,
+    used_by: BTreeSet<String>,
+    /// Nothing means all platforms.
+    platforms: Option<Vec<Platform>>,
+    target_repo: Option<String>,
+    target_tag: Option<String>,
+}
+
+impl Use {
+    fn new(role: Role, platforms: &[Platform]) -> Use {
+        let platforms = (!platforms.is_empty()).then(|| platforms.to_vec());
+        Use { role, used_by: BTreeSet::new(), platforms, target_repo: None, target_tag: None }
+    }
+
+    /// Adds another user: whoever wants all platforms gets them for everybody.
+    fn join(&mut self, role: Role, platforms: &[Platform]) {
+        self.role = self.role.min(role);
+        match &mut self.platforms {
+            Some(own) if !platforms.is_empty() => {
+                for platform in platforms {
+                    if !own.contains(platform) {
+                        own.push(platform.clone());
+                    }
+                }
+            }
+            own => *own = None,
+        }
+    }
+}
+
+/// Finds all images of a set and what they are.
+///
+/// # Errors
+/// Fails when a catalog cannot be read any more, or different images would go to one place.
+pub fn plan(client: &Client, set: &ImageSet, opened: &[Opened], options: Options) -> Result<Plan, String> {
+    let mut plan = Plan::default();
+    let mut uses: BTreeMap<String, Use> = BTreeMap::new();
+    for catalog in opened {
+        let needed = catalog.part.images().map_err(|error| format!("{}: {error}", catalog.request.source))?;
+        for one in needed {
+            let role = if one.is_bundle { Role::Bundle } else { Role::Related };
+            let platforms = &catalog.request.platforms;
+            let own = uses.entry(one.image).or_insert_with(|| Use::new(role, platforms));
+            own.join(role, platforms);
+            own.used_by.insert(format!("{}/{}", one.package, one.bundle));
+        }
+    }
+    for image in &set.additional {
+        let text = image.reference.to_string();
+        let own = uses.entry(text).or_insert_with(|| Use::new(Role::Additional, &image.platforms));
+        own.join(Role::Additional, &image.platforms);
+        own.target_repo = own.target_repo.take().or(image.target_repo.clone());
+        own.target_tag = own.target_tag.take().or(image.target_tag.clone());
+    }
+    let mut wanted: Vec<(Reference, Vec<Platform>)> = Vec::new();
+    let mut kept: Vec<(String, Use)> = Vec::new();
+    for (text, own) in uses {
+        match find(client, &text) {
+            Ok(reference) if is_blocked(set, &text, &reference, options.layout) => plan.left_out.push(LeftOut {
+                source: text,
+                reason: "blockedImages names it".to_owned(),
+                used_by: own.used_by.into_iter().collect(),
+            }),
+            Ok(reference) => {
+                wanted.push((reference, own.platforms.clone().unwrap_or_default()));
+                kept.push((text, own));
+            }
+            Err(cause) => plan.missing.push(missing(text, &own, cause, None)),
+        }
+    }
+    // Catalogs that go over as they are.
+    for catalog in opened.iter().filter(|catalog| catalog.request.is_whole()) {
+        if let CatalogSource::Registry(reference) = &catalog.request.source {
+            let mut own = Use::new(Role::Catalog, &catalog.request.platforms);
+            own.target_repo.clone_from(&catalog.request.target_catalog);
+            own.target_tag = Some(catalog_tag(&catalog.request, &catalog.digest));
+            wanted.push((reference.with_digest(catalog.digest), catalog.request.platforms.clone()));
+            kept.push((reference.to_string(), own));
+        }
+    }
+    let surveyed = client.survey(&wanted, options.referrers);
+    for (((text, own), (reference, _)), outcome) in kept.into_iter().zip(&wanted).zip(surveyed) {
+        match outcome.map_err(|error| (error.to_string(), error.help().map(str::to_owned))) {
+            Err((cause, help)) => plan.missing.push(missing(text, &own, cause, help)),
+            Ok(surveyed) => match locked(client, text.clone(), &own, reference, &surveyed, options.layout) {
+                Ok(image) => plan.images.push(image),
+                Err(cause) => plan.missing.push(missing(text, &own, cause, None)),
+            },
+        }
+    }
+    plan.catalogs = opened.iter().map(|catalog| locked_catalog(catalog, options.layout)).collect();
+    name_catalogs(&mut plan.catalogs);
+    check_places(&plan.images)?;
+    Ok(plan)
+}
+
+/// Finds the image that a text names; short names mean what `registries.conf` makes of them.
+fn find(client: &Client, text: &str) -> Result<Reference, String> {
+    let text = text.strip_prefix("docker://").unwrap_or(text);
+    if text.is_empty() {
+        return Err("the reference is empty".to_owned());
+    }
+    match client.locate(text) {
+        Ok(Location::Registry(reference)) => Ok(reference),
+        Ok(_) => Err("only images in registries can be brought over".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn is_blocked(set: &ImageSet, text: &str, reference: &Reference, layout: Layout) -> bool {
+    let destination = path_of(reference, layout);
+    set.blocked.iter().any(|regex| regex.is_match(text) || regex.is_match(&destination))
+}
+
+fn missing(image: String, own: &Use, cause: String, help: Option<String>) -> Missing {
+    Missing { image, role: own.role, cause, used_by: own.used_by.iter().cloned().collect(), help }
+}
+
+fn locked(
+    client: &Client,
+    source: String,
+    own: &Use,
+    reference: &Reference,
+    surveyed: &Surveyed,
+    layout: Layout,
+) -> Result<LockedImage, String> {
+    let platforms = own.platforms.clone().unwrap_or_default();
+    let written: Option<Reference> = Reference::parse(source.trim_start_matches("docker://")).ok();
+    let tag = match &own.target_tag {
+        Some(tag) => tag.clone(),
+        None => tag_of(written.as_ref().unwrap_or(reference), &surveyed.digest),
+    };
+    let mut image = LockedImage {
+        source,
+        digest: surveyed.digest.to_string(),
+        media_type: surveyed.media_type.clone(),
+        bytes: 0,
+        platforms: platforms.iter().map(ToString::to_string).collect(),
+        referrers: surveyed
+            .referrers
+            .iter()
+            .map(|made| LockedReferrer {
+                digest: made.digest.to_string(),
+                tag: made.tag.clone(),
+                subject: made.subject.map(|subject| subject.to_string()),
+            })
+            .collect(),
+        path: own.target_repo.clone().unwrap_or_else(|| path_of(reference, layout)),
+        tag,
+        role: own.role,
+        used_by: own.used_by.iter().cloned().collect(),
+    };
+    image.bytes = size_of(client, &image).map_err(|error| error.to_string())?;
+    Ok(image)
+}
+
+/// Returns how many bytes an image has, with what was made for it.
+///
+/// # Errors
+/// Fails when its manifests are not in the store.
+pub fn size_of(client: &Client, image: &LockedImage) -> Result<u64, image::Error> {
+    let options = client.options();
+    let mut bytes: u64 = 0;
+    for (number, top) in image.tops().enumerate() {
+        let platforms = if number == 0 { image.platforms() } else { Vec::new() };
+        let parts = Parts::of(&options.store, &top, &platforms, &options.limits)?;
+        let sizes = parts.documents.iter().chain(&parts.blobs).map(|part| part.size);
+        bytes = bytes.saturating_add(sizes.sum());
+    }
+    Ok(bytes)
+}
+
+/// Returns the tag of a catalog at the destination.
+fn catalog_tag(request: &CatalogRequest, digest: &Digest) -> String {
+    match (&request.target_tag, &request.source) {
+        (Some(tag), _) => tag.clone(),
+        (None, CatalogSource::Registry(reference)) => tag_of(reference, digest),
+        (None, CatalogSource::Layout(_)) => "latest".to_owned(),
+    }
+}
+
+fn locked_catalog(catalog: &Opened, layout: Layout) -> LockedCatalog {
+    let request = &catalog.request;
+    let path = match (&request.target_catalog, &request.source) {
+        (Some(path), _) => path.clone(),
+        (None, CatalogSource::Registry(reference)) => path_of(reference, layout),
+        (None, CatalogSource::Layout(path)) => {
+            let last = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+            let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
+            let name = last.chars().map(plain).collect::<String>();
+            let name = name.trim_matches('-');
+            if name.is_empty() { "catalog".to_owned() } else { name.to_owned() }
+        }
+    };
+    let whole = request.is_whole();
+    LockedCatalog {
+        source: request.source.to_string(),
+        digest: catalog.digest.to_string(),
+        name: String::new(),
+        image: if whole { catalog.digest.to_string() } else { String::new() },
+        whole,
+        path,
+        tag: catalog_tag(request, &catalog.digest),
+        template: catalog.template.clone(),
+        packages: catalog.part.packages(),
+    }
+}
+
+/// Gives every catalog a name of its own: the last part of its path, and its tag.
+fn name_catalogs(catalogs: &mut [LockedCatalog]) {
+    let mut taken = BTreeSet::new();
+    for catalog in catalogs {
+        let last = catalog.path.rsplit('/').next().unwrap_or_default();
+        let tag: String = catalog.tag.chars().take(40).collect();
+        let base = format!("{last}-{tag}");
+        let mut name = base.clone();
+        let mut number = 1;
+        while !taken.insert(name.clone()) {
+            number += 1;
+            name = format!("{base}-{number}");
+        }
+        catalog.name = name;
+    }
+}
+
+/// Refuses different images at one place.
+fn check_places(images: &[LockedImage]) -> Result<(), String> {
+    let mut places: BTreeMap<(&str, &str), &LockedImage> = BTreeMap::new();
+    let mut clashes = BTreeSet::new();
+    for image in images {
+        match places.get(&(&*image.path, &*image.tag)) {
+            Some(other) if other.digest != image.digest => {
+                let (one, two) = (&other.source, &image.source);
+                clashes.insert(format!("{one} and {two} would both go to {}:{}", image.path, image.tag));
+            }
+            _ => drop(places.insert((&image.path, &image.tag), image)),
+        }
+    }
+    if clashes.is_empty() {
+        return Ok(());
+    }
+    let list = clashes.into_iter().collect::<Vec<_>>().join("\n  ");
+    Err(format!("different images would meet at the destination:\n  {list}\nhelp: --layout host keeps them apart"))
+}
+
+impl Plan {
+    /// Makes a lock of the plan; catalogs that are not whole have their images now.
+    pub fn lock(&self, request: Digest) -> Lock {
+        let mut lock = Lock::new(request);
+        lock.catalogs.clone_from(&self.catalogs);
+        lock.images.clone_from(&self.images);
+        lock.left_out.clone_from(&self.left_out);
+        lock.sort();
+        lock
+    }
+}

@@ -1,0 +1,234 @@
+//! What tells clusters and nodes where the images are: mirror sets, catalogs, and settings of container engines.
+
+mod engines;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fbc::json::Raw;
+use image::Reference;
+use serde_json::{Value, json};
+
+use crate::destination::Target;
+use crate::lock::{Lock, LockedCatalog, LockedImage, Role};
+
+/// How the objects are written.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The names of the objects of catalogs, by the source of the catalog or its path at the destination.
+    pub names: Vec<(String, String)>,
+    /// Every object in a file of its own.
+    pub one_object_per_file: bool,
+    /// The registry is spoken to in plain HTTP.
+    pub plain_http: bool,
+    /// Nodes never ask the source.
+    pub no_fallback: bool,
+}
+
+/// Files by their names, and what else the user should know.
+#[derive(Debug, Default)]
+pub struct Resources {
+    /// The files.
+    pub files: BTreeMap<String, String>,
+    /// What else the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Where images of a source are found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Scope {
+    source: String,
+    mirror: String,
+}
+
+/// Makes all files for a set at a registry.
+///
+/// # Errors
+/// Fails when an object would have a name that clusters refuse.
+pub fn make(lock: &Lock, target: &Target, options: &Options) -> Result<Resources, String> {
+    let mut resources = Resources::default();
+    let images: Vec<(&LockedImage, Reference)> = lock
+        .images
+        .iter()
+        .filter(|image| image.role != Role::Catalog)
+        .filter_map(|image| Some((image, Reference::parse(image.source.trim_start_matches("docker://")).ok()?)))
+        .collect();
+    for (file, kind, field, wants) in [
+        ("idms", "ImageDigestMirrorSet", "imageDigestMirrors", (|it| it.digest().is_some()) as fn(&Reference) -> bool),
+        ("itms", "ImageTagMirrorSet", "imageTagMirrors", |it| it.tag().is_some()),
+    ] {
+        let mut documents = Vec::new();
+        for category in ["generic", "operator"] {
+            let own = images.iter().filter(|(image, source)| category_of(image) == category && wants(source));
+            let scopes: BTreeSet<Scope> = own.map(|(image, source)| scope(image, source, target)).collect();
+            if scopes.is_empty() {
+                continue;
+            }
+            let mirrors = by_source(&scopes).into_iter();
+            let entry = |(source, mirrors): (&str, Vec<&str>)| match options.no_fallback {
+                true => json!({"mirrorSourcePolicy": "NeverContactSource", "mirrors": mirrors, "source": source}),
+                false => json!({"mirrors": mirrors, "source": source}),
+            };
+            let list: Vec<Value> = mirrors.map(entry).collect();
+            let name = format!("{file}-{category}-0");
+            documents.push((
+                name.clone(),
+                json!({
+                    "apiVersion": "config.openshift.io/v1",
+                    "kind": kind,
+                    "metadata": {"annotations": annotations(), "name": name},
+                    "spec": {field: list},
+                }),
+            ));
+        }
+        put(&mut resources, &format!("{file}-oc-mirror.yaml"), &documents, options.one_object_per_file);
+    }
+    catalogs(&mut resources, lock, target, options)?;
+    engines::add(&mut resources, &images, target, options);
+    Ok(resources)
+}
+
+fn annotations() -> Value {
+    json!({"createdBy": "opm mirror"})
+}
+
+fn category_of(image: &LockedImage) -> &'static str {
+    if image.role == Role::Additional { "generic" } else { "operator" }
+}
+
+/// Returns what a mirror set says for an image: as much as the paths of source and destination have in common.
+fn scope(image: &LockedImage, source: &Reference, target: &Target) -> Scope {
+    let mirror = target.path(&image.path);
+    let repository = source.repository();
+    let same = mirror == repository || mirror.ends_with(&format!("/{repository}"));
+    if target.max_nested_paths.is_some() || !same {
+        return Scope { source: source.name(), mirror: format!("{}/{mirror}", target.host) };
+    }
+    let without_last = |path: &str| path.rsplit_once('/').map(|(front, _)| format!("/{front}")).unwrap_or_default();
+    Scope {
+        source: format!("{}{}", source.host(), without_last(repository)),
+        mirror: format!("{}{}", target.host, without_last(&mirror)),
+    }
+}
+
+fn by_source(scopes: &BTreeSet<Scope>) -> BTreeMap<&str, Vec<&str>> {
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for scope in scopes {
+        found.entry(&scope.source).or_default().push(&scope.mirror);
+    }
+    found
+}
+
+/// Writes documents to one file, or each to its own.
+fn put(resources: &mut Resources, file: &str, documents: &[(String, Value)], apart: bool) {
+    if apart {
+        for (name, document) in documents {
+            resources.files.insert(format!("{name}.yaml"), yaml(document));
+        }
+    } else if !documents.is_empty() {
+        let text = documents.iter().map(|(_, document)| yaml(document)).collect();
+        resources.files.insert(file.to_owned(), text);
+    }
+}
+
+/// Writes a document as YAML, its keys sorted.
+fn yaml(document: &Value) -> String {
+    let text = document.to_string();
+    let mut out = b"---\n".to_vec();
+    fbc::yaml::write_document(Raw::from_checked(&text), &mut out);
+    if out.last() != Some(&b'\n') {
+        out.push(b'\n');
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &Options) -> Result<(), String> {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for catalog in &lock.catalogs {
+        let name = name_of(catalog, &mut taken, options, &mut resources.notes)?;
+        let image = format!("{}/{}:{}", target.host, target.path(&catalog.path), catalog.tag);
+        let mut source = catalog.template.clone().unwrap_or_else(|| json!({}));
+        source["apiVersion"] = "operators.coreos.com/v1alpha1".into();
+        source["kind"] = "CatalogSource".into();
+        let metadata = &mut source["metadata"];
+        metadata["annotations"]["createdBy"] = "opm mirror".into();
+        metadata["name"] = format!("cs-{name}").into();
+        metadata["namespace"] = "openshift-marketplace".into();
+        source["spec"]["image"] = image.clone().into();
+        source["spec"]["sourceType"] = "grpc".into();
+        let second = json!({
+            "apiVersion": "olm.operatorframework.io/v1",
+            "kind": "ClusterCatalog",
+            "metadata": {"annotations": annotations(), "name": format!("cc-{name}")},
+            "spec": {"priority": 0, "source": {"image": {"ref": image}, "type": "Image"}},
+        });
+        source.sort_all_objects();
+        resources.files.insert(format!("cs-{name}.yaml"), yaml(&source));
+        resources.files.insert(format!("cc-{name}.yaml"), yaml(&second));
+    }
+    Ok(())
+}
+
+/// Returns the name of the objects of a catalog, without what is in front of it.
+fn name_of(
+    catalog: &LockedCatalog,
+    taken: &mut BTreeSet<String>,
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> Result<String, String> {
+    let chosen = options.names.iter().find(|(of, _)| *of == catalog.source || *of == catalog.path);
+    if let Some((_, name)) = chosen {
+        check_name(name)?;
+        return match taken.insert(name.clone()) {
+            true => Ok(name.clone()),
+            false => Err(format!("two catalogs are to be named {name:?}")),
+        };
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c.to_ascii_lowercase() } else { '-' };
+    let version: String = match catalog.tag.strip_prefix("sha256-") {
+        Some(hex) => hex.chars().take(12).collect(),
+        None => catalog.tag.chars().take(12).map(plain).collect(),
+    };
+    let parts: Vec<&str> = catalog.path.split('/').collect();
+    for count in 1..=parts.len() {
+        let path = parts[parts.len() - count..].join("-").replace('.', "-");
+        let name = format!("{path}-{version}");
+        if taken.insert(name.clone()) {
+            if count > 1 {
+                notes.push(format!("{}: its objects are named {name:?}, because another has its name", catalog.source));
+            }
+            return check_name(&name).map(|()| name);
+        }
+    }
+    Err(format!("{}: no name is left for its objects; give it one with --catalog-name", catalog.source))
+}
+
+/// Checks a name as clusters do, with what comes in front of it.
+fn check_name(name: &str) -> Result<(), String> {
+    let whole = format!("cs-{name}");
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    match !name.is_empty() && whole.len() <= 63 && whole.bytes().all(plain) && !whole.ends_with('-') {
+        true => Ok(()),
+        false => Err(format!("clusters refuse the name {whole:?}; give the catalog another with --catalog-name")),
+    }
+}
+
+/// Checks a CatalogSource to start from.
+///
+/// # Errors
+/// Fails when it is none that can be used.
+pub fn check_template(template: &Value) -> Result<(), String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if text(&template["kind"]) != "CatalogSource" {
+        return Err(format!("expected a CatalogSource, found {:?}", text(&template["kind"])));
+    }
+    let kind = text(&template["spec"]["sourceType"]);
+    if !matches!(kind.as_str(), "" | "grpc") {
+        return Err(format!("its sourceType is {kind:?}, and only grpc is possible"));
+    }
+    match template["spec"]["configMap"].is_null() {
+        true => Ok(()),
+        false => Err("it names a configMap, and only images are possible".to_owned()),
+    }
+}

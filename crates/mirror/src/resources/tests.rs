@@ -1,0 +1,195 @@
+//! T-4 and T-21: the files that clusters get.
+
+use super::*;
+use crate::lock::Lock;
+
+fn image(source: &str, path: &str, role: Role) -> LockedImage {
+    let (_, tag) = source.rsplit_once(':').unwrap();
+    LockedImage {
+        source: source.replace("SHA", &"0".repeat(64)),
+        digest: format!("sha256:{}", "0".repeat(64)),
+        media_type: String::new(),
+        bytes: 0,
+        platforms: Vec::new(),
+        referrers: Vec::new(),
+        path: path.into(),
+        tag: tag.replace("SHA", "x"),
+        role,
+        used_by: Vec::new(),
+    }
+}
+
+fn catalog(path: &str, tag: &str) -> LockedCatalog {
+    LockedCatalog {
+        source: format!("quay.io/{path}:{tag}"),
+        path: path.into(),
+        tag: tag.into(),
+        name: path.replace('/', "-"),
+        ..LockedCatalog::default()
+    }
+}
+
+fn lock() -> Lock {
+    Lock {
+        catalogs: vec![catalog("ns/my.index", "v4.18")],
+        images: vec![
+            image("quay.io/ns/one@sha256:SHA", "ns/one", Role::Bundle),
+            image("quay.io/ns/two:v1@sha256:SHA", "ns/two", Role::Related),
+            image("docker.io/library/three:v1", "library/three", Role::Related),
+            image("quay.io/alone:v1", "alone", Role::Additional),
+            image("quay.io/ns/moved:v1", "else/where", Role::Additional),
+        ],
+        ..Lock::default()
+    }
+}
+
+fn target(text: &str, most: Option<usize>) -> Target {
+    Target::parse(text, most).unwrap()
+}
+
+#[test]
+fn t4_the_objects_say_where_everything_is() {
+    let made = make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap();
+    for _ in 0..10 {
+        assert_eq!(make(&lock(), &target("reg.test:5000/m", None), &Options::default()).unwrap().files, made.files);
+    }
+    let names: Vec<&str> = made.files.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "cc-my-index-v4-18.yaml",
+            "certs.d/docker.io/hosts.toml",
+            "cs-my-index-v4-18.yaml",
+            "idms-oc-mirror.yaml",
+            "itms-oc-mirror.yaml",
+            "registries.conf.d/50-mirror.conf",
+        ]
+    );
+    insta::assert_snapshot!(made.files["idms-oc-mirror.yaml"], @r"
+    ---
+    apiVersion: config.openshift.io/v1
+    kind: ImageDigestMirrorSet
+    metadata:
+      annotations:
+        createdBy: opm mirror
+      name: idms-operator-0
+    spec:
+      imageDigestMirrors:
+      - mirrors:
+        - reg.test:5000/m/ns
+        source: quay.io/ns
+    ");
+    insta::assert_snapshot!(made.files["itms-oc-mirror.yaml"], @r"
+    ---
+    apiVersion: config.openshift.io/v1
+    kind: ImageTagMirrorSet
+    metadata:
+      annotations:
+        createdBy: opm mirror
+      name: itms-generic-0
+    spec:
+      imageTagMirrors:
+      - mirrors:
+        - reg.test:5000/m
+        source: quay.io
+      - mirrors:
+        - reg.test:5000/m/else/where
+        source: quay.io/ns/moved
+    ---
+    apiVersion: config.openshift.io/v1
+    kind: ImageTagMirrorSet
+    metadata:
+      annotations:
+        createdBy: opm mirror
+      name: itms-operator-0
+    spec:
+      imageTagMirrors:
+      - mirrors:
+        - reg.test:5000/m/library
+        source: docker.io/library
+      - mirrors:
+        - reg.test:5000/m/ns
+        source: quay.io/ns
+    ");
+    insta::assert_snapshot!(made.files["cs-my-index-v4-18.yaml"], @r"
+    ---
+    apiVersion: operators.coreos.com/v1alpha1
+    kind: CatalogSource
+    metadata:
+      annotations:
+        createdBy: opm mirror
+      name: cs-my-index-v4-18
+      namespace: openshift-marketplace
+    spec:
+      image: reg.test:5000/m/ns/my.index:v4.18
+      sourceType: grpc
+    ");
+    insta::assert_snapshot!(made.files["cc-my-index-v4-18.yaml"], @r"
+    ---
+    apiVersion: olm.operatorframework.io/v1
+    kind: ClusterCatalog
+    metadata:
+      annotations:
+        createdBy: opm mirror
+      name: cc-my-index-v4-18
+    spec:
+      priority: 0
+      source:
+        image:
+          ref: reg.test:5000/m/ns/my.index:v4.18
+        type: Image
+    ");
+    insta::assert_snapshot!(made.files["certs.d/docker.io/hosts.toml"], @r#"
+    server = "https://registry-1.docker.io"
+
+    [host."https://reg.test:5000/v2/m"]
+      capabilities = ["pull", "resolve"]
+      override_path = true
+    "#);
+    assert_eq!(made.notes.len(), 1, "{:?}", made.notes);
+}
+
+#[test]
+fn t4_deep_paths_are_named_one_by_one_and_names_have_bounds() {
+    let made = make(&lock(), &target("reg.test/m", Some(2)), &Options::default()).unwrap();
+    assert!(made.files["idms-oc-mirror.yaml"].contains("- reg.test/m/ns-one\n    source: quay.io/ns/one\n"));
+    let named = |path: &str| {
+        let lock = Lock { catalogs: vec![catalog(path, "v1")], ..Lock::default() };
+        make(&lock, &target("reg.test", None), &Options::default()).map(|made| made.files.into_keys().next().unwrap())
+    };
+    let long = "a".repeat(57);
+    assert_eq!(named(&long).unwrap(), format!("cc-{long}-v1.yaml"));
+    assert!(named(&"a".repeat(58)).unwrap_err().contains("clusters refuse the name"));
+    assert!(named("a_b").unwrap_err().contains("--catalog-name"));
+    let apart =
+        Options { one_object_per_file: true, names: vec![("ns/my.index".into(), "mine".into())], ..Options::default() };
+    let made = make(&lock(), &target("reg.test", None), &apart).unwrap();
+    assert!(made.files.contains_key("itms-generic-0.yaml") && made.files.contains_key("cs-mine.yaml"));
+}
+
+#[test]
+fn t21_catalogs_of_one_name_get_more_of_their_paths() {
+    let lock = Lock { catalogs: vec![catalog("one/index", "v1"), catalog("two/index", "v1")], ..Lock::default() };
+    let made = make(&lock, &target("reg.test", None), &Options::default()).unwrap();
+    let names: Vec<&str> = made.files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["cc-index-v1.yaml", "cc-two-index-v1.yaml", "cs-index-v1.yaml", "cs-two-index-v1.yaml"]);
+    assert!(made.notes[0].contains("two-index-v1"), "{:?}", made.notes);
+}
+
+#[test]
+fn t4_a_template_keeps_what_it_says() {
+    let template = json!({"kind": "CatalogSource", "spec": {"displayName": "Mine", "sourceType": "grpc"}});
+    assert_eq!(check_template(&template), Ok(()));
+    for bad in [
+        json!({"kind": "Pod"}),
+        json!({"kind": "CatalogSource", "spec": {"sourceType": "internal"}}),
+        json!({"kind": "CatalogSource", "spec": {"configMap": "x"}}),
+    ] {
+        assert!(check_template(&bad).is_err(), "{bad}");
+    }
+    let catalog = LockedCatalog { template: Some(template), ..catalog("ns/index", "v1") };
+    let made =
+        make(&Lock { catalogs: vec![catalog], ..Lock::default() }, &target("reg.test", None), &Options::default());
+    let text = &made.unwrap().files["cs-index-v1.yaml"];
+    assert!(text.contains("  displayName: Mine\n  image: reg.test/ns/index:v1\n  sourceType: grpc\n"), "{text}");
+}

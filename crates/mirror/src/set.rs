@@ -1,0 +1,265 @@
+//! The directory of a set: an OCI layout of different blobs, with the lock and the catalogs beside it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use image::{Descriptor, Digest, Index, Limits, Parts, Store, Wanted};
+
+use crate::lock::{self, Lock};
+
+/// A directory that holds a set, or will.
+#[derive(Debug, Clone)]
+pub struct SetDir {
+    root: PathBuf,
+}
+
+/// As long as this exists, nobody else writes to the set.
+#[derive(Debug)]
+pub struct Writing {
+    _held: File,
+}
+
+/// All parts of the images of a lock.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Manifests and indexes.
+    pub documents: BTreeMap<Digest, u64>,
+    /// Configs and layers.
+    pub blobs: BTreeMap<Digest, Descriptor>,
+    /// The parts of each image, by its number in the lock: blobs of it and of what was made for it.
+    pub by_image: Vec<Vec<Digest>>,
+}
+
+impl Contents {
+    /// Follows all images of a lock whose manifests are in the store.
+    ///
+    /// # Errors
+    /// Fails with every image whose manifests are not there.
+    pub fn of(store: &Store, lock: &Lock, limits: &Limits) -> Result<Contents, Vec<(String, String)>> {
+        let mut contents = Contents::default();
+        let mut missing = Vec::new();
+        for image in &lock.images {
+            let mut own = Vec::new();
+            for (number, top) in image.tops().enumerate() {
+                let platforms = if number == 0 { image.platforms() } else { Vec::new() };
+                match Parts::of(store, &top, &platforms, limits) {
+                    Ok(parts) => {
+                        contents.documents.extend(parts.documents.iter().map(|it| (it.digest, it.size)));
+                        own.extend(parts.documents.iter().chain(&parts.blobs).map(|it| it.digest));
+                        contents.blobs.extend(parts.blobs.into_iter().map(|it| (it.digest, it)));
+                    }
+                    Err(error) => missing.push((image.source.clone(), error.to_string())),
+                }
+            }
+            contents.by_image.push(own);
+        }
+        if missing.is_empty() { Ok(contents) } else { Err(missing) }
+    }
+
+    /// Returns how many bytes all different parts have.
+    pub fn bytes(&self) -> u64 {
+        let blobs: u64 = self.blobs.values().map(|blob| blob.size).sum();
+        blobs + self.documents.values().sum::<u64>()
+    }
+
+    /// Returns the list of all parts with their sizes.
+    pub fn list(&self) -> String {
+        let mut all: BTreeMap<Digest, u64> = self.documents.clone();
+        all.extend(self.blobs.iter().map(|(digest, blob)| (*digest, blob.size)));
+        all.iter().map(|(digest, size)| format!("{digest} {size}\n")).collect()
+    }
+
+    /// Returns the images that have a part, by their numbers in the lock.
+    pub fn images_with(&self, digest: &Digest) -> impl Iterator<Item = usize> + '_ {
+        let digest = *digest;
+        self.by_image.iter().enumerate().filter(move |(_, parts)| parts.contains(&digest)).map(|(number, _)| number)
+    }
+
+    /// Returns the blobs that a store does not have, each with the images to fetch it from.
+    pub fn lacking(&self, store: &Store, lock: &Lock) -> Vec<Wanted> {
+        let there = |blob: &Descriptor| {
+            store.path_of(&blob.digest).metadata().is_ok_and(|about| about.is_file() && about.len() == blob.size)
+        };
+        let mut from: BTreeMap<Digest, Vec<image::Reference>> = BTreeMap::new();
+        for (image, parts) in lock.images.iter().zip(&self.by_image) {
+            let source = image.source.trim_start_matches("docker://");
+            let Ok(reference) = image::Reference::parse(source) else { continue };
+            for part in parts {
+                let all = from.entry(*part).or_default();
+                if all.len() < 4 && !all.iter().any(|other| other.name() == reference.name()) {
+                    all.push(reference.clone());
+                }
+            }
+        }
+        let lacking = self.blobs.values().filter(|blob| !there(blob));
+        lacking.map(|blob| Wanted { blob: blob.clone(), from: from.remove(&blob.digest).unwrap_or_default() }).collect()
+    }
+}
+
+impl SetDir {
+    /// Opens a directory, making it if there is none.
+    ///
+    /// # Errors
+    /// Fails when it cannot be made.
+    pub fn open(root: &Path) -> io::Result<SetDir> {
+        fs::create_dir_all(root.join("mirror"))?;
+        Ok(SetDir { root: root.to_owned() })
+    }
+
+    /// Returns a directory that is there.
+    ///
+    /// # Errors
+    /// Fails when it holds no set.
+    pub fn existing(root: &Path) -> Result<SetDir, String> {
+        match root.join("mirror").is_dir() && root.join("oci-layout").is_file() {
+            true => Ok(SetDir { root: root.to_owned() }),
+            false => Err(format!("{}: there is no set that 'opm mirror pull' made", root.display())),
+        }
+    }
+
+    /// Returns the directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns where something of the set's own is.
+    pub fn own(&self, name: &str) -> PathBuf {
+        self.root.join("mirror").join(name)
+    }
+
+    /// Keeps others from writing.
+    ///
+    /// # Errors
+    /// Fails when somebody else writes.
+    pub fn write(&self) -> Result<Writing, String> {
+        let place = self.root.join("mirror");
+        let file = File::open(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Writing { _held: file }),
+            Err(TryLockError::WouldBlock) => {
+                Err(format!("{}: another 'opm mirror' is writing to it", self.root.display()))
+            }
+            Err(TryLockError::Error(error)) => Err(format!("{}: {error}", place.display())),
+        }
+    }
+
+    /// Reads the lock of a set that is whole.
+    ///
+    /// # Errors
+    /// Fails when there is none, or it makes no sense.
+    pub fn lock(&self) -> Result<Lock, String> {
+        read_lock(&self.own("lock.json"))
+    }
+
+    /// Writes a file of the set's own, aside and then in place.
+    ///
+    /// # Errors
+    /// Fails when it cannot be written.
+    pub fn put(&self, name: &str, content: &[u8]) -> Result<(), String> {
+        write_whole(&self.own(name), content)
+    }
+
+    /// Removes a file of the set's own, if it is there.
+    ///
+    /// # Errors
+    /// Fails when it stays.
+    pub fn drop(&self, name: &str) -> Result<(), String> {
+        match fs::remove_file(self.own(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("{name}: {error}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists the images in `index.json`, by what they are named at their sources.
+    ///
+    /// # Errors
+    /// Fails when it cannot be written.
+    pub fn put_index(&self, lock: &Lock, contents: &Contents) -> Result<(), String> {
+        let mut manifests = Vec::new();
+        for image in &lock.images {
+            let digest = image.digest()?;
+            let size = contents.documents.get(&digest).copied().unwrap_or_default();
+            let mut entry = Descriptor::new(&image.media_type, digest, size);
+            entry.annotations.insert("org.opencontainers.image.ref.name".into(), image.source.clone());
+            entry.annotations.insert("io.containerd.image.name".into(), image.source.clone());
+            manifests.push(entry);
+            for referrer in &image.referrers {
+                let digest: Digest =
+                    referrer.digest.parse().map_err(|_| format!("{:?} is no digest", referrer.digest))?;
+                let size = contents.documents.get(&digest).copied().unwrap_or_default();
+                let mut entry = Descriptor::new(image::media_type::OCI_MANIFEST, digest, size);
+                if let Some(tag) = &referrer.tag {
+                    entry.annotations.insert("org.opencontainers.image.ref.name".into(), tag.clone());
+                }
+                manifests.push(entry);
+            }
+        }
+        let index = Index {
+            schema_version: 2,
+            media_type: None,
+            manifests,
+            annotations: BTreeMap::new(),
+            other: serde_json::Map::default(),
+        };
+        let text = serde_json::to_vec(&index).map_err(|error| error.to_string())?;
+        write_whole(&self.root.join("index.json"), &text)
+    }
+
+    /// Removes blobs that the set does not need any more.
+    ///
+    /// # Errors
+    /// Fails when one stays.
+    pub fn sweep(&self, contents: &Contents) -> Result<usize, String> {
+        let place = self.root.join("blobs/sha256");
+        let named = |error: io::Error| format!("{}: {error}", place.display());
+        let mut count = 0;
+        for entry in fs::read_dir(&place).map_err(named)? {
+            let entry = entry.map_err(named)?;
+            let name = entry.file_name();
+            let digest = format!("sha256:{}", name.to_string_lossy()).parse::<Digest>();
+            let needed = digest
+                .is_ok_and(|digest| contents.blobs.contains_key(&digest) || contents.documents.contains_key(&digest));
+            if !needed {
+                fs::remove_file(entry.path()).map_err(named)?;
+                count += 1;
+            }
+        }
+        // What was on its way and nobody needs any more.
+        for entry in fs::read_dir(self.root.join("partial")).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        let _ = fs::remove_dir(self.root.join("partial"));
+        Ok(count)
+    }
+}
+
+/// Reads a lock from a file.
+///
+/// # Errors
+/// Fails when there is none, or it makes no sense.
+pub fn read_lock(path: &Path) -> Result<Lock, String> {
+    let named = |error: String| format!("{}: {error}", path.display());
+    let mut text = Vec::new();
+    let file = File::open(path).map_err(|error| named(error.to_string()))?;
+    file.take(lock::LIMIT + 1).read_to_end(&mut text).map_err(|error| named(error.to_string()))?;
+    Lock::read(&text).map_err(named)
+}
+
+/// Writes a file aside and puts it in place.
+///
+/// # Errors
+/// Fails when it cannot be written.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), String> {
+    let named = |error: io::Error| format!("{}: {error}", path.display());
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent).map_err(named)?;
+    }
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".new");
+    let mut file = File::create(&aside).map_err(named)?;
+    io::Write::write_all(&mut file, content).map_err(named)?;
+    file.sync_all().map_err(named)?;
+    fs::rename(&aside, path).map_err(named)
+}

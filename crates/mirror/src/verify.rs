@@ -1,0 +1,105 @@
+//! Whether a set is all there and whole: in a directory, in volumes, or in a registry.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use image::{Client, Digest, Reference, Store, Wanted};
+
+use crate::destination::Target;
+use crate::lock::{Lock, LockedImage};
+use crate::push::deliveries;
+use crate::report::Missing;
+use crate::set::Contents;
+
+/// Reports what images lack, given why parts are not good.
+pub fn by_image(lock: &Lock, contents: &Contents, bad: &BTreeMap<Digest, String>) -> Vec<Missing> {
+    let mut found = Vec::new();
+    for (image, parts) in lock.images.iter().zip(&contents.by_image) {
+        let causes: BTreeSet<&String> = parts.iter().filter_map(|part| bad.get(part)).collect();
+        found.extend(causes.into_iter().map(|cause| missing(image, cause.clone())));
+    }
+    found
+}
+
+/// Reports that an image is missing.
+pub fn missing(image: &LockedImage, cause: String) -> Missing {
+    Missing { image: image.source.clone(), role: image.role, cause, used_by: image.used_by.clone(), help: None }
+}
+
+/// Checks the blobs of a directory, each of which is read; those in `elsewhere` need not be there.
+pub fn directory(store: &Store, contents: &Contents, elsewhere: &BTreeSet<Digest>) -> BTreeMap<Digest, String> {
+    let mut bad = BTreeMap::new();
+    for (digest, blob) in contents.blobs.iter().filter(|(digest, _)| !elsewhere.contains(digest)) {
+        match store.blob(digest) {
+            Ok(Some(found)) if found.size() == blob.size => {}
+            Ok(None) if !store.path_of(digest).exists() => drop(bad.insert(*digest, format!("{digest} is missing"))),
+            Ok(_) => drop(bad.insert(*digest, format!("{digest} is damaged"))),
+            Err(error) => drop(bad.insert(*digest, format!("{digest}: {error}"))),
+        }
+    }
+    bad
+}
+
+/// Checks that a registry has everything of a set; `deep`, that every blob there is what it should be.
+///
+/// # Errors
+/// Fails when the set has no place there.
+pub fn registry(
+    client: &Client,
+    lock: &Lock,
+    contents: &Contents,
+    target: &Target,
+    deep: bool,
+) -> Result<Vec<Missing>, String> {
+    let mut found = Vec::new();
+    let mut asked: Vec<Reference> = Vec::new();
+    let mut expected: Vec<(usize, String)> = Vec::new();
+    for (number, image) in lock.images.iter().enumerate() {
+        let repository = target.repository(&image.path)?;
+        let own = std::iter::once((Some(&image.tag), &image.digest));
+        let made = image.referrers.iter().map(|referrer| (referrer.tag.as_ref(), &referrer.digest));
+        for (tag, digest) in own.chain(made) {
+            let parsed: Digest = digest.parse().map_err(|_| format!("{digest:?} is no digest"))?;
+            asked.push(repository.with_digest(parsed));
+            expected.push((number, digest.clone()));
+            if let Some(tag) = tag.and_then(|tag| repository.with_tag(tag)) {
+                asked.push(tag);
+                expected.push((number, digest.clone()));
+            }
+        }
+    }
+    for ((reference, (number, digest)), outcome) in asked.iter().zip(&expected).zip(client.are_there(&asked)) {
+        let cause = match outcome {
+            Ok(Some(there)) if there.to_string() == *digest => continue,
+            Ok(Some(there)) => format!("{reference} is {there} instead of {digest}"),
+            Ok(None) => format!("{reference} is not there"),
+            Err(error) => error.to_string(),
+        };
+        found.push(missing(&lock.images[*number], cause));
+    }
+    let deliveries = deliveries(lock, contents, target)?;
+    let mut bad: BTreeMap<Digest, String> = BTreeMap::new();
+    for (delivery, outcome) in deliveries.iter().zip(client.lacking(&deliveries)) {
+        match outcome {
+            Ok(lacking) if lacking.is_empty() => {}
+            Ok(lacking) => {
+                let names: Vec<String> = lacking.iter().map(Reference::name).collect();
+                let digest = delivery.blob.digest;
+                bad.insert(digest, format!("blob {digest} is not in {}", names.join(", ")));
+            }
+            Err(error) => drop(bad.insert(delivery.blob.digest, error.to_string())),
+        }
+    }
+    if deep {
+        for delivery in deliveries {
+            let digest = delivery.blob.digest;
+            let from: Vec<Reference> = delivery.to.iter().take(1).map(|to| to.with_digest(digest)).collect();
+            let failed = client.fetch_set(vec![Wanted { blob: delivery.blob, from }]);
+            bad.extend(failed.into_iter().map(|(digest, error)| (digest, error.to_string())));
+            let _ = std::fs::remove_file(client.options().store.path_of(&digest));
+        }
+    }
+    found.extend(by_image(lock, contents, &bad));
+    found.sort();
+    found.dedup();
+    Ok(found)
+}

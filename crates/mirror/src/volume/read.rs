@@ -1,0 +1,255 @@
+//! Reading volumes, which others may have changed: nothing is believed before it is hashed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use image::{Digest, Hasher, Piece, Store};
+
+use super::tar::{BLOCK, header, room};
+use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION};
+
+/// The largest file of a set's own.
+const OWN_LIMIT: u64 = 256 << 20;
+
+/// Volumes of one series, in whatever order they were given.
+#[derive(Debug)]
+pub struct Volumes {
+    /// The digest of the lock.
+    pub lock: Digest,
+    /// The numbers of volumes that are not among them.
+    pub absent: Vec<usize>,
+    /// The files of the set's own, with their digests.
+    own: BTreeMap<String, (Digest, Vec<Piece>)>,
+    /// Manifests and blobs.
+    blobs: HashMap<Digest, Vec<Piece>>,
+}
+
+/// The parts of one file, by their numbers.
+type Parts = BTreeMap<usize, (usize, Piece)>;
+
+impl Volumes {
+    /// Opens volumes: files, or directories that hold them.
+    ///
+    /// # Errors
+    /// Fails when one is no volume or damaged in front, or they do not belong together.
+    pub fn open(paths: &[PathBuf]) -> Result<Volumes, String> {
+        let mut files: BTreeSet<PathBuf> = BTreeSet::new();
+        for path in paths {
+            if path.is_dir() {
+                let entries = fs::read_dir(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let names = entries.flatten().map(|entry| entry.path());
+                let found: Vec<PathBuf> = names.filter(|path| is_volume_name(path)).collect();
+                if found.is_empty() {
+                    return Err(format!("{}: no volumes are in it", path.display()));
+                }
+                files.extend(found);
+            } else {
+                files.insert(path.clone());
+            }
+        }
+        let mut lists: BTreeMap<usize, (PathBuf, List, u64)> = BTreeMap::new();
+        for file in files {
+            let named = |error: String| format!("{}: {error}", file.display());
+            let (list, base) = read_list(&file).map_err(named)?;
+            if let Some((other, first, _)) = lists.values().next()
+                && (first.series != list.series || first.lock != list.lock || first.count != list.count)
+            {
+                return Err(format!("{} and {} belong to different sets", other.display(), file.display()));
+            }
+            if let Some((other, _, _)) = lists.get(&list.number) {
+                // The same volume on two media is as good as one.
+                if digest_of(other).ok() != digest_of(&file).ok() {
+                    return Err(format!("{} and {} are both volume {}", other.display(), file.display(), list.number));
+                }
+                continue;
+            }
+            lists.insert(list.number, (file, list, base));
+        }
+        let Some((_, first, _)) = lists.values().next() else { return Err("no volumes are given".to_owned()) };
+        let lock = first.lock.parse().map_err(|_| "the lock of the volumes has no digest".to_owned())?;
+        let absent = (1..=first.count).filter(|number| !lists.contains_key(number)).collect();
+        let mut volumes = Volumes { lock, absent, own: BTreeMap::new(), blobs: HashMap::new() };
+        let mut parts: BTreeMap<(String, Digest), Parts> = BTreeMap::new();
+        for (path, list, base) in lists.into_values() {
+            for entry in list.entries {
+                let digest: Digest =
+                    entry.digest.parse().map_err(|_| format!("{}: {:?} is no digest", path.display(), entry.digest))?;
+                let piece = Piece { path: path.clone(), offset: base + entry.offset, size: entry.size };
+                match entry.part {
+                    None => volumes.add(entry.name, digest, vec![piece])?,
+                    Some((number, count)) => {
+                        parts.entry((entry.name, digest)).or_default().insert(number, (count, piece));
+                    }
+                }
+            }
+        }
+        for ((name, digest), parts) in parts {
+            let count = parts.values().map(|(count, _)| *count).max().unwrap_or_default();
+            // One that is in an absent volume is not there at all.
+            if parts.keys().copied().eq(1..=count) {
+                volumes.add(name, digest, parts.into_values().map(|(_, piece)| piece).collect())?;
+            }
+        }
+        Ok(volumes)
+    }
+
+    fn add(&mut self, name: String, digest: Digest, pieces: Vec<Piece>) -> Result<(), String> {
+        match name.strip_prefix("blobs/sha256/") {
+            Some(hex) if hex == digest.hex() => drop(self.blobs.insert(digest, pieces)),
+            None if is_own(&name) => drop(self.own.insert(name, (digest, pieces))),
+            _ => return Err(format!("{name:?} has no place in a volume")),
+        }
+        Ok(())
+    }
+
+    /// Returns all blobs that are in these volumes.
+    pub fn blobs(&self) -> &HashMap<Digest, Vec<Piece>> {
+        &self.blobs
+    }
+
+    /// Returns the names of the files of the set's own.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.own.keys().map(String::as_str)
+    }
+
+    /// Reads a file of the set's own.
+    ///
+    /// # Errors
+    /// Fails when it is not there, or damaged.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+        let missing = || {
+            let first = if self.absent.contains(&1) { "; it is in the first volume, which is absent" } else { "" };
+            format!("{name} is not in the volumes{first}")
+        };
+        let (digest, pieces) = self.own.get(name).ok_or_else(missing)?;
+        gather(digest, pieces, OWN_LIMIT)
+    }
+
+    /// Brings small blobs, such as manifests, into a store.
+    ///
+    /// # Errors
+    /// Fails when one is damaged, or the store cannot be written to. Those that are not there are passed over.
+    pub fn import(&self, blobs: impl Iterator<Item = Digest>, limit: u64, store: &Store) -> Result<(), String> {
+        for digest in blobs {
+            if let Some(pieces) = self.blobs.get(&digest)
+                && pieces.iter().map(|piece| piece.size).sum::<u64>() <= limit
+            {
+                let content = gather(&digest, pieces, limit)?;
+                store.put(&content).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything, and returns what is damaged: the blob, and the file it is in.
+    pub fn check(&self) -> Vec<(Digest, String)> {
+        let mut damaged = Vec::new();
+        let own = self.own.values().map(|(digest, pieces)| (digest, pieces));
+        for (digest, pieces) in own.chain(&self.blobs) {
+            if let Err(error) = hash(digest, pieces, |_| {}) {
+                damaged.push((*digest, error));
+            }
+        }
+        damaged.sort();
+        damaged
+    }
+}
+
+fn is_volume_name(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.starts_with("mirror-") && name.ends_with(".tar")
+}
+
+/// Tells whether a name is that of a file of the set's own, and leads nowhere else.
+fn is_own(name: &str) -> bool {
+    let plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0']);
+    matches!(name, "oci-layout" | "index.json") || name.starts_with("mirror/") && name.split('/').all(plain)
+}
+
+/// Reads the list in front of a volume; returns it and where the rest starts.
+fn read_list(path: &Path) -> Result<(List, u64), String> {
+    let io_error = |error: io::Error| error.to_string();
+    let mut file = File::open(path).map_err(io_error)?;
+    let length = file.metadata().map_err(io_error)?.len();
+    let mut first = [0; BLOCK as usize];
+    file.read_exact(&mut first).map_err(|_| "not a volume: it is too short".to_owned())?;
+    let octal = std::str::from_utf8(&first[124..135]).ok().and_then(|text| u64::from_str_radix(text, 8).ok());
+    let size = octal.ok_or("not a volume, or its first header is damaged")?;
+    if first != header(LIST, size) || size > LIST_LIMIT {
+        return Err("not a volume, or its first header is damaged".to_owned());
+    }
+    let mut text = Vec::new();
+    file.take(size).read_to_end(&mut text).map_err(io_error)?;
+    let list: List = serde_json::from_slice(&text).map_err(|error| format!("{LIST} is damaged: {error}"))?;
+    if list.version != VERSION {
+        return Err(format!("{LIST} has version {}, and this program reads {VERSION}", list.version));
+    }
+    if list.entries.len() > ENTRIES {
+        return Err(format!("it has more than {ENTRIES} entries"));
+    }
+    if list.number == 0 || list.number > list.count {
+        return Err(format!("{LIST} is damaged: volume {} of {}", list.number, list.count));
+    }
+    let base = room(size);
+    let mut at = BLOCK;
+    for entry in &list.entries {
+        let end = entry.offset.checked_add(entry.size).and_then(|end| end.checked_add(base));
+        // Entries follow each other, each behind its header.
+        if entry.offset != at || end.is_none() {
+            return Err(format!("{LIST} is damaged: {} has a strange place", entry.name));
+        }
+        if end.is_some_and(|end| end > length) {
+            return Err(format!("it is cut off: {} is not all there", entry.name));
+        }
+        at = at.saturating_add(room(entry.size));
+    }
+    Ok((list, base))
+}
+
+fn gather(digest: &Digest, pieces: &[Piece], limit: u64) -> Result<Vec<u8>, String> {
+    let size: u64 = pieces.iter().map(|piece| piece.size).sum();
+    if size > limit {
+        return Err(format!("{digest} has {size} bytes, more than {limit}"));
+    }
+    let mut content = Vec::new();
+    hash(digest, pieces, |piece| content.extend_from_slice(piece))?;
+    Ok(content)
+}
+
+/// Reads pieces and checks that they are what their digest says.
+fn hash(digest: &Digest, pieces: &[Piece], mut take: impl FnMut(&[u8])) -> Result<(), String> {
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 256 << 10];
+    for piece in pieces {
+        let named = |error: io::Error| format!("{}: {error}", piece.path.display());
+        let mut file = File::open(&piece.path).map_err(named)?;
+        file.seek(SeekFrom::Start(piece.offset)).map_err(named)?;
+        let mut file = file.take(piece.size);
+        loop {
+            match file.read(&mut buffer).map_err(named)? {
+                0 => break,
+                count => {
+                    hasher.update(&buffer[..count]);
+                    take(&buffer[..count]);
+                }
+            }
+        }
+    }
+    let files: BTreeSet<String> = pieces.iter().map(|piece| piece.path.display().to_string()).collect();
+    let files = files.into_iter().collect::<Vec<_>>().join(", ");
+    if hasher.finish() == *digest { Ok(()) } else { Err(format!("{files}: {digest} is damaged")) }
+}
+
+fn digest_of(path: &Path) -> io::Result<Digest> {
+    let mut file = File::open(path)?;
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}

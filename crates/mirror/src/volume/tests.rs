@@ -1,0 +1,195 @@
+//! T-15, T-16 and T-25: volumes are of the size that was asked for, and nothing strange in one is believed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use image::{Descriptor, Digest, Store, media_type};
+
+use super::*;
+use crate::lock::{Lock, LockedImage, Role};
+use crate::set::{Contents, SetDir};
+
+/// Bytes that look like chance.
+fn noise(seed: u64, size: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..size).map(|_| next()).collect()
+}
+
+/// A set with images of these sizes.
+fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Contents) {
+    let set = SetDir::open(root).unwrap();
+    let store = Store::open(root).unwrap();
+    let mut lock = Lock::new(Digest::of(b"request"));
+    for (number, size) in sizes.iter().enumerate() {
+        let layer = noise(number as u64 + 1, *size);
+        store.put(&layer).unwrap();
+        store.put(b"{}").unwrap();
+        let manifest = serde_json::json!({
+            "schemaVersion": 2,
+            "config": Descriptor::of(media_type::OCI_CONFIG, b"{}"),
+            "layers": [Descriptor::of(media_type::OCI_LAYER, &layer)],
+        });
+        let digest = store.put(manifest.to_string().as_bytes()).unwrap();
+        lock.images.push(LockedImage {
+            source: format!("quay.io/a/b{number}:v1"),
+            digest: digest.to_string(),
+            media_type: media_type::OCI_MANIFEST.into(),
+            bytes: *size as u64,
+            platforms: Vec::new(),
+            referrers: Vec::new(),
+            path: format!("a/b{number}"),
+            tag: "v1".into(),
+            role: Role::Additional,
+            used_by: Vec::new(),
+        });
+    }
+    let contents = Contents::of(&store, &lock, &image::Limits::default()).unwrap();
+    set.put("lock.json", lock.to_text().as_bytes()).unwrap();
+    set.put_index(&lock, &contents).unwrap();
+    (set, lock, contents)
+}
+
+fn write_to(root: &Path, set: &(SetDir, Lock, Contents), have: &BTreeSet<Digest>) -> Vec<PathBuf> {
+    write(&set.0, &set.1, &set.2, SMALLEST, have, root, false).unwrap().files
+}
+
+#[test]
+fn t25_volumes_keep_their_size_and_large_blobs_are_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = set(&dir.path().join("set"), &[3_000_000, 400_000, 700_000, 10]);
+    let out = dir.path().join("out");
+    let files = write_to(&out, &set, &BTreeSet::new());
+    assert!(files.len() > 3, "{files:?}");
+    assert!(files.iter().all(|file| file.metadata().unwrap().len() <= SMALLEST));
+    // Again, and elsewhere: the same bytes.
+    assert_eq!(write_to(&out, &set, &BTreeSet::new()), files);
+    let other = write_to(&dir.path().join("other"), &set, &BTreeSet::new());
+    for (one, two) in files.iter().zip(&other) {
+        assert_eq!(fs::read(one).unwrap(), fs::read(two).unwrap());
+    }
+    // Another tool reads them, and the sums are right.
+    let run = |program: &str, arguments: &[&str]| {
+        std::process::Command::new(program).args(arguments).current_dir(&out).output().unwrap()
+    };
+    assert!(run("tar", &["-tf", files[0].to_str().unwrap()]).status.success());
+    assert!(run("sha256sum", &["-c", "SHA256SUMS"]).status.success());
+    let mut mixed = files.clone();
+    mixed.reverse();
+    let volumes = Volumes::open(&mixed).unwrap();
+    assert!(volumes.absent.is_empty() && volumes.check().is_empty());
+    assert_eq!(volumes.lock, set.1.digest());
+    assert_eq!(volumes.blobs().len(), set.2.blobs.len() + set.2.documents.len());
+    assert_eq!(Lock::read(&volumes.read("mirror/lock.json").unwrap()).unwrap(), set.1);
+    // A delta has what is new, and the documents.
+    let have: BTreeSet<Digest> = set.2.blobs.keys().copied().collect();
+    let delta = write_to(&dir.path().join("delta"), &set, &have);
+    assert_eq!(delta.len(), 1);
+    assert!(delta[0].metadata().unwrap().len() < 30_000);
+}
+
+#[test]
+fn t15_damage_is_found_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = set(&dir.path().join("set"), &[3_000_000, 400_000]);
+    let files = write_to(&dir.path().join("out"), &set, &BTreeSet::new());
+    let good: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+    let flip = |file: usize, at: usize| {
+        let mut bytes = good[file].clone();
+        bytes[at] ^= 1;
+        fs::write(&files[file], bytes).unwrap();
+    };
+    let restore = |file: usize| fs::write(&files[file], &good[file]).unwrap();
+    // In the header, in the list.
+    flip(0, 3);
+    assert!(Volumes::open(&files).unwrap_err().contains("first header is damaged"));
+    flip(0, 512);
+    assert!(Volumes::open(&files).unwrap_err().contains("volume.json is damaged"));
+    restore(0);
+    // In a blob.
+    let last = files.len() - 1;
+    let at = good[last].len() - 3000;
+    flip(last, at);
+    let damaged = Volumes::open(&files).unwrap().check();
+    assert_eq!(damaged.len(), 1);
+    assert!(damaged[0].1.contains(files[last].to_str().unwrap()), "{damaged:?}");
+    restore(last);
+    // In the padding at the end: no harm.
+    flip(last, good[last].len() - 1);
+    assert!(Volumes::open(&files).unwrap().check().is_empty());
+    restore(last);
+    // Cut off, empty, absent, of another set.
+    fs::write(&files[last], &good[last][..good[last].len() / 2]).unwrap();
+    assert!(Volumes::open(&files).unwrap_err().contains("cut off"));
+    fs::write(&files[last], b"").unwrap();
+    assert!(Volumes::open(&files).unwrap_err().contains("too short"));
+    restore(last);
+    let some = Volumes::open(&files[1..]).unwrap();
+    assert_eq!(some.absent, [1]);
+    assert!(some.read("mirror/lock.json").unwrap_err().contains("the first volume, which is absent"));
+    let twice = dir.path().join("copy.tar");
+    fs::copy(&files[0], &twice).unwrap();
+    assert!(Volumes::open(&[&files[..], &[twice]].concat()).is_ok());
+    let other = self::set(&dir.path().join("other"), &[500_000]);
+    let foreign = write_to(&dir.path().join("foreign"), &other, &BTreeSet::new());
+    assert!(Volumes::open(&[&files[..], &foreign].concat()).unwrap_err().contains("belong to different sets"));
+}
+
+#[test]
+fn t16_strange_volumes_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let digest = Digest::of(b"content");
+    let refused = |change: &dyn Fn(&mut List)| {
+        let mut list = List {
+            version: VERSION,
+            lock: digest.to_string(),
+            series: "x".into(),
+            number: 1,
+            count: 1,
+            entries: vec![Entry {
+                name: "mirror/lock.json".into(),
+                offset: 512,
+                size: 7,
+                digest: digest.to_string(),
+                part: None,
+            }],
+        };
+        change(&mut list);
+        let text = serde_json::to_vec(&list).unwrap();
+        let mut bytes = tar::header(LIST, text.len() as u64).to_vec();
+        bytes.extend(&text);
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+        bytes.extend(tar::header("mirror/lock.json", 7));
+        bytes.extend(b"content");
+        bytes.resize(bytes.len().next_multiple_of(512) + 1024, 0);
+        let path = dir.path().join("mirror-x.tar");
+        fs::write(&path, bytes).unwrap();
+        Volumes::open(&[path]).map(|_| ()).err().unwrap_or_default()
+    };
+    assert_eq!(refused(&|_| {}), "");
+    for name in ["../x", "/etc/passwd", "mirror/../../x", "mirror//x", "blobs/sha256/../x", "blobs/sha256/00", "other"]
+    {
+        assert!(refused(&|list| list.entries[0].name = name.into()).contains("has no place in a volume"), "{name}");
+    }
+    assert!(refused(&|list| list.entries[0].size = u64::MAX).contains("strange place"));
+    assert!(refused(&|list| list.entries[0].size = 1 << 40).contains("cut off"));
+    assert!(refused(&|list| list.entries[0].offset = 0).contains("strange place"));
+    assert!(refused(&|list| list.number = 2).contains("volume 2 of 1"));
+    assert!(refused(&|list| list.entries[0].digest = "sha256:1".into()).contains("is no digest"));
+}
+
+#[test]
+fn sizes_are_read_as_people_write_them() {
+    assert_eq!(parse_size("4G"), Ok(4_000_000_000));
+    assert_eq!(parse_size("4GiB"), Ok(4 << 30));
+    assert_eq!(parse_size("2000000"), Ok(2_000_000));
+    for bad in ["", "4X", "1k", "G", "-4G", "99999999999999999999G", "18446744073709551615G"] {
+        assert!(parse_size(bad).is_err(), "{bad}");
+    }
+}

@@ -1,0 +1,150 @@
+//! The image of a catalog that is not whole: built anew from what is kept, the same each time.
+
+use std::fs;
+use std::path::Path;
+
+use image::{Base, Client, Config, Descriptor, Digest, ImagePlan, Layer, Manifest, Modes, Parts, Platform, Wanted};
+use mirror::imageset::CatalogSource;
+use mirror::lock::{LockedCatalog, LockedImage, Role};
+use mirror::plan::size_of;
+
+use super::flags::ChoiceFlags;
+use super::open::Catalog;
+use crate::commands::build;
+use crate::exit::Failure;
+use crate::images::{CONFIGS_LABEL, TlsFlags};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+
+/// Where the catalog lies in an image.
+const CONFIGS: &str = "/configs";
+
+/// Builds the image of the catalog in `directory` into the client's store, and returns it as a lock lists it.
+pub(crate) fn build_one(
+    locked: &LockedCatalog,
+    catalog: &Catalog,
+    directory: &Path,
+    choice: &ChoiceFlags,
+    client: &Client,
+    tls: &TlsFlags,
+    printer: &Printer,
+) -> Result<LockedImage, Failure> {
+    let named = |failure: Failure| match failure {
+        Failure::Message(text) => Failure::Message(format!("image of catalog {}: {text}", locked.source)),
+        other => other,
+    };
+    let store = &client.options().store;
+    let built = match choice.catalog_program.as_str() {
+        "original" => original(catalog, directory, client).map_err(|error| named(Failure::message(error)))?,
+        program => {
+            let ours = program == "ours";
+            let platforms = platforms(catalog, choice, ours).map_err(|error| named(Failure::message(error)))?;
+            build::into_store(directory, store, ours, &platforms, &choice.binary, tls, printer).map_err(named)?
+        }
+    };
+    let mut image = LockedImage {
+        source: locked.source.clone(),
+        digest: built.digest.to_string(),
+        media_type: built.media_type,
+        bytes: 0,
+        platforms: Vec::new(),
+        referrers: Vec::new(),
+        path: locked.path.clone(),
+        tag: locked.tag.clone(),
+        role: Role::Catalog,
+        used_by: Vec::new(),
+    };
+    image.bytes = size_of(client, &image).map_err(|error| named(Failure::message(error.to_string())))?;
+    Ok(image)
+}
+
+/// Returns the platforms to build for: those of the original that there is a program for, which have to be all.
+fn platforms(catalog: &Catalog, choice: &ChoiceFlags, ours: bool) -> Result<Vec<Platform>, String> {
+    let plain = Platform { os: "linux".into(), architecture: "amd64".into(), ..Platform::default() };
+    if !ours {
+        return Ok(vec![plain]);
+    }
+    let host = Platform::host();
+    let has = |platform: &Platform| {
+        let same = |other: &Platform| other.os == platform.os && other.architecture == platform.architecture;
+        same(&host) || choice.binary.iter().any(|(other, _)| same(other))
+    };
+    let wanted = if catalog.platforms.is_empty() { vec![host.clone()] } else { catalog.platforms.clone() };
+    if let Some(lacking) = wanted.iter().find(|platform| !has(platform)) {
+        return Err(format!(
+            "the original is for {lacking} as well, and this program is not\n  \
+             help: --binary {lacking}=FILE names one that is, --catalog-program original keeps that of the original, \
+             and 'platforms' in the file leaves platforms out"
+        ));
+    }
+    Ok(wanted.into_iter().map(|platform| Platform { variant: String::new(), ..platform }).collect())
+}
+
+/// Builds on the original image: its catalog and the cache that no longer fits go, what is kept takes their place.
+fn original(catalog: &Catalog, directory: &Path, client: &Client) -> Result<Descriptor, String> {
+    let CatalogSource::Registry(reference) = &catalog.opened.request.source else {
+        return Err("only the original of a catalog in a registry can be built on".to_owned());
+    };
+    let options = client.options();
+    let store = &options.store;
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let pinned = reference.with_digest(catalog.opened.digest);
+    let platforms = &catalog.opened.request.platforms;
+    let surveyed = client.survey(&[(pinned.clone(), platforms.clone())], false).pop();
+    surveyed.ok_or("no answer")?.map_err(|error| text(&error))?;
+    let parts = Parts::of(store, &catalog.opened.digest, platforms, &options.limits).map_err(|error| text(&error))?;
+    let scratch = Unfinished::private("opm-mirror-").map_err(|error| text(&error))?;
+    let nothing = scratch.path().join("nothing");
+    fs::write(&nothing, b"").map_err(|error| text(&error))?;
+    let layers = layers(directory, &nothing).map_err(|error| text(&error))?;
+    let write = |layer: &Layer| layer.write(store, 0, &|_| {}).map_err(|error| text(&error));
+    let built = [write(&layers[0])?, write(&layers[1])?];
+    let mut images = Vec::new();
+    for document in &parts.documents {
+        let content = store.read(&document.digest, 4 << 20).map_err(|error| text(&error))?;
+        let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else { continue };
+        let digest = manifest.config.digest;
+        let failed = client.fetch_set(vec![Wanted { blob: manifest.config.clone(), from: vec![pinned.clone()] }]);
+        if let Some(error) = failed.into_values().next() {
+            return Err(text(&error));
+        }
+        let config = store.read(&digest, options.limits.config).map_err(|error| text(&error))?;
+        let config: Config = serde_json::from_slice(&config).map_err(|error| text(&error))?;
+        let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let plan = ImagePlan {
+            platform: Platform {
+                os: config.os.clone(),
+                architecture: config.architecture.clone(),
+                variant: config.variant.clone(),
+                ..Platform::default()
+            },
+            labels: [(CONFIGS_LABEL.to_owned(), CONFIGS.to_owned())].into(),
+            cmd: words(&["serve", CONFIGS]),
+            history: vec!["opm mirror: the old catalog goes".into(), "opm mirror: what is kept of it".into()],
+            ..ImagePlan::default()
+        };
+        let base = Base { manifest: &manifest, config: &config };
+        images.push(image::build(store, &plan, &built, Some(base)).map_err(|error| text(&error))?);
+    }
+    match images.as_slice() {
+        [] => Err("the original has no image to build on".to_owned()),
+        [image] => Ok(image.clone()),
+        images => image::build_index(store, images).map_err(|error| text(&error)),
+    }
+}
+
+/// Makes the layer that removes the old catalog and its cache, and the one with what is kept.
+fn layers(directory: &Path, nothing: &Path) -> std::io::Result<[Layer; 2]> {
+    let mut removed = Layer::new();
+    removed.file("/.wh.configs", nothing, 0o644)?;
+    removed.directory("/tmp", 0o1777);
+    removed.file("/tmp/.wh.cache", nothing, 0o644)?;
+    let mut kept = Layer::new();
+    kept.tree(CONFIGS, directory, Modes::default())?;
+    Ok([removed, kept])
+}
+
+/// Returns the digest that a lock expects of an image, if it says.
+pub(crate) fn expected(locked: &LockedCatalog) -> Option<Digest> {
+    locked.image.parse().ok()
+}

@@ -1,0 +1,93 @@
+//! `opm mirror copy`: from registries to a registry, where one machine sees both sides.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use image::{Store, Supply};
+use mirror::report::Missing;
+use mirror::volume::parse_size;
+
+use super::flags::{ChoiceFlags, MoveFlags, TargetFlags};
+use super::prepare::{prepare, read};
+use super::progress::Moved;
+use super::pull::contents;
+use super::push::finish;
+use crate::exit::{Failure, Outcome};
+use crate::images::TlsFlags;
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+
+/// Bring everything that a file asks for straight to a registry
+#[derive(clap::Args)]
+#[command(
+    long_about = "Bring everything that a file asks for straight to a registry.\n\n\
+        Nothing stays on this machine: so many bytes of blobs as --spool says are on its disk at a time. What the \
+        registry has already is neither fetched nor sent. Else this is 'pull' and 'push' in one.",
+    after_help = "Examples:\n  \
+        opm mirror copy imageset.yaml registry.example.com:5000/mirror\n  \
+        opm mirror copy lock.json registry.example.com:5000/mirror --spool 500M"
+)]
+pub(super) struct CopyArgs {
+    /// File of kind ImageSetConfiguration, or a lock
+    #[arg(value_name = "FILE|LOCK")]
+    pub(super) file: String,
+    /// Registry, with the path in front of all repositories
+    #[arg(value_name = "REGISTRY[/PATH]")]
+    pub(super) registry: String,
+    /// How many bytes of blobs are on this machine at a time; a larger blob takes all of it and more
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size)]
+    pub(super) spool: u64,
+    /// Write what was chosen to a file
+    #[arg(long, value_name = "OUT")]
+    pub(super) lock: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) choice: ChoiceFlags,
+    #[command(flatten)]
+    pub(super) target: TargetFlags,
+    #[command(flatten)]
+    pub(super) moving: MoveFlags,
+}
+
+pub(super) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    run_noting(args, tls, printer, &mut Vec::new())
+}
+
+/// Does it, and notes what is missing.
+pub(super) fn run_noting(
+    args: &CopyArgs,
+    tls: &TlsFlags,
+    printer: &mut Printer,
+    lacking: &mut Vec<Missing>,
+) -> Outcome {
+    let target = args.target.target(&args.registry)?;
+    let (input, _) = read(&args.file, &args.choice, printer)?;
+    let scratch = Unfinished::private("opm-mirror-")?;
+    let store = Store::open(&scratch.path().join("store"))?;
+    let moved: Arc<Moved> = Arc::default();
+    let client = args.moving.client(tls, store, &moved)?;
+    let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
+    let mut prepared = {
+        let images = args.moving.images(tls, Some(&scratch.path().join("source")));
+        prepare(input, &args.choice, base, &client, &images, printer)?
+    };
+    prepared.settle(Vec::new(), &args.choice, printer)?;
+    if !prepared.plan.missing.is_empty() {
+        lacking.clone_from(&prepared.plan.missing);
+        return Err(Failure::message("not everything is there, so nothing was sent\nhelp: see --missing"));
+    }
+    prepared.build(&scratch.path().join("catalogs"), &args.choice, &client, tls, printer)?;
+    let _ = std::fs::remove_dir_all(scratch.path().join("source"));
+    let lock = prepared.lock();
+    let contents = contents(&client.options().store, &lock, &client)?;
+    let from = mirror::push::sources(&lock, &contents);
+    let total = contents.blobs.values().map(|blob| blob.size).sum();
+    let shown = moved.show("copying", total);
+    let supply = Supply::Registries { from, spool: args.spool };
+    let pushed = mirror::push::push(&client, &lock, &contents, &target, supply, &BTreeMap::new());
+    drop(shown);
+    if let Some(out) = &args.lock {
+        mirror::set::write_whole(out, lock.to_text().as_bytes()).map_err(Failure::message)?;
+    }
+    finish(pushed, &lock, &target, &args.target, tls, printer, lacking)
+}

@@ -1,0 +1,226 @@
+//! Flags that several commands share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use image::{Client, Platform, Store};
+use mirror::destination::{Layout, Target};
+use mirror::report::{self, Missing, OnMissing};
+
+use super::progress::Moved;
+use crate::exit::Failure;
+use crate::images::{Images, PullFlags, TlsFlags};
+use crate::printer::{Printer, Style};
+
+/// What is chosen, beside what the file says
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "What is chosen")]
+pub(crate) struct ChoiceFlags {
+    /// What becomes of bundles that lack an image: the set is not whole until they have it (fail), they leave the
+    /// catalog (drop), or they stay in it (keep)
+    #[arg(long, value_name = "fail|drop|keep", default_value = "fail", value_parser = on_missing)]
+    pub(crate) missing: OnMissing,
+    /// Bring what kept bundles need as well, by the catalog's dependencies
+    #[arg(long)]
+    pub(crate) with_dependencies: bool,
+    /// Bring only what is on the way from what a cluster runs to the newest: what 'kubectl get
+    /// subscriptions,clusterserviceversions -A -o json' printed there
+    #[arg(long, value_name = "FILE")]
+    pub(crate) installed: Option<String>,
+    /// Where the default channel goes, make the one with the newest head the default
+    #[arg(long)]
+    pub(crate) choose_default: bool,
+    /// Pass over packages and channels that the catalog does not have
+    #[arg(long)]
+    pub(crate) ignore_unknown: bool,
+    /// Edges of upgrades that lead out of what is kept: stay as they are written (keep), or the newest bundle of the
+    /// channel skips what lost its way (bridge)
+    #[arg(long, value_name = "keep|bridge", default_value = "keep", value_parser = ["keep", "bridge"])]
+    pub(crate) edges: String,
+    /// Paths at the destination: those of the sources (path), or those behind the name of the source's registry (host)
+    #[arg(long, value_name = "path|host", default_value = "path", value_parser = layout)]
+    pub(crate) layout: Layout,
+    /// Go on without these parts of the file, for which nothing is done
+    #[arg(long, value_name = "platform,helm", value_delimiter = ',', value_parser = ["platform", "helm"])]
+    pub(crate) skip: Vec<String>,
+    /// Leave signatures and other things that were made for images behind
+    #[arg(long)]
+    pub(crate) without_referrers: bool,
+    /// What serves the catalog in its image: this program (ours), that of the original image (original), or nothing
+    /// (none), for clusters that bring their own
+    #[arg(long, value_name = "ours|original|none", default_value = "ours", value_parser = ["ours", "original", "none"])]
+    pub(crate) catalog_program: String,
+    /// This program for another platform of the catalog; can be given several times
+    #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary)]
+    pub(crate) binary: Vec<(Platform, PathBuf)>,
+}
+
+impl ChoiceFlags {
+    /// Returns what holds when nothing is said.
+    pub(crate) fn usual() -> ChoiceFlags {
+        ChoiceFlags {
+            missing: OnMissing::Fail,
+            with_dependencies: false,
+            installed: None,
+            choose_default: false,
+            ignore_unknown: false,
+            edges: "keep".into(),
+            layout: Layout::Path,
+            skip: Vec::new(),
+            without_referrers: false,
+            catalog_program: "ours".into(),
+            binary: Vec::new(),
+        }
+    }
+
+    /// Returns the flags that change what is chosen, as text that is part of a lock's request.
+    pub(crate) fn request(&self) -> String {
+        format!(
+            "dependencies={} chooseDefault={} ignoreUnknown={} edges={} layout={:?} referrers={} program={}",
+            self.with_dependencies,
+            self.choose_default,
+            self.ignore_unknown,
+            self.edges,
+            self.layout,
+            !self.without_referrers,
+            self.catalog_program,
+        )
+    }
+}
+
+fn on_missing(text: &str) -> Result<OnMissing, String> {
+    match text {
+        "fail" => Ok(OnMissing::Fail),
+        "drop" => Ok(OnMissing::Drop),
+        "keep" => Ok(OnMissing::Keep),
+        _ => Err("expected fail, drop or keep".into()),
+    }
+}
+
+fn layout(text: &str) -> Result<Layout, String> {
+    match text {
+        "path" => Ok(Layout::Path),
+        "host" => Ok(Layout::Host),
+        _ => Err("expected path or host".into()),
+    }
+}
+
+fn binary(text: &str) -> Result<(Platform, PathBuf), String> {
+    let (of, path) = text.split_once('=').filter(|(_, path)| !path.is_empty()).ok_or("expected PLATFORM=FILE")?;
+    let platform = of.parse().map_err(|error: image::PlatformError| error.to_string())?;
+    Ok((platform, path.into()))
+}
+
+/// How registries are spoken to
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Registries")]
+pub(crate) struct MoveFlags {
+    /// File with certificates of authorities to trust for registries, beside the system's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// How many blobs are on their way at a time
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) jobs: u8,
+    /// Accept only images that policy.json accepts, with their signatures
+    #[arg(long)]
+    pub(crate) enforce_policy: bool,
+}
+
+impl MoveFlags {
+    /// Returns what opens catalogs, with a directory that images are kept in.
+    pub(crate) fn images(&self, tls: &TlsFlags, cache: Option<&Path>) -> Images {
+        let pull =
+            PullFlags { ca_file: self.ca_file.clone(), image_cache: cache.map(Path::to_owned), ..PullFlags::default() };
+        Images::new(tls, &pull).with_insecure_policy(!self.enforce_policy)
+    }
+
+    /// Returns what moves images into and out of a store.
+    pub(crate) fn client(&self, tls: &TlsFlags, store: Store, moved: &Arc<Moved>) -> Result<Client, Failure> {
+        let images = self.images(tls, Some(store.root()));
+        let mut options = images.client().map_err(Failure::message)?.options().clone();
+        options.store = store;
+        options.parallel = usize::from(self.jobs.max(1));
+        options.progress = Arc::clone(moved) as Arc<dyn image::Progress>;
+        Client::new(options).map_err(|error| Failure::message(error.to_string()))
+    }
+}
+
+/// Where a set goes
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "At the destination")]
+pub(crate) struct TargetFlags {
+    /// How many components the path of a repository may have; what is too much is joined with '-'
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_nested_paths: Option<u16>,
+    /// Directory for the objects that tell clusters where everything is
+    #[arg(long, value_name = "DIR", default_value = "cluster-resources")]
+    pub(crate) resources: PathBuf,
+    /// Name of the objects of a catalog, by its source or its path at the destination; can be given several times
+    #[arg(long, value_name = "CATALOG=NAME", value_parser = catalog_name)]
+    pub(crate) catalog_name: Vec<(String, String)>,
+    /// Write every object to a file of its own
+    #[arg(long)]
+    pub(crate) one_object_per_file: bool,
+    /// Let nodes never ask the sources, only the mirror
+    #[arg(long)]
+    pub(crate) no_fallback: bool,
+}
+
+fn catalog_name(text: &str) -> Result<(String, String), String> {
+    let (catalog, name) = text.rsplit_once('=').ok_or("expected CATALOG=NAME")?;
+    Ok((catalog.to_owned(), name.to_owned()))
+}
+
+impl TargetFlags {
+    pub(crate) fn target(&self, text: &str) -> Result<Target, Failure> {
+        Target::parse(text, self.max_nested_paths.map(usize::from)).map_err(Failure::message)
+    }
+
+    /// Writes the objects for a set at a registry.
+    pub(crate) fn write_resources(
+        &self,
+        lock: &mirror::lock::Lock,
+        target: &Target,
+        tls: &TlsFlags,
+        printer: &Printer,
+    ) -> Result<(), Failure> {
+        let options = mirror::resources::Options {
+            names: self.catalog_name.clone(),
+            one_object_per_file: self.one_object_per_file,
+            plain_http: tls.uses_http(),
+            no_fallback: self.no_fallback,
+        };
+        let made = mirror::resources::make(lock, target, &options).map_err(Failure::message)?;
+        for (name, text) in &made.files {
+            mirror::set::write_whole(&self.resources.join(name), text.as_bytes()).map_err(Failure::message)?;
+        }
+        notes(&made.notes, printer);
+        printer.tell(&format!("objects for the cluster: {}", self.resources.display()));
+        Ok(())
+    }
+}
+
+/// Tells what else the user should know.
+pub(crate) fn notes(notes: &[String], printer: &Printer) {
+    for note in notes {
+        printer.tell(&format!("{} {note}", printer.paint(Style::Note, "note:")));
+    }
+}
+
+/// Tells what is missing, by package and bundle.
+pub(crate) fn tell_missing(missing: &[Missing], printer: &Printer) {
+    if !missing.is_empty() {
+        printer.tell(&format!("missing images: {}", missing.len()));
+        printer.tell(report::text(missing).trim_end());
+    }
+}
+
+/// Writes a number of bytes for people.
+pub(crate) fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.2} GB", count as f64 / 1e9),
+    }
+}

@@ -1,0 +1,279 @@
+//! Called as `oc-mirror`: the command lines of that tool's second version, done by `opm mirror`.
+
+mod delete;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::{CommandFactory, Parser, Subcommand};
+use mirror::lock::Role;
+use mirror::report::Missing;
+
+use super::flags::{ChoiceFlags, MoveFlags, TargetFlags};
+use super::{copy, plan, pull, push};
+use crate::cli::{self, go_conventions};
+use crate::exit::{Failure, Outcome};
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// The size of an archive in bytes where the file says nothing.
+const ARCHIVE: u64 = 500 << 30;
+
+/// Mirror catalogs and their images: to disk, from disk, or from registry to registry
+#[derive(Parser)]
+#[command(
+    name = "oc-mirror",
+    bin_name = "oc-mirror",
+    version,
+    long_about = "Mirror catalogs and their images, with the command lines of the second version of oc-mirror.\n\n\
+        To disk, archives come to lie in the directory; what they are made of is kept below its 'working-dir', so that \
+        the next run fetches only what is new. From disk, archives or the working directory are read; the file is not \
+        needed there. The objects for the cluster are in 'working-dir/cluster-resources'.",
+    after_help = "Examples:\n  \
+        oc-mirror --v2 -c imageset.yaml file:///data/mirror\n  \
+        oc-mirror --v2 -c imageset.yaml --from file:///data/mirror docker://registry.example.com:5000\n  \
+        oc-mirror --v2 -c imageset.yaml --workspace file:///data/mirror docker://registry.example.com:5000",
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+struct OcMirror {
+    #[command(subcommand)]
+    command: Option<OcMirrorCommand>,
+    #[command(flatten)]
+    args: OcMirrorArgs,
+}
+
+#[derive(Subcommand)]
+enum OcMirrorCommand {
+    Delete(delete::DeleteArgs),
+    /// Show the version
+    Version,
+}
+
+#[derive(clap::Args)]
+struct OcMirrorArgs {
+    /// Where to: file://DIR or docker://REGISTRY[/PATH]
+    #[arg(value_name = "DESTINATION", required = true)]
+    destination: Option<String>,
+    /// File of kind ImageSetConfiguration
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<String>,
+    /// Directory to read from: file://DIR
+    #[arg(long, value_name = "file://DIR")]
+    from: Option<String>,
+    /// Directory to work in from registry to registry: file://DIR
+    #[arg(long, value_name = "file://DIR")]
+    workspace: Option<String>,
+    /// Show what would be done, below working-dir/dry-run
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    common: Common,
+    /// How many components the path of a repository may have
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_nested_paths: Option<u16>,
+    /// Leave signatures behind
+    #[arg(long)]
+    remove_signatures: bool,
+    /// Accept only images that policy.json accepts
+    #[arg(long)]
+    secure_policy: bool,
+    /// How many images are on their way at a time
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=10))]
+    parallel_images: u8,
+    /// How many layers of each
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u8).range(1..=10))]
+    parallel_layers: u8,
+    /// What serves the catalog in its image: ours, original or none
+    #[arg(long, value_name = "ours|original|none", default_value = "original", value_parser = ["ours", "original", "none"])]
+    catalog_program: String,
+}
+
+/// Flags of all its commands
+#[derive(clap::Args)]
+struct Common {
+    /// The second version, which is the only one here
+    #[arg(long)]
+    v2: bool,
+    /// Check the certificates of sources
+    #[arg(long, value_name = "true|false", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    src_tls_verify: bool,
+    /// Check the certificate of the destination
+    #[arg(long, value_name = "true|false", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    dest_tls_verify: bool,
+}
+
+impl Common {
+    fn tls(&self) -> Result<TlsFlags, Failure> {
+        match self.v2 {
+            true => Ok(TlsFlags::verifying(self.src_tls_verify && self.dest_tls_verify)),
+            false => Err(Failure::message("only the second version is here: say --v2")),
+        }
+    }
+}
+
+/// What is at the end of the command line.
+enum Place {
+    Disk(PathBuf),
+    Registry(String),
+}
+
+fn place(text: &str) -> Result<Place, Failure> {
+    match (text.strip_prefix("file://"), text.strip_prefix("docker://")) {
+        (Some(path), _) if !path.is_empty() => Ok(Place::Disk(path.into())),
+        (_, Some(registry)) if !registry.is_empty() => Ok(Place::Registry(registry.to_owned())),
+        _ => Err(Failure::message(format!("{text:?}: expected file://DIR or docker://REGISTRY[/PATH]"))),
+    }
+}
+
+fn disk(text: &str) -> Result<PathBuf, Failure> {
+    match place(text)? {
+        Place::Disk(path) => Ok(path),
+        Place::Registry(_) => Err(Failure::message(format!("{text:?}: expected file://DIR"))),
+    }
+}
+
+pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
+    let command = go_conventions(OcMirror::command());
+    let Some(parsed) = cli::parse::<OcMirror>(command, arguments, printer)? else { return Ok(()) };
+    match &parsed.command {
+        Some(OcMirrorCommand::Delete(args)) => delete::run(args, printer),
+        Some(OcMirrorCommand::Version) => {
+            writeln!(printer.data(), "oc-mirror of opm {}", env!("CARGO_PKG_VERSION"))?;
+            Ok(())
+        }
+        None => mirror(&parsed.args, printer),
+    }
+}
+
+fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
+    let tls = args.common.tls()?;
+    let destination = place(args.destination.as_deref().unwrap_or_default())?;
+    let config = || args.config.clone().ok_or_else(|| Failure::message("-c FILE says what to mirror"));
+    let choice = ChoiceFlags {
+        without_referrers: args.remove_signatures,
+        catalog_program: args.catalog_program.clone(),
+        choose_default: false,
+        ..ChoiceFlags::usual()
+    };
+    let jobs = args.parallel_images.saturating_mul(args.parallel_layers).min(64);
+    let moving = MoveFlags { ca_file: None, jobs, enforce_policy: args.secure_policy };
+    let target = |workspace: &Path| TargetFlags {
+        max_nested_paths: args.max_nested_paths,
+        resources: workspace.join("working-dir/cluster-resources"),
+        ..TargetFlags::default()
+    };
+    let mut lacking = Vec::new();
+    let outcome = match (destination, &args.from, &args.workspace) {
+        (Place::Disk(_), Some(_), _) | (Place::Disk(_), _, Some(_)) => {
+            return Err(Failure::message("--from and --workspace are for a destination docker://REGISTRY"));
+        }
+        (Place::Registry(_), Some(_), Some(_)) => {
+            return Err(Failure::message("--from and --workspace cannot both be given"));
+        }
+        (Place::Registry(_), None, None) => {
+            return Err(Failure::message(
+                "--from file://DIR or --workspace file://DIR is needed for docker://REGISTRY",
+            ));
+        }
+        (Place::Disk(directory), None, None) if args.dry_run => {
+            let set = set_of(&directory);
+            plan::mapping(
+                &config()?,
+                &directory.join("working-dir/dry-run"),
+                None,
+                Some(&set),
+                &choice,
+                &moving,
+                &tls,
+                printer,
+            )
+        }
+        (Place::Disk(directory), None, None) => {
+            let file = config()?;
+            let args = pull::PullArgs {
+                file,
+                directory: set_of(&directory),
+                volumes: None,
+                to: Some(directory),
+                have: Vec::new(),
+                drain: false,
+                choice,
+                moving,
+            };
+            pull::run_with_archives(&args, ARCHIVE, &tls, printer, &mut lacking)
+        }
+        (Place::Registry(registry), Some(from), None) => {
+            let from = disk(from)?;
+            if args.dry_run {
+                let lock = set_of(&from).join("mirror/lock.json").display().to_string();
+                let to = target(&from).target(&registry)?;
+                let place = from.join("working-dir/dry-run");
+                return plan::mapping(&lock, &place, Some(&to), None, &choice, &moving, &tls, printer);
+            }
+            let archives = std::fs::read_dir(&from).into_iter().flatten().flatten().any(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                name.starts_with("mirror-") && name.ends_with(".tar")
+            });
+            let source = if archives { newest(&from)? } else { vec![set_of(&from).display().to_string()] };
+            let places = source.into_iter().chain([registry]).collect();
+            let args = push::PushArgs { places, expect: None, part: false, target: target(&from), moving };
+            push::run_noting(&args, &tls, printer, &mut lacking)
+        }
+        (Place::Registry(registry), None, Some(workspace)) => {
+            let workspace = disk(workspace)?;
+            let file = config()?;
+            if args.dry_run {
+                let to = target(&workspace).target(&registry)?;
+                let place = workspace.join("working-dir/dry-run");
+                return plan::mapping(&file, &place, Some(&to), None, &choice, &moving, &tls, printer);
+            }
+            let args = copy::CopyArgs {
+                file,
+                registry,
+                spool: 4 << 30,
+                lock: Some(workspace.join("working-dir/lock.json")),
+                choice,
+                target: target(&workspace),
+                moving,
+            };
+            copy::run_noting(&args, &tls, printer, &mut lacking)
+        }
+    };
+    match (outcome, code(&lacking)) {
+        (Err(Failure::Message(text)), Some(code)) => Err(Failure::Exit(code, text)),
+        (outcome, _) => outcome,
+    }
+}
+
+/// Returns where the set of a directory is.
+fn set_of(directory: &Path) -> PathBuf {
+    directory.join("working-dir/set")
+}
+
+/// Returns the archives of the newest set in a directory.
+fn newest(directory: &Path) -> Result<Vec<String>, Failure> {
+    let mut found: Vec<(std::time::SystemTime, String, String)> = Vec::new();
+    for entry in std::fs::read_dir(directory)?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(series) = name.strip_suffix(".tar").and_then(|name| name.rsplit_once('-')).map(|(series, _)| series)
+            && series.starts_with("mirror-")
+        {
+            let time = entry.metadata()?.modified()?;
+            found.push((time, series.to_owned(), entry.path().display().to_string()));
+        }
+    }
+    let series = found.iter().max().map(|(_, series, _)| series.clone()).unwrap_or_default();
+    Ok(found.into_iter().filter(|(_, of, _)| *of == series).map(|(_, _, path)| path).collect())
+}
+
+/// Returns the exit code that says what is missing: 4 for operators, 8 for additional images, or the sum.
+fn code(missing: &[Missing]) -> Option<u8> {
+    let has = |wanted: fn(Role) -> bool| missing.iter().any(|one| wanted(one.role));
+    let operators = has(|role| role != Role::Additional);
+    let additional = has(|role| role == Role::Additional);
+    match (operators, additional) {
+        (false, false) => None,
+        (operators, additional) => Some(u8::from(operators) * 4 + u8::from(additional) * 8),
+    }
+}

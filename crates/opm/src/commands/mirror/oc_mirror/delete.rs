@@ -1,0 +1,162 @@
+//! `oc-mirror delete`: lists what a file names at a registry, and removes what such a list names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use image::{Reference, Store};
+use mirror::imageset::Kind;
+use mirror::lock::Role;
+use serde_json::json;
+
+use super::{ChoiceFlags, Common, MoveFlags, Place, disk, place};
+use crate::commands::mirror::open;
+use crate::commands::mirror::prepare::{Input, prepare};
+use crate::commands::mirror::progress::Moved;
+use crate::exit::{Failure, Outcome, in_path};
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+
+/// The largest list.
+const LIMIT: u64 = 64 << 20;
+
+/// Remove images from a registry: first make a list, then use it
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  \
+    oc-mirror delete --v2 --generate -c delete.yaml --workspace file:///data/mirror docker://registry.example.com\n  \
+    oc-mirror delete --v2 --delete-yaml-file /data/mirror/working-dir/delete/delete-images.yaml docker://registry.example.com")]
+pub(super) struct DeleteArgs {
+    /// Registry: docker://REGISTRY[/PATH]
+    #[arg(value_name = "docker://REGISTRY[/PATH]")]
+    registry: String,
+    /// Make the list
+    #[arg(long, requires = "config", requires = "workspace")]
+    generate: bool,
+    /// File of kind DeleteImageSetConfiguration
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<String>,
+    /// Directory to work in: file://DIR
+    #[arg(long, value_name = "file://DIR")]
+    workspace: Option<String>,
+    /// Added to the name of the list
+    #[arg(long, value_name = "ID")]
+    delete_id: Option<String>,
+    /// List of what to remove
+    #[arg(long, value_name = "FILE", conflicts_with = "generate")]
+    delete_yaml_file: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> Outcome {
+    let Place::Registry(registry) = place(&args.registry)? else {
+        return Err(Failure::message("expected docker://REGISTRY[/PATH]"));
+    };
+    let target = mirror::destination::Target::parse(&registry, None).map_err(Failure::message)?;
+    match (&args.delete_yaml_file, args.generate) {
+        (Some(file), _) => remove(args, file, &target, printer),
+        (None, true) => generate(args, &target, printer),
+        (None, false) => Err(Failure::message("say --generate to make a list, or --delete-yaml-file to use one")),
+    }
+}
+
+fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &mut Printer) -> Outcome {
+    let tls = args.common.tls()?;
+    let file = args.config.clone().unwrap_or_default();
+    let workspace = disk(args.workspace.as_deref().unwrap_or_default())?;
+    let limits = crate::limits::from_env()?;
+    let text = crate::commands::read_input(&file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
+    let set = open::image_set(&file, &text, Kind::Delete, &[], printer)?;
+    let scratch = Unfinished::private("opm-mirror-")?;
+    let moved: Arc<Moved> = Arc::default();
+    let moving = MoveFlags { jobs: 8, ..MoveFlags::default() };
+    let client = moving.client(&tls, Store::open(&scratch.path().join("store"))?, &moved)?;
+    let images = moving.images(&tls, Some(&scratch.path().join("source")));
+    let choice = ChoiceFlags { without_referrers: true, ..ChoiceFlags::usual() };
+    let input = Input::Set(Box::new(set), image::Digest::of(&text));
+    let prepared = prepare(input, &choice, std::path::Path::new(""), &client, &images, printer)?;
+    let mut items: Vec<(String, serde_json::Value)> = Vec::new();
+    // Catalogs are never removed.
+    for image in prepared.plan.images.iter().filter(|image| image.role != Role::Catalog) {
+        let kind = match image.role {
+            Role::Bundle => "operatorBundle",
+            Role::Related => "operatorRelatedImage",
+            _ => "generic",
+        };
+        let reference = format!("docker://{}/{}:{}", target.host, target.path(&image.path), image.tag);
+        let item = json!({"imageName": image.source, "imageReference": reference, "type": kind});
+        items.push((reference, item));
+    }
+    items.sort_by(|a, b| a.0.cmp(&b.0));
+    items.dedup_by(|a, b| a.0 == b.0);
+    let list: Vec<serde_json::Value> = items.into_iter().map(|(_, item)| item).collect();
+    let document = json!({
+        "apiVersion": "mirror.openshift.io/v2alpha1",
+        "items": list,
+        "kind": "DeleteImageList",
+    })
+    .to_string();
+    let mut out = Vec::new();
+    fbc::yaml::write_document(fbc::json::Raw::from_checked(&document), &mut out);
+    let id = args.delete_id.as_ref().map(|id| format!("-{id}")).unwrap_or_default();
+    let place = workspace.join(format!("working-dir/delete/delete-images{id}.yaml"));
+    mirror::set::write_whole(&place, &out).map_err(Failure::message)?;
+    let copy = workspace.join(format!("working-dir/delete/delete-imageset-config{id}.yaml"));
+    mirror::set::write_whole(&copy, &text).map_err(Failure::message)?;
+    printer.tell(&format!("{} images are listed in {}", list.len(), place.display()));
+    Ok(())
+}
+
+fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Target, printer: &mut Printer) -> Outcome {
+    let tls = args.common.tls()?;
+    let about = std::fs::metadata(file).map_err(|error| in_path(file, &error))?;
+    if about.len() > LIMIT {
+        return Err(Failure::message(format!("{}: larger than {LIMIT} bytes", file.display())));
+    }
+    let text = std::fs::read(file).map_err(|error| in_path(file, &error))?;
+    let named = |error: String| Failure::message(format!("{}: {error}", file.display()));
+    let mut out = Vec::new();
+    let limits = fbc::yaml::Limits { depth: 32, nodes: 4 << 20, bytes: 256 << 20 };
+    fbc::yaml::to_json(&text, &limits, &mut out).map_err(|error| named(error.to_string()))?;
+    let list: serde_json::Value = serde_json::from_slice(&out).map_err(|error| named(error.to_string()))?;
+    if list["kind"] != "DeleteImageList" {
+        return Err(named("expected a list of kind DeleteImageList".to_owned()));
+    }
+    let front = format!("{target}/");
+    let mut failed = 0;
+    let mut names = Vec::new();
+    for item in list["items"].as_array().into_iter().flatten() {
+        let reference = item["imageReference"].as_str().unwrap_or_default().trim_start_matches("docker://");
+        match Reference::parse(reference) {
+            Ok(name) if reference.starts_with(&front) => names.push(name),
+            _ => {
+                printer.error(&format!("{reference}: not below {target}"));
+                failed += 1;
+            }
+        }
+    }
+    let scratch = Unfinished::private("opm-mirror-")?;
+    let moved: Arc<Moved> = Arc::default();
+    let moving = MoveFlags { jobs: 8, ..MoveFlags::default() };
+    let client = moving.client(&tls, Store::open(&scratch.path().join("store"))?, &moved)?;
+    let mut digests = Vec::new();
+    for (name, outcome) in names.iter().zip(client.are_there(&names)) {
+        match outcome {
+            Ok(Some(digest)) => digests.push(name.with_digest(digest)),
+            Ok(None) => printer.tell(&format!("{name} is not there")),
+            Err(error) => {
+                printer.error(&format!("{name}: {error}"));
+                failed += 1;
+            }
+        }
+    }
+    digests.sort_by_key(ToString::to_string);
+    digests.dedup();
+    for (name, outcome) in digests.iter().zip(client.remove(&digests)) {
+        if let Err(error) = outcome {
+            printer.error(&format!("{name}: {error}"));
+            failed += 1;
+        }
+    }
+    printer.tell(&format!("removed: {}", digests.len()));
+    if failed > 0 { Err(Failure::Told) } else { Ok(()) }
+}

@@ -1,0 +1,185 @@
+//! Opening the catalogs that a file names, at the digests they have now.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use edit::filter::image_set::{PackageRequest, Request};
+use image::{Digest, Index, Platform, Reference};
+use mirror::imageset::{CatalogRequest, CatalogSource, ImageSet, Kind};
+use mirror::lock::{Lock, LockedCatalog};
+use mirror::part::Part;
+use mirror::plan::Opened;
+
+use super::flags::{ChoiceFlags, notes};
+use crate::commands::edit::workbench::directory as catalog_directory;
+use crate::exit::Failure;
+use crate::images::Images;
+use crate::limits;
+use crate::printer::Printer;
+
+/// Reads a file of a set, and tells everything that is wrong with it.
+pub(crate) fn image_set(
+    file: &str,
+    text: &[u8],
+    kind: Kind,
+    skip: &[String],
+    printer: &Printer,
+) -> Result<ImageSet, Failure> {
+    let set = mirror::imageset::read(text, kind).map_err(|problems| {
+        for problem in &problems {
+            let help = problem.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+            printer.error(&format!("{file}:{}: {}{help}", problem.line, problem.message));
+        }
+        Failure::Told
+    })?;
+    let unsupported: Vec<&(&str, usize)> =
+        set.unsupported.iter().filter(|(part, _)| !skip.iter().any(|skip| skip == part)).collect();
+    if !unsupported.is_empty() {
+        for (part, line) in &unsupported {
+            printer.error(&format!(
+                "{file}:{line}: nothing is done for {part}\n  help: --skip {part} goes on without it; other tools bring it"
+            ));
+        }
+        return Err(Failure::Told);
+    }
+    Ok(set)
+}
+
+/// A catalog that was opened, with the platforms that its image is for.
+pub(crate) struct Catalog {
+    pub(crate) opened: Opened,
+    pub(crate) platforms: Vec<Platform>,
+}
+
+/// Resolves the tag of a catalog to the digest it has now.
+pub(crate) fn pin(source: &CatalogSource, images: &Images) -> Result<Option<Digest>, Failure> {
+    let CatalogSource::Registry(reference) = source else { return Ok(None) };
+    let client = images.client().map_err(Failure::message)?;
+    let failed = |error: image::Error| Failure::message(format!("catalog {source}: {error}"));
+    client.head(reference).map(Some).map_err(failed)
+}
+
+/// Opens all catalogs of a set and chooses what is asked for; tells everything that is wrong with any of them.
+pub(crate) fn catalogs(
+    set: &ImageSet,
+    choice: &ChoiceFlags,
+    base: &Path,
+    images: &Images,
+    printer: &Printer,
+) -> Result<Vec<Catalog>, Failure> {
+    let mut found = Vec::new();
+    let mut failed = false;
+    for request in &set.catalogs {
+        match catalog(request, choice, base, images, printer) {
+            Ok(catalog) => found.push(catalog),
+            Err(Failure::Message(text)) => {
+                printer.error(&text);
+                failed = true;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    if failed { Err(Failure::Told) } else { Ok(found) }
+}
+
+fn catalog(
+    request: &CatalogRequest,
+    choice: &ChoiceFlags,
+    base: &Path,
+    images: &Images,
+    printer: &Printer,
+) -> Result<Catalog, Failure> {
+    let source = &request.source;
+    let named = |error: String| Failure::message(format!("catalog {source}: {error}"));
+    let text = match (source, pin(source, images)?) {
+        (CatalogSource::Registry(reference), Some(digest)) => reference.with_digest(digest).to_string(),
+        (CatalogSource::Layout(path), _) => format!("oci:{}", path.display()),
+        (CatalogSource::Registry(reference), None) => reference.to_string(),
+    };
+    let fetched = images.fetch_one(&text).map_err(named)?;
+    let digest = fetched.image.digest;
+    let platforms =
+        if request.platforms.is_empty() { platforms_of(images, &digest) } else { request.platforms.clone() };
+    let (directory, _aside) = catalog_directory(Path::new(&text), images, printer)?;
+    let mut wanted = Request {
+        full: request.full,
+        packages: request.packages.clone(),
+        ignore_unknown: choice.ignore_unknown,
+        choose_default: choice.choose_default,
+        dependencies: choice.with_dependencies,
+        bridge: choice.edges == "bridge",
+    };
+    if let Some(file) = &choice.installed {
+        wanted.packages = super::prepare::on_the_way(file, &text, &wanted.packages, images, printer)?;
+    }
+    let limits = limits::from_env()?;
+    let whole = request.is_whole();
+    let part = Part::choose(&directory, (!whole).then_some(&wanted), &limits);
+    let part = part.map_err(|errors| named(errors.join(&format!("\ncatalog {source}: "))))?;
+    notes(&part.notes, printer);
+    let template = request.template.as_ref().map(|file| template(&base.join(file))).transpose().map_err(named)?;
+    Ok(Catalog { opened: Opened { request: request.clone(), digest, part, template }, platforms })
+}
+
+/// Reads a CatalogSource to start from.
+fn template(path: &Path) -> Result<serde_json::Value, String> {
+    let named = |error: String| format!("template {}: {error}", path.display());
+    let text = std::fs::read(path).map_err(|error| named(error.to_string()))?;
+    let limits = fbc::yaml::Limits { depth: 64, nodes: 1 << 16, bytes: 1 << 22 };
+    let mut json = Vec::new();
+    fbc::yaml::to_json(&text, &limits, &mut json).map_err(|error| named(error.to_string()))?;
+    let value: serde_json::Value = serde_json::from_slice(&json).map_err(|error| named(error.to_string()))?;
+    mirror::resources::check_template(&value).map_err(named)?;
+    Ok(value)
+}
+
+/// Returns the platforms that an image is for.
+fn platforms_of(images: &Images, digest: &Digest) -> Vec<Platform> {
+    let Ok(client) = images.client() else { return Vec::new() };
+    let content = client.options().store.read(digest, 4 << 20).unwrap_or_default();
+    let Ok(index) = serde_json::from_slice::<Index>(&content) else { return Vec::new() };
+    let known = index.manifests.into_iter().filter_map(|image| image.platform);
+    let mut platforms: Vec<Platform> = known
+        .filter(|platform| platform.os != "unknown" && !platform.architecture.is_empty())
+        .map(|platform| Platform { other: Default::default(), ..platform })
+        .collect();
+    platforms.sort_by_key(ToString::to_string);
+    platforms.dedup();
+    platforms
+}
+
+/// Makes the requests that give a lock again.
+pub(crate) fn requests(lock: &Lock) -> Result<ImageSet, Failure> {
+    let mut set = ImageSet::default();
+    for catalog in &lock.catalogs {
+        set.catalogs.push(request(catalog)?);
+    }
+    Ok(set)
+}
+
+fn request(catalog: &LockedCatalog) -> Result<CatalogRequest, Failure> {
+    let wrong = || Failure::message(format!("catalog {}: the lock does not say where it is", catalog.source));
+    let digest: Digest = catalog.digest.parse().map_err(|_| wrong())?;
+    let source = match catalog.source.strip_prefix("oci://") {
+        Some(path) => CatalogSource::Layout(path.into()),
+        None => CatalogSource::Registry(Reference::parse(&catalog.source).map_err(|_| wrong())?.with_digest(digest)),
+    };
+    let packages = catalog.packages.iter().map(|(name, package)| {
+        let channels = package.channels.iter().map(|(name, bundles)| (name.clone(), bundles.iter().cloned().collect()));
+        PackageRequest {
+            name: name.clone(),
+            default_channel: Some(package.default_channel.clone()),
+            exactly: Some(channels.collect::<BTreeMap<_, _>>()),
+            ..PackageRequest::default()
+        }
+    });
+    Ok(CatalogRequest {
+        source,
+        full: catalog.whole,
+        target_catalog: Some(catalog.path.clone()),
+        target_tag: Some(catalog.tag.clone()),
+        template: None,
+        platforms: Vec::new(),
+        packages: if catalog.whole { Vec::new() } else { packages.collect() },
+    })
+}

@@ -1,0 +1,204 @@
+//! `opm mirror plan`: what would be brought over, and what that costs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use image::{Digest, Reference, Store};
+use mirror::lock::{Lock, Role};
+use mirror::set::Contents;
+use serde_json::json;
+
+use super::flags::{ChoiceFlags, MoveFlags, bytes};
+use super::prepare::{prepare, read};
+use super::progress::Moved;
+use crate::exit::{Failure, Outcome};
+use crate::images::TlsFlags;
+use crate::interrupt::Unfinished;
+use crate::printer::Printer;
+use crate::table;
+
+/// Show what would be brought over, and what it costs
+#[derive(clap::Args)]
+#[command(
+    long_about = "Show what would be brought over, and what it costs.\n\n\
+        Catalogs are opened and every image is resolved to its digest; nothing but manifests is fetched of images. \
+        Shown are packages, bundles, images, all different bytes, and how many of them have to be fetched beside what \
+        --have names. --lock writes what was chosen, every image by its digest, for 'pull' and 'copy'.\n\n\
+        The exit code is 1 when something is missing.",
+    after_help = "Examples:\n  \
+        opm mirror plan imageset.yaml\n  \
+        opm mirror plan imageset.yaml --lock lock.json --have last-set\n  \
+        opm mirror plan imageset.yaml -o mapping --to registry.example.com/mirror\n  \
+        opm mirror plan imageset.yaml -o json"
+)]
+pub(super) struct PlanArgs {
+    /// File of kind ImageSetConfiguration, or a lock; - is standard input
+    #[arg(value_name = "FILE|LOCK")]
+    file: String,
+    /// Form of the answer: text, json, or mapping, a line SOURCE=DESTINATION for each image
+    #[arg(short, long, value_name = "text|json|mapping", default_value = "text", value_parser = ["text", "json", "mapping"])]
+    output: String,
+    /// Write what was chosen to a file
+    #[arg(long, value_name = "OUT")]
+    lock: Option<PathBuf>,
+    /// What is there already: a directory with a set, its blobs.txt, or a list that 'verify --have' wrote
+    #[arg(long, visible_alias = "since", value_name = "DIR|FILE")]
+    have: Vec<PathBuf>,
+    /// Registry and path that it would go to
+    #[arg(long, value_name = "REGISTRY[/PATH]")]
+    to: Option<String>,
+    /// How many components the path of a repository may have; what is too much is joined with '-'
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_nested_paths: Option<u16>,
+    #[command(flatten)]
+    choice: ChoiceFlags,
+    #[command(flatten)]
+    moving: MoveFlags,
+}
+
+pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    let nested = args.max_nested_paths.map(usize::from);
+    let target = args.to.as_ref().map(|to| mirror::destination::Target::parse(to, nested)).transpose();
+    let target = target.map_err(Failure::message)?;
+    let (input, _) = read(&args.file, &args.choice, printer)?;
+    let mut have: BTreeSet<Digest> = BTreeSet::new();
+    for path in &args.have {
+        have.extend(mirror::have::read(path).map_err(Failure::message)?);
+    }
+    let scratch = Unfinished::private("opm-mirror-")?;
+    let store = Store::open(&scratch.path().join("store"))?;
+    let moved: Arc<Moved> = Arc::default();
+    let client = args.moving.client(tls, store, &moved)?;
+    let images = args.moving.images(tls, Some(client.options().store.root()));
+    let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
+    let mut prepared = prepare(input, &args.choice, base, &client, &images, printer)?;
+    let all = prepared.plan.missing.clone();
+    prepared.settle(Vec::new(), &args.choice, printer)?;
+    let failed = !prepared.plan.missing.is_empty();
+    let lock = prepared.lock();
+    let contents = Contents::of(&client.options().store, &lock, &client.options().limits)
+        .map_err(|missing| Failure::message(format!("{missing:?}")))?;
+    let fetch: u64 = contents.blobs.values().filter(|blob| !have.contains(&blob.digest)).map(|blob| blob.size).sum();
+    match args.output.as_str() {
+        "json" => {
+            let answer = json!({
+                "lock": serde_json::from_str::<serde_json::Value>(&lock.to_text()).unwrap_or_default(),
+                "blobs": contents.blobs.len(),
+                "bytes": contents.bytes(),
+                "bytesToFetch": fetch,
+                "missing": all,
+            });
+            writeln!(printer.data(), "{answer:#}")?;
+        }
+        "mapping" => {
+            for image in &lock.images {
+                printer.data().write_all(mapping_line(image, target.as_ref()).as_bytes())?;
+            }
+        }
+        _ => text(&lock, &contents, fetch, printer)?,
+    }
+    if let Some(out) = &args.lock {
+        mirror::set::write_whole(out, lock.to_text().as_bytes()).map_err(Failure::message)?;
+        printer.tell(&format!("lock: {}, {}", out.display(), lock.digest()));
+    }
+    if failed { Err(Failure::Told) } else { Ok(()) }
+}
+
+/// Shows a plan for people.
+fn text(lock: &Lock, contents: &Contents, fetch: u64, printer: &mut Printer) -> Outcome {
+    for catalog in &lock.catalogs {
+        let digest = catalog.digest.get(..19).unwrap_or(&catalog.digest);
+        let whole = if catalog.whole { ", as it is" } else { "" };
+        writeln!(printer.data(), "catalog {} ({digest}{whole})", catalog.source)?;
+        if catalog.whole && catalog.packages.len() > 20 {
+            writeln!(printer.data(), "  {} packages", catalog.packages.len())?;
+            continue;
+        }
+        let rows = catalog.packages.iter().flat_map(|(name, package)| {
+            package.channels.iter().map(move |(channel, bundles)| {
+                let default = if *channel == package.default_channel { " (default)" } else { "" };
+                vec![format!("  {name}"), format!("{channel}{default}"), bundles.join(" ")]
+            })
+        });
+        let table = table::text(&["  PACKAGE", "CHANNEL", "BUNDLES"], rows.collect());
+        printer.data().write_all(table.as_bytes())?;
+    }
+    let count = |role: Role| lock.images.iter().filter(|image| image.role == role).count();
+    let different: BTreeSet<&String> = lock.images.iter().map(|image| &image.digest).collect();
+    let hosts: BTreeSet<String> =
+        lock.images.iter().filter_map(|image| Some(Reference::parse(&image.source).ok()?.host().to_owned())).collect();
+    let signed = lock.images.iter().filter(|image| !image.referrers.is_empty()).count();
+    writeln!(printer.data(), "bundles: {}", lock.bundles().len())?;
+    writeln!(
+        printer.data(),
+        "images:  {} different of {} names ({} bundles, {} related, {} additional), {signed} with signatures or the like",
+        different.len(),
+        lock.images.len(),
+        count(Role::Bundle),
+        count(Role::Related),
+        count(Role::Additional),
+    )?;
+    writeln!(printer.data(), "from:    {}", hosts.into_iter().collect::<Vec<_>>().join(", "))?;
+    let all = contents.bytes();
+    writeln!(
+        printer.data(),
+        "bytes:   {} in {} different blobs, {} to fetch",
+        bytes(all),
+        contents.blobs.len(),
+        bytes(fetch)
+    )?;
+    if !lock.left_out.is_empty() {
+        writeln!(printer.data(), "left out: {}", lock.left_out.len())?;
+    }
+    Ok(())
+}
+
+/// Writes `mapping.txt`, a line for each image, and `missing.txt`, those whose blobs a set does not have.
+#[expect(clippy::too_many_arguments, reason = "all of it is what the command line says, put together by one caller")]
+pub(super) fn mapping(
+    file: &str,
+    place: &Path,
+    target: Option<&mirror::destination::Target>,
+    set: Option<&Path>,
+    choice: &ChoiceFlags,
+    moving: &MoveFlags,
+    tls: &TlsFlags,
+    printer: &Printer,
+) -> Outcome {
+    let (input, _) = read(file, choice, printer)?;
+    let scratch = Unfinished::private("opm-mirror-")?;
+    let moved: Arc<Moved> = Arc::default();
+    let client = moving.client(tls, Store::open(&scratch.path().join("store"))?, &moved)?;
+    let images = moving.images(tls, Some(&scratch.path().join("source")));
+    let base = Path::new(file).parent().unwrap_or(Path::new(""));
+    let prepared = prepare(input, choice, base, &client, &images, printer)?;
+    let lock = prepared.lock();
+    let contents = super::pull::contents(&client.options().store, &lock, &client)?;
+    let there = |digest: &Digest| set.is_some_and(|set| set.join("blobs/sha256").join(digest.hex()).is_file());
+    let (mut all, mut missing) = (String::new(), String::new());
+    for (image, parts) in lock.images.iter().zip(&contents.by_image) {
+        let line = mapping_line(image, target);
+        all += &line;
+        if !parts.iter().all(there) {
+            missing += &line;
+        }
+    }
+    mirror::set::write_whole(&place.join("mapping.txt"), all.as_bytes()).map_err(Failure::message)?;
+    if set.is_some() {
+        mirror::set::write_whole(&place.join("missing.txt"), missing.as_bytes()).map_err(Failure::message)?;
+    }
+    super::flags::tell_missing(&prepared.plan.missing, printer);
+    printer.tell(&format!("{} images are listed in {}", lock.images.len(), place.join("mapping.txt").display()));
+    if prepared.plan.missing.is_empty() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Returns the line of an image in a mapping.
+fn mapping_line(image: &mirror::lock::LockedImage, target: Option<&mirror::destination::Target>) -> String {
+    let place = match target {
+        Some(target) => format!("{}/{}", target.host, target.path(&image.path)),
+        None => image.path.clone(),
+    };
+    let source = image.source.trim_start_matches("docker://");
+    format!("docker://{source}=docker://{place}:{}\n", image.tag)
+}

@@ -1,0 +1,329 @@
+//! From a file or a lock to what is brought over: catalogs opened, images found, catalogs written and built.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use edit::filter::image_set::PackageRequest;
+use image::{Client, Digest, Parts, Platform, Reference};
+use mirror::imageset::{ImageSet, Kind};
+use mirror::lock::{LeftOut, Lock, Role};
+use mirror::plan::{self, Plan};
+use mirror::report::{self, Missing, OnMissing};
+use resolve::objects::Objects;
+use resolve::path::{Start, path};
+use resolve::pool::Pool;
+
+use super::catalog_image::build_one;
+use super::flags::{ChoiceFlags, notes, tell_missing};
+use super::open::{self, Catalog};
+use crate::commands::offline::sources;
+use crate::exit::{Failure, in_path};
+use crate::images::{Images, TlsFlags};
+use crate::limits;
+use crate::printer::Printer;
+use crate::source;
+
+/// What somebody wants.
+pub(crate) enum Input {
+    /// A file, with the digest of it and of the flags that change what is chosen.
+    Set(Box<ImageSet>, Digest),
+    /// What was chosen before.
+    Lock(Box<Lock>),
+}
+
+/// Reads a file or a lock.
+pub(crate) fn read(file: &str, choice: &ChoiceFlags, printer: &Printer) -> Result<(Input, Vec<u8>), Failure> {
+    let mut limits = limits::from_env()?;
+    limits.file_size = limits.file_size.min(mirror::lock::LIMIT);
+    let text = crate::commands::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
+    let is_lock = text.trim_ascii_start().starts_with(b"{") && memfind(&text, b"\"request\"");
+    if is_lock {
+        let lock = Lock::read(&text).map_err(|error| Failure::message(format!("{file}: {error}")))?;
+        return Ok((Input::Lock(Box::new(lock)), text));
+    }
+    let set = open::image_set(file, &text, Kind::Mirror, &choice.skip, printer)?;
+    let mut request = text.clone();
+    request.extend(choice.request().as_bytes());
+    if let Some(state) = &choice.installed {
+        request.extend(fs::read(state).map_err(|error| in_path(state.as_ref(), &error))?);
+    }
+    Ok((Input::Set(Box::new(set), Digest::of(&request)), text))
+}
+
+fn memfind(text: &[u8], word: &[u8]) -> bool {
+    text[..text.len().min(4096)].windows(word.len()).any(|window| window == word)
+}
+
+/// What is brought over, as far as it is known.
+pub(crate) struct Prepared {
+    pub(crate) plan: Plan,
+    pub(crate) request: Digest,
+    /// The catalogs of the plan, by their numbers; nothing where the image is built already.
+    pub(crate) catalogs: Vec<Option<Catalog>>,
+}
+
+/// Opens catalogs and finds images. Manifests come into the client's store.
+pub(crate) fn prepare(
+    input: Input,
+    choice: &ChoiceFlags,
+    base: &Path,
+    client: &Client,
+    images: &Images,
+    printer: &Printer,
+) -> Result<Prepared, Failure> {
+    match input {
+        Input::Set(set, request) => {
+            let catalogs = open::catalogs(&set, choice, base, images, printer)?;
+            let options = plan::Options { layout: choice.layout, referrers: !choice.without_referrers };
+            let (opened, platforms): (Vec<_>, Vec<_>) =
+                catalogs.into_iter().map(|catalog| (catalog.opened, catalog.platforms)).unzip();
+            let plan = plan::plan(client, &set, &opened, options).map_err(Failure::message)?;
+            let catalogs =
+                opened.into_iter().zip(platforms).map(|(opened, platforms)| Some(Catalog { opened, platforms }));
+            Ok(Prepared { plan, request, catalogs: catalogs.collect() })
+        }
+        Input::Lock(lock) => from_lock(*lock, choice, base, client, images, printer),
+    }
+}
+
+/// Takes what a lock says; nothing is chosen again, and nobody is asked for what is in the store.
+fn from_lock(
+    lock: Lock,
+    choice: &ChoiceFlags,
+    base: &Path,
+    client: &Client,
+    images: &Images,
+    printer: &Printer,
+) -> Result<Prepared, Failure> {
+    let request = lock.request.parse().map_err(|_| Failure::message("the lock has no digest of its request"))?;
+    let options = client.options();
+    let there = |digest: &Digest, platforms: &[Platform]| Parts::of(&options.store, digest, platforms, &options.limits);
+    let built = |image: &mirror::lock::LockedImage| {
+        image.role == Role::Catalog && lock.catalogs.iter().any(|it| !it.whole && it.image == image.digest)
+    };
+    let mut plan = Plan { catalogs: lock.catalogs.clone(), left_out: lock.left_out.clone(), ..Plan::default() };
+    let mut wanted: Vec<(Reference, Vec<Platform>)> = Vec::new();
+    let mut of: Vec<usize> = Vec::new();
+    for (number, image) in lock.images.iter().enumerate().filter(|(_, image)| !built(image)) {
+        let Ok(reference) = Reference::parse(image.source.trim_start_matches("docker://")) else { continue };
+        for (turn, digest) in image.tops().enumerate() {
+            let platforms = if turn == 0 { image.platforms() } else { Vec::new() };
+            if there(&digest, &platforms).is_err() {
+                wanted.push((reference.with_digest(digest), platforms));
+                of.push(number);
+            }
+        }
+    }
+    let mut lost: BTreeSet<usize> = BTreeSet::new();
+    for (number, outcome) in of.iter().zip(client.survey(&wanted, false)) {
+        if let Err(error) = outcome {
+            lost.insert(*number);
+            plan.missing.push(mirror::verify::missing(&lock.images[*number], error.to_string()));
+        }
+    }
+    let kept = lock.images.iter().enumerate().filter(|(number, image)| !lost.contains(number) && !built(image));
+    plan.images = kept.map(|(_, image)| image.clone()).collect();
+    let mut catalogs = Vec::new();
+    for (number, request) in open::requests(&lock)?.catalogs.into_iter().enumerate() {
+        let locked = &lock.catalogs[number];
+        let whole = locked.image.parse::<Digest>().ok().and_then(|digest| there(&digest, &[]).ok());
+        let is_there =
+            whole.is_some_and(|parts| parts.blobs.iter().all(|blob| options.store.path_of(&blob.digest).exists()));
+        if locked.whole || is_there {
+            plan.images
+                .extend(lock.images.iter().filter(|image| built(image) && image.digest == locked.image).cloned());
+            catalogs.push(None);
+            continue;
+        }
+        let set = ImageSet { catalogs: vec![request], ..ImageSet::default() };
+        let plain = ChoiceFlags { with_dependencies: false, installed: None, ..choice.clone() };
+        catalogs.push(open::catalogs(&set, &plain, base, images, printer)?.pop());
+    }
+    Ok(Prepared { plan, request, catalogs })
+}
+
+impl Prepared {
+    /// Does with what is missing what the user wants; tells whether to go on.
+    ///
+    /// # Errors
+    /// Fails when something is missing and may not be.
+    pub(crate) fn settle(
+        &mut self,
+        failed: Vec<Missing>,
+        choice: &ChoiceFlags,
+        printer: &Printer,
+    ) -> Result<(), Failure> {
+        let mut missing = std::mem::take(&mut self.plan.missing);
+        let lost: BTreeSet<String> = failed.iter().map(|one| one.image.clone()).collect();
+        self.plan.images.retain(|image| !lost.contains(&image.source));
+        missing.extend(failed);
+        missing.sort();
+        missing.dedup();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        tell_missing(&missing, printer);
+        match choice.missing {
+            OnMissing::Fail => {
+                self.plan.missing = missing;
+                return Ok(());
+            }
+            OnMissing::Keep => printer.warning("going on without them: the catalog names images that are not there"),
+            OnMissing::Drop => self.drop_bundles(&report::bundles(&missing), printer)?,
+        }
+        self.plan.left_out.extend(missing.into_iter().map(|one| LeftOut {
+            source: one.image,
+            reason: one.cause,
+            used_by: one.used_by,
+        }));
+        Ok(())
+    }
+
+    fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>, printer: &Printer) -> Result<(), Failure> {
+        let mut gone: BTreeSet<String> =
+            bundles.iter().map(|(package, bundle)| format!("{package}/{bundle}")).collect();
+        for (number, catalog) in self.catalogs.iter_mut().enumerate() {
+            let Some(catalog) = catalog.as_mut().filter(|it| !it.opened.request.is_whole()) else { continue };
+            let part = &mut catalog.opened.part;
+            part.notes.clear();
+            let named = |error: String| Failure::message(format!("catalog {}: {error}", catalog.opened.request.source));
+            part.drop_bundles(bundles).map_err(named)?;
+            notes(&part.notes, printer);
+            self.plan.catalogs[number].packages = part.packages();
+        }
+        let all: BTreeSet<String> = self
+            .plan
+            .catalogs
+            .iter()
+            .flat_map(|catalog| {
+                catalog.packages.iter().flat_map(|(name, package)| {
+                    package.channels.values().flatten().map(move |bundle| format!("{name}/{bundle}"))
+                })
+            })
+            .collect();
+        gone.retain(|bundle| !all.contains(bundle));
+        // What only those needed that are gone is of no use.
+        for image in &mut self.plan.images {
+            image.used_by.retain(|user| all.contains(user));
+        }
+        self.plan
+            .images
+            .retain(|image| matches!(image.role, Role::Additional | Role::Catalog) || !image.used_by.is_empty());
+        Ok(())
+    }
+
+    /// Writes what is kept of each catalog to a directory below `place`, and builds its image into the client's store.
+    pub(crate) fn build(
+        &mut self,
+        place: &Path,
+        choice: &ChoiceFlags,
+        client: &Client,
+        tls: &TlsFlags,
+        printer: &Printer,
+    ) -> Result<(), Failure> {
+        for (number, catalog) in self.catalogs.iter().enumerate() {
+            let locked = &mut self.plan.catalogs[number];
+            let Some(catalog) = catalog else { continue };
+            let directory: PathBuf = place.join(&locked.name);
+            let _ = fs::remove_dir_all(&directory);
+            let named = |error: String| Failure::message(format!("catalog {}: {error}", locked.source));
+            catalog.opened.part.write(&directory).map_err(named)?;
+            if locked.whole {
+                continue;
+            }
+            let expected = super::catalog_image::expected(locked);
+            let image = build_one(locked, catalog, &directory, choice, client, tls, printer)?;
+            if let Some(expected) = expected.filter(|expected| expected.to_string() != image.digest) {
+                notes(
+                    &[format!(
+                        "the image of catalog {} is {} now, and was {expected} in the lock: another program or another version of it",
+                        locked.source, image.digest
+                    )],
+                    printer,
+                );
+            }
+            locked.image.clone_from(&image.digest);
+            self.plan.images.push(image);
+        }
+        Ok(())
+    }
+
+    /// Returns the lock of what was prepared.
+    pub(crate) fn lock(&self) -> Lock {
+        self.plan.lock(self.request)
+    }
+}
+
+/// Returns the packages to bring for a cluster: of those it runs, the bundles on the way to the newest.
+pub(crate) fn on_the_way(
+    file: &str,
+    catalog: &str,
+    wanted: &[PackageRequest],
+    images: &Images,
+    printer: &Printer,
+) -> Result<Vec<PackageRequest>, Failure> {
+    let limits = limits::from_env()?;
+    let text = crate::commands::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
+    let named = |error: String| Failure::message(format!("{file}: {error}"));
+    let documents = fbc::stream::documents(&text, &limits).map_err(|error| named(error.to_string()))?;
+    let objects = Objects::read(&documents).map_err(named)?;
+    let found = source::resolve_one(catalog, images).map_err(Failure::message)?;
+    let sources = [sources::read(catalog, &found, images, printer)?];
+    let pool = Pool::new(&sources, "operators");
+    let mut kept: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    let mut keep = |package: &str, channel: &str, bundle: &str| {
+        let channels = kept.entry(package.to_owned()).or_default();
+        channels.entry(channel.to_owned()).or_default().insert(bundle.to_owned());
+    };
+    let namespaces: Vec<String> = objects.namespaces().map(str::to_owned).collect();
+    for namespace in &namespaces {
+        let (_, state) = objects.namespace(Some(namespace)).map_err(named)?;
+        for subscription in &state.subscriptions {
+            let is_wanted = wanted.is_empty() || wanted.iter().any(|it| it.name == subscription.package);
+            let members = pool.of_package(&subscription.package);
+            let Some(name) = subscription.installed.as_deref().filter(|_| is_wanted && !members.is_empty()) else {
+                continue;
+            };
+            let default = members.iter().copied().find(|node| pool.is_default(*node));
+            let default = default.map(|node| pool.member(node).channel);
+            let Some(channel) = subscription.channel.as_deref().or(default) else { continue };
+            let from = state.installed.iter().find(|bundle| bundle.name == name).cloned().or_else(|| {
+                let known = members.iter().map(|node| pool.member(*node).bundle).find(|bundle| bundle.name == name);
+                known.cloned()
+            });
+            let Some(from) = from else {
+                printer.warning(&format!("{name} of package {} is in no catalog here", subscription.package));
+                continue;
+            };
+            // What runs is fetched again by new nodes.
+            for node in members.iter().map(|node| pool.member(*node)) {
+                if node.channel == channel && node.bundle.name == name {
+                    keep(&subscription.package, channel, name);
+                }
+            }
+            let start = Start { source: 0, package: &subscription.package, channel: Some(channel), from, to: None };
+            for step in path(&pool, &start).steps {
+                let along = step.along.iter().map(|along| along.node);
+                for node in std::iter::once(step.to).chain(along) {
+                    let member = pool.member(node);
+                    keep(&member.bundle.package, member.channel, &member.bundle.name);
+                }
+            }
+        }
+    }
+    let mut requests: Vec<PackageRequest> = wanted.iter().filter(|it| !kept.contains_key(&it.name)).cloned().collect();
+    for (name, channels) in kept {
+        let default = wanted.iter().find(|it| it.name == name).and_then(|it| it.default_channel.clone());
+        requests.push(PackageRequest {
+            name,
+            default_channel: default,
+            exactly: Some(channels),
+            ..PackageRequest::default()
+        });
+    }
+    if requests.is_empty() {
+        return Err(named(format!("nothing of catalog {catalog} is installed")));
+    }
+    Ok(requests)
+}

@@ -1,0 +1,133 @@
+//! What has moved: bytes, how fast, how long it takes yet, and what is slow.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use image::{Digest, Event};
+
+use super::flags::bytes;
+use crate::progress::Progress;
+
+/// How often something is told where there is no terminal.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// What has moved of each blob.
+#[derive(Default)]
+pub(crate) struct Moved(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// How many bytes there are to move.
+    total: u64,
+    whole: u64,
+    blobs: usize,
+    /// What is under way: how much of it is there, how large it is, since when.
+    under_way: BTreeMap<Digest, (u64, u64, Instant)>,
+    waiting: Option<String>,
+    start: Option<Instant>,
+    /// How much was there when it began.
+    before: u64,
+}
+
+impl Moved {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts to count, and to show the count until the value that it returns is dropped.
+    pub(crate) fn show(self: &Arc<Moved>, doing: &'static str, total: u64) -> Shown {
+        *self.state() = State { total, start: Some(Instant::now()), ..State::default() };
+        let moved = Arc::clone(self);
+        let line = Progress::of(doing, move || moved.text());
+        let lines = (!std::io::stderr().is_terminal()).then(|| lines(doing, Arc::clone(self)));
+        Shown { _line: line, lines }
+    }
+
+    fn text(&self) -> String {
+        let state = self.state();
+        let under_way: u64 = state.under_way.values().map(|(there, _, _)| there).sum();
+        let done = state.whole + under_way;
+        let seconds = state.start.map_or(0.0, |start| start.elapsed().as_secs_f64()).max(0.1);
+        let rate = done.saturating_sub(state.before) as f64 / seconds;
+        let mut text = format!("{} of {}, {} blobs", bytes(done), bytes(state.total), state.blobs);
+        if rate >= 1.0 {
+            let left = state.total.saturating_sub(done) as f64 / rate;
+            text += &format!(", {}/s, {} left", bytes(rate as u64), duration(left));
+        }
+        // What takes long is worth a word.
+        let slow = state.under_way.iter().max_by_key(|(_, (_, _, since))| since.elapsed());
+        if let Some((digest, (there, size, since))) = slow
+            && since.elapsed() > INTERVAL
+        {
+            text += &format!(", slow: {} {} of {}", &digest.hex()[..12], bytes(*there), bytes(*size));
+        }
+        if let Some(waiting) = &state.waiting {
+            text += &format!(", {waiting}");
+        }
+        text
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds as u64 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+impl image::Progress for Moved {
+    fn on(&self, event: &Event<'_>) {
+        let mut state = self.state();
+        match event {
+            Event::Started { blob, there, .. } => {
+                state.before += there;
+                state.under_way.insert(blob.digest, (*there, blob.size, Instant::now()));
+            }
+            Event::Advanced { blob, there } => {
+                state.waiting = None;
+                let entry = state.under_way.entry(blob.digest).or_insert((0, blob.size, Instant::now()));
+                entry.0 = *there;
+            }
+            Event::Finished { blob, .. } => {
+                state.under_way.remove(&blob.digest);
+                state.whole += blob.size;
+                state.blobs += 1;
+            }
+            Event::Waiting { what, why, pause } => {
+                state.waiting = Some(format!("{what}: {why}; again in {} s", pause.as_secs().max(1)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// As long as this exists, progress is shown.
+pub(crate) struct Shown {
+    _line: Progress,
+    lines: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.lines.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Writes a line now and then where there is no terminal.
+fn lines(doing: &'static str, moved: Arc<Moved>) -> (Sender<()>, JoinHandle<()>) {
+    let (stop, stopped) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            crate::printer::Printer::new().tell(&format!("{doing}: {}", moved.text()));
+        }
+    });
+    (stop, thread)
+}

@@ -1,0 +1,252 @@
+//! `opm mirror pull`: everything that a file asks for, into a directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use image::{Client, Digest, Error, Store};
+use mirror::lock::Lock;
+use mirror::report::{Missing, json};
+use mirror::set::{Contents, SetDir};
+use mirror::verify::by_image;
+use mirror::volume;
+
+use super::flags::{ChoiceFlags, MoveFlags, bytes};
+use super::open;
+use super::prepare::{Input, Prepared, prepare, read};
+use super::progress::Moved;
+use crate::exit::{Failure, Outcome};
+use crate::images::TlsFlags;
+use crate::printer::Printer;
+
+/// Fetch everything that a file asks for to a directory
+#[derive(clap::Args)]
+#[command(
+    long_about = "Fetch everything that a file asks for to a directory.\n\n\
+        The directory is an OCI image layout in which every different blob lies once, with the lock, the list of blobs \
+        and the catalogs below 'mirror'. Run again, the command goes on where it was, also after it was killed: what \
+        is there is not fetched again, and a blob that broke off is continued. The set is whole when the lock is there; \
+        its digest is printed, so that both sides can compare it.\n\n\
+        --volumes cuts the set into plain tar files of at most that size, for media; with --have they hold only what \
+        is not on the other side yet.",
+    after_help = "Examples:\n  \
+        opm mirror pull imageset.yaml set\n  \
+        opm mirror pull imageset.yaml set --missing drop\n  \
+        opm mirror pull lock.json set --volumes 4G --to /media/usb\n  \
+        opm mirror pull imageset.yaml set --volumes 4G --to /media/usb --have last/mirror/blobs.txt"
+)]
+pub(super) struct PullArgs {
+    /// File of kind ImageSetConfiguration, or a lock
+    #[arg(value_name = "FILE|LOCK")]
+    pub(super) file: String,
+    /// Directory for the set
+    #[arg(value_name = "DIR")]
+    pub(super) directory: PathBuf,
+    /// Write volumes of at most this size, such as 4G or 4GiB; archiveSize of the file counts if --to is given alone
+    #[arg(long, value_name = "SIZE", value_parser = volume::parse_size)]
+    pub(super) volumes: Option<u64>,
+    /// Directory for the volumes; that of the set with 'volumes' behind it if not given
+    #[arg(long, value_name = "DIR")]
+    pub(super) to: Option<PathBuf>,
+    /// What the other side has already: a directory with a set, its blobs.txt, or a list that 'verify --have' wrote
+    #[arg(long, visible_alias = "since", value_name = "DIR|FILE")]
+    pub(super) have: Vec<PathBuf>,
+    /// Remove blobs from the directory when their volume is written
+    #[arg(long)]
+    pub(super) drain: bool,
+    #[command(flatten)]
+    pub(super) choice: ChoiceFlags,
+    #[command(flatten)]
+    pub(super) moving: MoveFlags,
+}
+
+pub(super) fn run(args: &PullArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
+    run_noting(args, tls, printer, &mut Vec::new())
+}
+
+/// Does it, and notes what is missing.
+pub(super) fn run_noting(
+    args: &PullArgs,
+    tls: &TlsFlags,
+    printer: &mut Printer,
+    lacking: &mut Vec<Missing>,
+) -> Outcome {
+    pull(args, None, tls, printer, lacking)
+}
+
+/// Does it with archives of the size that the file says, or else of `size`.
+pub(super) fn run_with_archives(
+    args: &PullArgs,
+    size: u64,
+    tls: &TlsFlags,
+    printer: &mut Printer,
+    lacking: &mut Vec<Missing>,
+) -> Outcome {
+    pull(args, Some(size), tls, printer, lacking)
+}
+
+fn pull(
+    args: &PullArgs,
+    archives: Option<u64>,
+    tls: &TlsFlags,
+    printer: &mut Printer,
+    lacking: &mut Vec<Missing>,
+) -> Outcome {
+    let (input, text) = read(&args.file, &args.choice, printer)?;
+    let archive_size = match &input {
+        Input::Set(set, _) => set.archive_size.map(|size| size.saturating_mul(1 << 30)),
+        Input::Lock(_) => None,
+    };
+    let set = SetDir::open(&args.directory)?;
+    let _writing = set.write().map_err(Failure::message)?;
+    let store = Store::open(&args.directory)?;
+    let moved: Arc<Moved> = Arc::default();
+    let client = args.moving.client(tls, store, &moved)?;
+    let lock = fetch(args, input, &text, &set, &client, &moved, tls, printer, lacking)?;
+    let options = client.options();
+    let contents = contents(&options.store, &lock, &client)?;
+    writeln!(printer.data(), "{}", lock.digest())?;
+    if let Some(size) = args.volumes.or(archive_size.filter(|_| args.to.is_some())).or(archives) {
+        let mut have: BTreeSet<Digest> = BTreeSet::new();
+        for path in &args.have {
+            have.extend(mirror::have::read(path).map_err(Failure::message)?);
+        }
+        let to = args.to.clone().unwrap_or_else(|| args.directory.join("volumes"));
+        let written = volume::write(&set, &lock, &contents, size, &have, &to, args.drain).map_err(Failure::message)?;
+        let (count, size) = (written.files.len(), bytes(written.bytes));
+        printer.tell(&format!(
+            "volumes: {count} in {} ({size}), there before: {} blobs",
+            to.display(),
+            written.left_out
+        ));
+    }
+    Ok(())
+}
+
+/// Brings a set into its directory, as far as it is not there, and returns its lock.
+#[expect(clippy::too_many_arguments, reason = "all of it is what the command line says, put together by one caller")]
+fn fetch(
+    args: &PullArgs,
+    input: Input,
+    text: &[u8],
+    set: &SetDir,
+    client: &Client,
+    moved: &Arc<Moved>,
+    tls: &TlsFlags,
+    printer: &Printer,
+    lacking: &mut Vec<Missing>,
+) -> Result<Lock, Failure> {
+    let source = set.own("source");
+    let images = args.moving.images(tls, Some(&source));
+    let mut choice = args.choice.clone();
+    let input = match input {
+        // The same request, and catalogs that have not moved: what was chosen then is chosen now.
+        Input::Set(wanted, request) => match set.lock() {
+            Ok(lock) if lock.request == request.to_string() && still(&lock, &wanted, &images)? => {
+                Input::Lock(Box::new(lock))
+            }
+            _ => Input::Set(wanted, request),
+        },
+        lock => lock,
+    };
+    let known = match &input {
+        Input::Lock(lock) => Some(lock.clone()),
+        Input::Set(..) => None,
+    };
+    if known.as_ref().is_some_and(|lock| lock.catalogs.iter().all(|catalog| !catalog.image.is_empty())) {
+        // What is left out is left out for good.
+        choice.missing = mirror::report::OnMissing::Fail;
+    }
+    let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
+    let mut prepared = prepare(input, &choice, base, client, &images, printer)?;
+    let draft = prepared.lock();
+    let all = contents(&client.options().store, &draft, client)?;
+    let wanted = all.lacking(&client.options().store, &draft);
+    let failed = bring(client, moved, wanted);
+    if failed.values().any(|error| error.kind() == image::ErrorKind::File) {
+        let error = failed.values().find(|error| error.kind() == image::ErrorKind::File);
+        let text = error.map(ToString::to_string).unwrap_or_default();
+        return Err(Failure::message(format!(
+            "{text}\nhelp: with more room, run the command again: it goes on from here"
+        )));
+    }
+    let causes: BTreeMap<Digest, String> =
+        failed.into_iter().map(|(digest, error)| (digest, error.to_string())).collect();
+    let failed: Vec<Missing> = by_image(&draft, &all, &causes);
+    prepared.settle(failed, &choice, printer)?;
+    if !prepared.plan.missing.is_empty() {
+        set.put("report.json", json(&prepared.plan.missing).as_bytes()).map_err(Failure::message)?;
+        lacking.clone_from(&prepared.plan.missing);
+        return Err(Failure::message(
+            "the set is not whole\nhelp: run the command again to fetch only what is missing, or see --missing",
+        ));
+    }
+    finish(&mut prepared, &choice, set, text, client, moved, tls, printer)
+}
+
+#[expect(clippy::too_many_arguments, reason = "all of it is what the command line says, put together by one caller")]
+fn finish(
+    prepared: &mut Prepared,
+    choice: &ChoiceFlags,
+    set: &SetDir,
+    text: &[u8],
+    client: &Client,
+    moved: &Arc<Moved>,
+    tls: &TlsFlags,
+    printer: &Printer,
+) -> Result<Lock, Failure> {
+    prepared.build(&set.own("catalogs"), choice, client, tls, printer)?;
+    let lock = prepared.lock();
+    let all = contents(&client.options().store, &lock, client)?;
+    // Layers of an original image that a catalog is built on come last.
+    let failed = bring(client, moved, all.lacking(&client.options().store, &lock));
+    if let Some(error) = failed.into_values().next() {
+        return Err(Failure::message(format!("{error}\nhelp: run the command again to go on from here")));
+    }
+    let file = if text.trim_ascii_start().starts_with(b"{") { "request.json" } else { "set.yaml" };
+    set.put(file, text).map_err(Failure::message)?;
+    set.put("blobs.txt", all.list().as_bytes()).map_err(Failure::message)?;
+    set.put_index(&lock, &all).map_err(Failure::message)?;
+    set.drop("report.json").map_err(Failure::message)?;
+    set.put("lock.json", lock.to_text().as_bytes()).map_err(Failure::message)?;
+    // What was needed on the way, and what an earlier set had.
+    let _ = std::fs::remove_dir_all(set.own("source"));
+    set.sweep(&all).map_err(Failure::message)?;
+    let (images, size) = (lock.images.len(), bytes(all.bytes()));
+    printer.tell(&format!("the set is whole: {images} images, {size} in {} different blobs", all.blobs.len()));
+    Ok(lock)
+}
+
+/// Tells whether the catalogs of a lock are those that the file names now.
+fn still(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &crate::images::Images) -> Result<bool, Failure> {
+    for catalog in &wanted.catalogs {
+        let Some(digest) = open::pin(&catalog.source, images)? else { return Ok(false) };
+        let source = catalog.source.to_string();
+        if !lock.catalogs.iter().any(|it| it.source == source && it.digest == digest.to_string()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Fetches blobs, and shows how far that is.
+pub(super) fn bring(
+    client: &Client,
+    moved: &Arc<Moved>,
+    wanted: Vec<image::Wanted>,
+) -> std::collections::HashMap<Digest, Error> {
+    if wanted.is_empty() {
+        return std::collections::HashMap::new();
+    }
+    let total = wanted.iter().map(|one| one.blob.size).sum();
+    let _shown = moved.show("fetching", total);
+    client.fetch_set(wanted)
+}
+
+/// Follows all images of a lock, whose manifests have to be in the store.
+pub(super) fn contents(store: &Store, lock: &Lock, client: &Client) -> Result<Contents, Failure> {
+    Contents::of(store, lock, &client.options().limits).map_err(|missing| {
+        let lines: Vec<String> = missing.iter().map(|(image, cause)| format!("{image}: {cause}")).collect();
+        Failure::message(lines.join("\n"))
+    })
+}

@@ -1,0 +1,124 @@
+//! Volumes, deltas, and taking away.
+
+use std::fs;
+
+use crate::kit::{Bundle, Kit, names};
+
+/// The catalog a month later.
+const LATER: &[Bundle] = &[
+    ("alpha", "1.0.0", "", &["ns/alpha:v1"]),
+    ("alpha", "1.1.0", "1.0.0", &["ns/alpha:v2", "ns/shared:v1"]),
+    ("alpha", "2.0.0", "1.1.0", &["ns/alpha:v3", "ns/shared:v1"]),
+    ("alpha", "3.0.0", "2.0.0", &["ns/alpha:v4", "ns/shared:v1"]),
+    ("beta", "0.1.0", "", &["ns/beta:v1", "ns/shared:v1"]),
+];
+
+const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
+
+fn volumes(kit: &Kit, directory: &str) -> Vec<String> {
+    let tars = names(&kit.path(directory)).into_iter().filter(|name| name.ends_with(".tar"));
+    tars.map(|name| format!("{directory}/{name}")).collect()
+}
+
+#[test]
+fn t17_a_delta_holds_what_is_new_and_needs_what_it_builds_on() {
+    let Some(kit) = Kit::new() else { return };
+    let to = kit.to();
+    let first = kit.set("first.yaml", ALPHA);
+    kit.mirror(&["pull", &first, "first", "--volumes", "1MiB", "--to", "one"]);
+    kit.publish(LATER, "v2");
+    let second = kit.set_of("second.yaml", "v2", ALPHA, "");
+    kit.mirror(&["pull", &second, "second", "--volumes", "1MiB", "--to", "two", "--have", "first"]);
+    let size = |directory: &str| -> u64 {
+        volumes(&kit, directory).iter().map(|name| kit.path(name).metadata().unwrap().len()).sum()
+    };
+    // One image of 400 kB is new, and the catalog.
+    assert!((400_000..460_000).contains(&size("two")), "{} beside {}", size("two"), size("one"));
+    // Without what it builds on nothing is sent.
+    let delta = volumes(&kit, "two");
+    let push = |from: &[String]| {
+        let mut words = vec!["push"];
+        words.extend(from.iter().map(String::as_str));
+        words.push(&to);
+        words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()
+    };
+    let words = |list: &[String]| list.to_vec();
+    let run = |list: Vec<String>| {
+        let words: Vec<&str> = list.iter().map(String::as_str).collect();
+        kit.run(&crate::kit::mirror(&words))
+    };
+    let refused = run(push(&words(&delta)));
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(error.contains("is neither here nor in the registry") && error.contains("bundle alpha.v1.1.0"), "{error}");
+    assert_eq!(kit.closed_digest("m/ns/index:v2"), None);
+    // In order it works, from volumes in any order.
+    let mut base = volumes(&kit, "one");
+    base.reverse();
+    assert!(run(push(&base)).status.success());
+    let done = run(push(&delta));
+    assert!(done.status.success(), "{done:?}");
+    kit.mirror(&["verify", &to, "--lock", "second/mirror/lock.json", "--deep"]);
+    // What the registry has can be listed, and makes another delta.
+    kit.mirror(&["verify", &to, "--lock", "first/mirror/lock.json", "--have", "there.txt"]);
+    kit.mirror(&["pull", &second, "second", "--volumes", "1MiB", "--to", "again", "--have", "there.txt"]);
+    assert_eq!(size("again"), size("two"));
+    kit.mirror(&["verify", "again"]);
+}
+
+#[test]
+fn t15_volumes_that_lack_one_are_refused_with_its_number() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "v", "--drain"]);
+    // Drained: the blobs are in the volumes alone.
+    let left: u64 =
+        fs::read_dir(kit.path("out/blobs/sha256")).unwrap().map(|it| it.unwrap().metadata().unwrap().len()).sum();
+    assert!(left < 100_000, "{left}");
+    assert!(kit.mirror(&["verify", "v"]).starts_with("sha256:"));
+    let all = volumes(&kit, "v");
+    if let [first, _, ..] = all.as_slice() {
+        let error = kit.mirror_fails(&["verify", first]);
+        assert!(error.contains("volumes [2") && error.contains("bundle alpha.v"), "{error}");
+        let error = kit.mirror_fails(&["push", first, &kit.to()]);
+        assert!(error.contains("so nothing was sent"), "{error}");
+        // One after the other: first the blobs of some, then everything checks the rest.
+        for volume in &all[1..] {
+            kit.mirror(&["push", volume, &kit.to(), "--part"]);
+        }
+        kit.mirror(&["push", first, &kit.to()]);
+    } else {
+        panic!("one volume is too few: {all:?}");
+    }
+    kit.mirror(&["verify", &kit.to(), "--lock", "out/mirror/lock.json", "--deep"]);
+}
+
+#[test]
+fn t23_only_what_no_kept_set_needs_goes() {
+    let Some(kit) = Kit::new() else { return };
+    let to = kit.to();
+    let (alpha, beta) =
+        (kit.set("alpha.yaml", "    - name: alpha\n"), kit.set_of("beta.yaml", "v1", "    - name: beta\n", ""));
+    let beta_file = kit.read(&beta).replace("    packages:", "    targetTag: beta\n    packages:");
+    fs::write(kit.path(&beta), beta_file).unwrap();
+    kit.mirror(&["pull", &alpha, "alpha"]);
+    kit.mirror(&["pull", &beta, "beta"]);
+    kit.mirror(&["push", "alpha", &to]);
+    kit.mirror(&["push", "beta", &to]);
+    kit.closed_copy("m/ns/alpha-bundle:v2.0.0", "m/ns/alpha-bundle:mine");
+    kit.closed_copy("m/ns/alpha-bundle:v2.0.0", "other/thing:v1");
+    let keep = ["prune", &to, "--keep", "beta/mirror/lock.json"];
+    let listed = kit.mirror(&keep);
+    assert!(listed.contains("/m/ns/alpha@sha256:") && listed.contains("/m/ns/index@sha256:"), "{listed}");
+    assert!(
+        !listed.contains("ns/shared") && !listed.contains("ns/beta") && !listed.contains("alpha-bundle"),
+        "{listed}"
+    );
+    kit.mirror(&["verify", &to, "--lock", "alpha/mirror/lock.json"]);
+    kit.mirror(&[&keep[..], &["--yes"]].concat());
+    assert!(kit.mirror_fails(&["verify", &to, "--lock", "alpha/mirror/lock.json"]).contains("package alpha"));
+    kit.mirror(&["verify", &to, "--lock", "beta/mirror/lock.json", "--deep"]);
+    assert!(kit.closed_digest("m/ns/alpha-bundle:mine").is_some() && kit.closed_digest("other/thing:v1").is_some());
+    // Nothing is left to remove.
+    assert_eq!(kit.mirror(&keep), "");
+}

@@ -1,0 +1,9 @@
+//! `opm mirror` between real registries.
+
+mod carried;
+mod killed;
+mod kit;
+mod missing;
+mod moved;
+mod oc_mirror;
+mod walkthrough;

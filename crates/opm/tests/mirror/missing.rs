@@ -1,0 +1,117 @@
+//! When images are missing, or something is damaged.
+
+use std::fs;
+
+use crate::kit::{Bundle, Kit, names};
+
+/// A bundle in the middle names an image that nobody has.
+const HOLED: &[Bundle] = &[
+    ("alpha", "1.0.0", "", &["ns/alpha:v1"]),
+    ("alpha", "1.1.0", "1.0.0", &["ns/alpha:v2"]),
+    ("alpha", "2.0.0", "1.1.0", &["ns/alpha:v3"]),
+    ("beta", "0.1.0", "", &["ns/beta:v1"]),
+];
+
+const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
+
+fn holed(kit: &Kit, image: &str) -> String {
+    // The catalog names it by its digest; it goes away afterwards.
+    let digest = kit.digest_of(image).unwrap();
+    let hex = digest.hex();
+    let registry = kit.source.as_ref().unwrap();
+    fs::remove_file(registry.blob_file(&hex)).unwrap();
+    kit.set("set.yaml", ALL)
+}
+
+#[test]
+fn t18_what_is_missing_is_reported_by_package_and_bundle() {
+    let Some(kit) = Kit::with(HOLED) else { return };
+    let file = holed(&kit, "ns/alpha:v2");
+    let error = kit.mirror_fails(&["pull", &file, "out"]);
+    assert!(error.contains("package alpha\n  bundle alpha.v1.1.0\n    "), "{error}");
+    assert!(error.contains("the set is not whole"), "{error}");
+    assert_eq!(names(&kit.path("out/mirror")), ["report.json", "source"]);
+    assert!(kit.read("out/mirror/report.json").contains("alpha/alpha.v1.1.0"));
+    assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is not whole"));
+    // All the rest is there: mended, only what lacked is fetched.
+    kit.image("ns/alpha:v2", &[b"a layer that all share", &crate::kit::noise("ns/alpha:v2", 400_000)]);
+    kit.mirror(&["pull", &file, "out"]);
+    assert!(!names(&kit.path("out/mirror")).contains(&"report.json".to_owned()));
+}
+
+#[test]
+fn t18_bundles_without_an_image_leave_the_catalog_or_stay_in_it() {
+    let Some(kit) = Kit::with(HOLED) else { return };
+    let file = holed(&kit, "ns/alpha:v2");
+    kit.mirror(&["pull", &file, "dropped", "--missing", "drop"]);
+    let lock = kit.read("dropped/mirror/lock.json");
+    assert!(lock.contains("\"leftOut\"") && !lock.contains("\"alpha.v1.1.0\""), "{lock}");
+    let catalog = kit.read("dropped/mirror/catalogs/index-v1/alpha/catalog.json");
+    // The one above takes over its edges.
+    assert!(catalog.contains("\"replaces\": \"alpha.v1.0.0\""), "{catalog}");
+    kit.stdout(&["validate", "dropped/mirror/catalogs/index-v1"]);
+    kit.mirror(&["pull", &file, "kept", "--missing", "keep"]);
+    assert!(kit.read("kept/mirror/catalogs/index-v1/alpha/catalog.json").contains("alpha.v1.1.0"));
+    // A package whose only bundle lacks an image goes.
+    let digest = kit.digest_of("ns/beta:v1").unwrap();
+    fs::remove_file(kit.source.as_ref().unwrap().blob_file(&digest.hex())).unwrap();
+    kit.mirror(&["pull", &file, "both", "--missing", "drop"]);
+    assert_eq!(names(&kit.path("both/mirror/catalogs/index-v1")), ["alpha"]);
+    // An additional image is left out.
+    let more = format!("  additionalImages: [{{name: '{}/ns/nobody:v1'}}]\n", kit.host);
+    let file = kit.set_of("more.yaml", "v1", "    - name: alpha\n", &more);
+    let error = kit.mirror_fails(&["pull", &file, "more"]);
+    assert!(error.contains("ns/nobody:v1, an additional image"), "{error}");
+    kit.mirror(&["pull", &file, "more", "--missing", "drop"]);
+}
+
+#[test]
+fn t10_a_source_that_is_gone_fails_and_the_next_run_goes_on() {
+    let Some(mut kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n");
+    kit.mirror(&["plan", &file, "--lock", "lock.json"]);
+    drop(kit.source.take());
+    let error = kit.mirror_fails(&["pull", &file, "out"]);
+    assert!(error.contains("catalog ") && error.contains("pinging container registry"), "{error}");
+    assert!(!kit.path("out/mirror/lock.json").exists());
+}
+
+#[test]
+fn t15_a_damaged_directory_is_found_and_not_sent() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n");
+    kit.mirror(&["pull", &file, "out"]);
+    let list = kit.read("out/mirror/blobs.txt");
+    let largest = list.lines().max_by_key(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap()).unwrap();
+    let hex = largest.split(' ').next().unwrap().trim_start_matches("sha256:").to_owned();
+    let blob = kit.path("out/blobs/sha256").join(&hex);
+    let mut bytes = fs::read(&blob).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&blob, bytes).unwrap();
+    let error = kit.mirror_fails(&["verify", "out"]);
+    assert!(error.contains("bundle alpha.v2.0.0") && error.contains(&format!("sha256:{hex} is damaged")), "{error}");
+    let error = kit.mirror_fails(&["push", "out", &kit.to()]);
+    assert!(error.contains("so the catalogs keep what they had"), "{error}");
+    assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
+    // Another pull mends it.
+    fs::remove_file(&blob).unwrap();
+    kit.mirror(&["pull", &file, "out"]);
+    kit.mirror(&["push", "out", &kit.to()]);
+    assert!(kit.closed_digest("m/ns/index:v1").is_some());
+}
+
+#[test]
+fn t28_no_password_gets_into_a_set() {
+    let Some(kit) = Kit::new() else { return };
+    fs::create_dir_all(kit.path("home/.docker")).unwrap();
+    let auth = format!("{{\"auths\": {{\"{}\": {{\"auth\": \"dXNlcjpodW50ZXIyMzQ1Ng==\"}}}}}}", kit.host);
+    fs::write(kit.path("home/.docker/config.json"), auth).unwrap();
+    let file = kit.set("set.yaml", "    - name: alpha\n");
+    kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"]);
+    let grep = std::process::Command::new("grep")
+        .args(["-rlE", "hunter23456|dXNlcjpodW50ZXIyMzQ1Ng", "out", "volumes"])
+        .current_dir(kit.path(""))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&grep.stdout), "");
+}

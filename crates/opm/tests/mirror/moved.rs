@@ -1,0 +1,173 @@
+//! From the connected side to the closed one, and what is there then.
+
+use std::fs;
+
+use crate::kit::{Kit, names};
+
+const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
+
+#[test]
+fn t6_a_set_goes_over_and_answers_with_the_source_switched_off() {
+    let Some(mut kit) = Kit::new() else { return };
+    let shared = kit.digest_of("ns/shared:v1").unwrap();
+    let signature = kit.sign("ns/shared", shared, true);
+    let attestation = kit.sign("ns/alpha", kit.digest_of("ns/alpha:v3").unwrap(), false);
+    let file = kit.set("set.yaml", ALPHA);
+    let shown = kit.mirror(&["plan", &file]);
+    assert!(shown.contains("alpha    stable (default)  alpha.v1.1.0 alpha.v2.0.0"), "{shown}");
+    assert!(shown.contains("2 with signatures or the like"), "{shown}");
+    let digest = kit.mirror(&["pull", &file, "out"]);
+    assert_eq!(names(&kit.path("out")), ["blobs", "index.json", "mirror", "oci-layout"]);
+    assert_eq!(names(&kit.path("out/mirror")), ["blobs.txt", "catalogs", "lock.json", "set.yaml"]);
+    // The second time nothing is fetched, nor with the lock and no source at all.
+    let before = fs::read(kit.path("out/mirror/lock.json")).unwrap();
+    assert_eq!(kit.mirror(&["pull", &file, "out"]), digest);
+    drop(kit.source.take());
+    assert_eq!(kit.mirror(&["pull", "out/mirror/lock.json", "out"]), digest);
+    assert_eq!(fs::read(kit.path("out/mirror/lock.json")).unwrap(), before);
+    assert_eq!(kit.mirror(&["verify", "out", "--expect", digest.trim()]), digest);
+    // T-27: only the destination is spoken to, the source is gone.
+    let to = kit.to();
+    assert_eq!(kit.mirror(&["push", "out", &to]), digest);
+    assert_eq!(kit.mirror(&["verify", &to, "--lock", "out/mirror/lock.json", "--deep"]), digest);
+    assert_eq!(kit.closed_digest("m/ns/shared:v1"), None, "it was named by its digest");
+    assert_eq!(kit.closed_digest(&format!("m/ns/shared:sha256-{}", shared.hex())), Some(shared));
+    assert_eq!(kit.closed_digest(&format!("m/ns/shared:sha256-{}.sig", shared.hex())), Some(signature));
+    assert_eq!(kit.closed_digest(&format!("m/ns/alpha@{attestation}")), Some(attestation));
+    assert_eq!(kit.closed_digest("m/ns/beta:v1"), None);
+    let index = format!("{to}/ns/index:v1");
+    let rendered = kit.stdout(&["render", "--use-http", &index]);
+    assert!(
+        rendered.contains("alpha.v2.0.0")
+            && !rendered.contains("alpha.v1.0.0\",\n    \"schema")
+            && !rendered.contains("beta")
+    );
+    kit.stdout(&["validate", "--use-http", &index]);
+    // The second push sends nothing.
+    let again = kit.run(&crate::kit::mirror(&["push", "out", &to]));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("sent: 0 blobs"), "{again:?}");
+    let objects = names(&kit.path("cluster-resources"));
+    let expected = [
+        "cc-index-v1.yaml",
+        "certs.d",
+        "cs-index-v1.yaml",
+        "idms-oc-mirror.yaml",
+        "itms-oc-mirror.yaml",
+        "registries.conf.d",
+    ];
+    assert_eq!(objects, expected);
+    // T-5: with these settings the names of the sources lead to the mirror.
+    let conf = kit.path("cluster-resources/registries.conf.d/50-mirror.conf");
+    let name = format!("{}/ns/shared@{shared}", kit.host);
+    let mut copy = kit.command(&["copy", "--use-http", &name, "oci:copied:v1"]);
+    let copied = copy.env("CONTAINERS_REGISTRIES_CONF", &conf).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&copied.stdout).trim(), shared.to_string(), "{copied:?}");
+    if testkit::installed("skopeo") {
+        let inspect = std::process::Command::new("skopeo")
+            .arg("--registries-conf")
+            .arg(&conf)
+            .args(["inspect", "--raw", &format!("docker://{name}")])
+            .output()
+            .unwrap();
+        assert!(inspect.status.success(), "{inspect:?}");
+    }
+}
+
+#[test]
+fn t7_a_copy_needs_no_directory_and_gives_the_same() {
+    let Some(kit) = Kit::new() else { return };
+    let shared = kit.digest_of("ns/shared:v1").unwrap();
+    kit.sign("ns/shared", shared, true);
+    let file = kit.set("set.yaml", ALPHA);
+    let digest = kit.mirror(&["pull", &file, "out"]);
+    let to = kit.to();
+    let copied = kit.mirror(&["copy", &file, &to, "--spool", "1MiB", "--lock", "lock.json"]);
+    assert_eq!(copied, digest);
+    assert_eq!(kit.read("lock.json"), kit.read("out/mirror/lock.json"));
+    assert_eq!(kit.mirror(&["verify", &to, "--lock", "lock.json", "--deep"]), digest);
+    // The catalog on top of the original image: its layers, without the old catalog and its cache.
+    let other = format!("{}/o", kit.closed.host());
+    let words = ["mirror", "--use-http", "copy", &file, &other, "--catalog-program", "original"];
+    kit.stdout(&words);
+    let rendered = kit.stdout(&["render", "--use-http", &format!("{other}/ns/index:v1")]);
+    assert!(rendered.contains("alpha.v2.0.0") && !rendered.contains("beta"), "{rendered}");
+    assert_ne!(kit.closed_digest("o/ns/index:v1"), kit.closed_digest("m/ns/index:v1"));
+}
+
+#[test]
+fn t8_the_same_file_gives_the_same_bytes_whatever_the_surroundings() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    let one = kit.mirror(&["pull", &file, "one", "--jobs", "1", "--volumes", "1MiB", "--to", "first"]);
+    let mut second = kit.command(&crate::kit::mirror(&[
+        "pull",
+        &file,
+        "two",
+        "--jobs",
+        "16",
+        "--volumes",
+        "1MiB",
+        "--to",
+        "second",
+    ]));
+    let second = second.env("TZ", "Asia/Tokyo").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&second.stdout), one);
+    assert_eq!(kit.read("one/mirror/lock.json"), kit.read("two/mirror/lock.json"));
+    assert_eq!(kit.read("one/index.json"), kit.read("two/index.json"));
+    let volumes = names(&kit.path("first"));
+    assert!(volumes.len() > 1 && volumes == names(&kit.path("second")), "{volumes:?}");
+    for name in volumes {
+        let read = |place: &str| fs::read(kit.path(place).join(&name)).unwrap();
+        assert_eq!(read("first"), read("second"), "{name}");
+    }
+}
+
+#[test]
+fn t22_a_catalog_that_moves_stays_what_the_lock_says() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    kit.mirror(&["plan", &file, "--lock", "lock.json"]);
+    kit.publish(&crate::kit::BUNDLES[..2], "v1");
+    kit.mirror(&["pull", "lock.json", "out"]);
+    let lock = kit.read("out/mirror/lock.json");
+    assert!(lock.contains("alpha.v2.0.0"), "{lock}");
+    // The file again means the catalog of now.
+    kit.mirror(&["pull", &file, "out"]);
+    assert!(!kit.read("out/mirror/lock.json").contains("alpha.v2.0.0"));
+    assert!(kit.mirror(&["verify", "out"]).starts_with("sha256:"));
+}
+
+#[test]
+fn t13_two_at_once_do_not_meet() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    kit.mirror(&["pull", &file, "out"]);
+    let held = fs::File::open(kit.path("out/mirror")).unwrap();
+    held.lock().unwrap();
+    assert!(kit.mirror_fails(&["pull", &file, "out"]).contains("another 'opm mirror' is writing to it"));
+    assert!(kit.mirror(&["verify", "out"]).starts_with("sha256:"));
+}
+
+#[test]
+fn t21_different_images_at_one_place_are_refused() {
+    let Some(kit) = Kit::new() else { return };
+    kit.image("other/x:v1", &[b"one"]);
+    kit.image("ns/x:v1", &[b"another"]);
+    let more = format!(
+        "  additionalImages:\n  - name: {0}/ns/x:v1\n  - {{name: '{0}/other/x:v1', targetRepo: ns/x}}\n",
+        kit.host
+    );
+    let file = kit.set_of("set.yaml", "v1", ALPHA, &more);
+    let error = kit.mirror_fails(&["pull", &file, "out"]);
+    assert!(error.contains("would both go to ns/x:v1"), "{error}");
+}
+
+#[test]
+fn t20_a_registry_that_takes_no_sparse_index_is_asked_first() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set_of("set.yaml", "v1", ALPHA, "    platforms: [{os: linux, architecture: amd64}]\n");
+    kit.mirror(&["pull", &file, "out"]);
+    let error = kit.mirror_fails(&["push", "out", &kit.to()]);
+    assert!(error.contains("refuses indexes without all their images"), "{error}");
+    assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
+}

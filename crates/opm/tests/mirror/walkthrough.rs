@@ -1,0 +1,69 @@
+//! The walkthrough in docs/mirror.md is true, line by line.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::kit::Kit;
+
+/// Runs a line in a shell and returns everything it prints.
+fn run(command: &str, kit: &Kit) -> String {
+    let path = format!("{}:{}", kit.path("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("sh")
+        .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+        .current_dir(kit.path(""))
+        .env("PATH", path)
+        .env("HOME", kit.path("home"))
+        .env("LC_ALL", "C")
+        .output()
+        .expect("a shell");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Tells whether a text is as expected, where `[...]` stands for anything within a line.
+fn agrees(text: &str, expected: &str) -> bool {
+    let line = |(text, expected): (&str, &str)| {
+        let mut rest = text;
+        let parts: Vec<&str> = expected.split("[...]").collect();
+        parts.iter().enumerate().all(|(number, part)| {
+            let at = if number == 0 { rest.starts_with(part).then_some(0) } else { rest.find(part) };
+            at.is_some_and(|at| {
+                rest = &rest[at + part.len()..];
+                number + 1 < parts.len() || number == 0 && parts.len() > 1 || part.is_empty() || rest.is_empty()
+            })
+        })
+    };
+    text.lines().count() == expected.lines().count() && text.lines().zip(expected.lines()).all(line)
+}
+
+#[test]
+fn the_walkthrough_is_true() {
+    let Some(kit) = Kit::new() else { return };
+    kit.image("ns/tools:v1", &[b"tools"]);
+    kit.sign("ns/shared", kit.digest_of("ns/shared:v1").unwrap(), true);
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mirror.md");
+    let page = fs::read_to_string(page).unwrap();
+    let page = page.replace("quay.example.com", &kit.host).replace("registry.example.com:5000", kit.closed.host());
+    let file = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    fs::write(kit.path("imageset.yaml"), file).unwrap();
+    // The registries here have no certificates, and the program of a test needs libraries.
+    let program = env!("CARGO_BIN_EXE_opm");
+    let script = format!(
+        "#!/bin/sh\ncase \"$2\" in plan|pull) set -- \"$@\" --catalog-program none;; esac\nexec {program} \"$@\" --use-http\n"
+    );
+    fs::create_dir(kit.path("bin")).unwrap();
+    fs::write(kit.path("bin/opm"), script).unwrap();
+    fs::set_permissions(kit.path("bin/opm"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut commands = 0;
+    for block in page.split("```console\n").skip(1) {
+        let block = block.split("```").next().unwrap();
+        for step in block.split("$ ").skip(1) {
+            let (command, expected) = step.split_once('\n').unwrap();
+            let said = run(command, &kit);
+            assert!(agrees(&said, expected), "{command}\n--- said\n{said}--- expected\n{expected}");
+            commands += 1;
+        }
+    }
+    assert!(commands >= 8, "{commands}");
+}
