@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fbc::blob::{CHANNEL, DEPRECATIONS, Deprecation, Entry, PACKAGE};
-use fbc::json::{Raw, write_str};
+use fbc::blob::{DEPRECATIONS, Deprecation, PACKAGE, channel_json};
+use fbc::json::{Object, Raw};
 use fbc::{Fbc, FileId, base64};
 
 use crate::made::Made;
@@ -88,7 +88,7 @@ impl Changes {
             }
         }
         for (channel, is) in new.channels.iter().filter(|(channel, _)| !old.channels.contains_key(*channel)) {
-            let made = is.made.clone().unwrap_or_else(|| Made::json(channel_json(name, channel, &is.entries)));
+            let made = is.made.clone().unwrap_or_else(|| Made::json(channel_json(name, channel, &is.entries, None)));
             self.add(fbc, name, last_channel.or(kept(&old.blob)), made)?;
         }
         for (_, bundle) in old.bundles.iter().filter(|(bundle, _)| !new.bundles.contains_key(*bundle)) {
@@ -157,7 +157,7 @@ fn all_new(name: &str, package: &Package) -> Vec<Made> {
     let blob = package.made.clone().unwrap_or_else(|| Made::json(package_json(name, &package.default_channel)));
     let mut all = vec![blob];
     for (channel, it) in &package.channels {
-        all.push(it.made.clone().unwrap_or_else(|| Made::json(channel_json(name, channel, &it.entries))));
+        all.push(it.made.clone().unwrap_or_else(|| Made::json(channel_json(name, channel, &it.entries, None))));
     }
     all.extend(package.bundles.values().filter_map(|bundle| bundle.made.clone()));
     all.extend(package.more.iter().cloned());
@@ -171,57 +171,6 @@ impl Deprecations {
     /// Returns the text of their blob, which is new.
     fn text(&self, package: &str) -> Made {
         self.made.clone().unwrap_or_else(|| Made::json(deprecations_json(package, &self.entries)))
-    }
-}
-
-/// Writes objects one member after the other.
-struct Object(Vec<u8>);
-
-impl Object {
-    fn new() -> Object {
-        Object(vec![b'{'])
-    }
-
-    fn key(&mut self, key: &str) {
-        if !self.0.ends_with(b"{") {
-            self.0.push(b',');
-        }
-        write_str(&mut self.0, key);
-        self.0.push(b':');
-    }
-
-    fn string(mut self, key: &str, text: &str) -> Object {
-        self.key(key);
-        write_str(&mut self.0, text);
-        self
-    }
-
-    fn string_if_any(self, key: &str, text: &str) -> Object {
-        if text.is_empty() { self } else { self.string(key, text) }
-    }
-
-    fn list(mut self, key: &str, items: impl Iterator<Item = Vec<u8>>) -> Object {
-        self.key(key);
-        self.0.push(b'[');
-        let items: Vec<Vec<u8>> = items.collect();
-        self.0.extend(items.join(&b','));
-        self.0.push(b']');
-        self
-    }
-
-    fn object(mut self, key: &str, object: Object) -> Object {
-        self.key(key);
-        self.0.extend(object.end());
-        self
-    }
-
-    fn end(mut self) -> Vec<u8> {
-        self.0.push(b'}');
-        self.0
-    }
-
-    fn text(self) -> String {
-        String::from_utf8_lossy(&self.end()).into_owned()
     }
 }
 
@@ -241,37 +190,17 @@ pub(crate) fn described_package_json(name: &str, default_channel: &str, csv: Opt
         true => object,
         false => object.object("icon", Object::new().string("base64data", &data).string("mediatype", &kind)),
     };
-    object.string_if_any("description", &text(spec.and_then(|spec| spec.get("description")))).text()
-}
-
-fn channel_json(package: &str, name: &str, entries: &[Entry]) -> String {
-    let entry = |entry: &Entry| {
-        let object = Object::new().string("name", &entry.name).string_if_any("replaces", &entry.replaces);
-        let skip = |skip: &str| {
-            let mut out = Vec::new();
-            write_str(&mut out, skip);
-            out
-        };
-        let object =
-            if entry.skips.is_empty() { object } else { object.list("skips", entry.skips.iter().map(|it| skip(it))) };
-        object.string_if_any("skipRange", &entry.skip_range).end()
-    };
-    Object::new()
-        .string("schema", CHANNEL)
-        .string("name", name)
-        .string("package", package)
-        .list("entries", entries.iter().map(entry))
-        .text()
+    object.string_if_any("description", &text(spec.and_then(|spec| spec.get("description")))).end()
 }
 
 fn deprecations_json(package: &str, entries: &[Deprecation]) -> String {
     let entry = |entry: &Deprecation| {
         let reference = Object::new().string("schema", &entry.schema).string_if_any("name", &entry.name);
-        Object::new().object("reference", reference).string("message", &entry.message).end()
+        Object::new().object("reference", reference).string("message", &entry.message)
     };
     Object::new()
         .string("schema", DEPRECATIONS)
         .string("package", package)
-        .list("entries", entries.iter().map(entry))
-        .text()
+        .objects("entries", entries.iter().map(entry))
+        .end()
 }

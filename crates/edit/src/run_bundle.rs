@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use catalog::channel::View;
-use fbc::blob::{CHANNEL, Content, Entry, PACKAGE};
-use fbc::json::{Raw, write_str};
+use fbc::blob::{CHANNEL, Content, Entry, PACKAGE, channel_json};
+use fbc::json::{Object, Raw};
 use fbc::limits::MAX_DEPTH;
 use fbc::quote::quote;
 use fbc::{Blob, Fbc};
@@ -53,7 +53,7 @@ pub fn inject(catalog: &Fbc, package: &str, bundle: &str, channel: &str, image: 
     }
     Ok(Additions {
         package: new_package(catalog, package, channel),
-        channel: Channel::New(channel_json(package, channel, &chain(None, &[bundle.to_owned()]))),
+        channel: Channel::New(channel_json(package, channel, &chain(None, &[bundle.to_owned()]), None)),
         bundles: vec![bundle.to_owned()],
     })
 }
@@ -80,7 +80,7 @@ pub fn extend(
     let new: Vec<String> = bundles.iter().filter(missing).cloned().collect();
     let additions = |channel| Additions { package: None, channel, bundles: new.clone() };
     let Some((place, entries)) = find_channel(catalog, package, channel) else {
-        let channel_text = channel_json(package, channel, &chain(None, bundles));
+        let channel_text = channel_json(package, channel, &chain(None, bundles), None);
         return Ok(Additions {
             package: new_package(catalog, package, channel),
             ..additions(Channel::New(channel_text))
@@ -109,7 +109,7 @@ pub fn longer(channel: &str, entries: &[Entry]) -> Result<String, Refusal> {
     let mut text = channel[..end].trim_end().as_bytes().to_vec();
     for entry in entries {
         text.push(b',');
-        write_entry(entry, &mut text);
+        text.extend_from_slice(entry.to_json().end().as_bytes());
     }
     text.extend_from_slice(&channel.as_bytes()[end..]);
     String::from_utf8(text).map_err(|_| wrong())
@@ -151,45 +151,9 @@ fn chain(head: Option<&str>, names: &[String]) -> Vec<Entry> {
 
 fn new_package(catalog: &Fbc, package: &str, channel: &str) -> Option<String> {
     let there = catalog.blobs().iter().any(|blob| *blob.schema == *PACKAGE && *blob.name == *package);
-    (!there).then(|| object(&[("schema", PACKAGE), ("name", package), ("defaultChannel", channel)], &[]))
-}
-
-fn channel_json(package: &str, channel: &str, entries: &[Entry]) -> String {
-    object(&[("schema", CHANNEL), ("name", channel), ("package", package)], entries)
-}
-
-fn object(fields: &[(&str, &str)], entries: &[Entry]) -> String {
-    let mut out = b"{".to_vec();
-    for (number, (key, value)) in fields.iter().enumerate() {
-        if number > 0 {
-            out.push(b',');
-        }
-        write_str(&mut out, key);
-        out.push(b':');
-        write_str(&mut out, value);
-    }
-    if !entries.is_empty() {
-        out.extend_from_slice(b",\"entries\":[");
-        for (number, entry) in entries.iter().enumerate() {
-            if number > 0 {
-                out.push(b',');
-            }
-            write_entry(entry, &mut out);
-        }
-        out.push(b']');
-    }
-    out.push(b'}');
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn write_entry(entry: &Entry, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"name\":");
-    write_str(out, &entry.name);
-    if !entry.replaces.is_empty() {
-        out.extend_from_slice(b",\"replaces\":");
-        write_str(out, &entry.replaces);
-    }
-    out.push(b'}');
+    let blob =
+        || Object::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", channel).end();
+    (!there).then(blob)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use crate::json::{self, Raw};
+use crate::json::{self, Object, Raw};
 use crate::limits::{Limits, MAX_DEPTH};
 use crate::object::{self, RefBase};
 use crate::oldform::OldForm;
@@ -157,6 +157,31 @@ pub struct Deprecation {
     pub name: Box<str>,
     /// What users are told.
     pub message: Box<str>,
+}
+
+impl Entry {
+    /// Writes the entry as JSON, without the fields that are empty.
+    pub fn to_json(&self) -> Object {
+        let object = Object::new().string("name", &self.name).string_if_any("replaces", &self.replaces);
+        let object = match self.skips.is_empty() {
+            true => object,
+            false => object.strings("skips", self.skips.iter().map(|skip| &**skip)),
+        };
+        object.string_if_any("skipRange", &self.skip_range)
+    }
+}
+
+/// Writes the blob of a channel as JSON.
+pub fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Option<Raw<'_>>) -> String {
+    let object = Object::new()
+        .string("schema", CHANNEL)
+        .string("name", name)
+        .string("package", package)
+        .objects("entries", entries.iter().map(Entry::to_json));
+    match properties {
+        Some(properties) => object.value("properties", properties).end(),
+        None => object.end(),
+    }
 }
 
 impl Blob {

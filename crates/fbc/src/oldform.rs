@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::blob::{Blob, CHANNEL, Content, Entry, Fbc, TextAt};
+use crate::blob::{Blob, CHANNEL, Content, Entry, Fbc, TextAt, channel_json};
 use crate::decode::text;
-use crate::json::{Kind, Raw, write_str};
+use crate::json::{Kind, Raw};
 use crate::path;
 use crate::problem::{Problem, Stage};
 use crate::property;
@@ -94,10 +94,10 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
             .map(move |(name, entries)| (package.clone(), name, entries.into_values().collect::<Vec<_>>()))
     });
     for (package, name, entries) in made {
-        let text = channel_text(&package, &name, &entries);
+        let text = channel_json(&package, &name, &entries, None);
         let length = text.len();
         // Without a scratch file there is no text, which whoever asks for it is told.
-        let text = fbc.store.put(&text).map_or(TextAt::Dropped, |offset| TextAt::Store { offset, length });
+        let text = fbc.store.put(text.as_bytes()).map_or(TextAt::Dropped, |offset| TextAt::Store { offset, length });
         fbc.blobs.push(Blob {
             schema: CHANNEL.into(),
             package,
@@ -181,35 +181,4 @@ fn convert_bundle(blob: &mut Blob, channels: &mut Channels, problems: &mut Vec<P
             report(Some(*index), "old-form-channel", message, "keep one of them");
         }
     }
-}
-
-/// Writes a channel blob as JSON.
-pub(crate) fn channel_text(package: &str, name: &str, entries: &[Entry]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let field = |out: &mut Vec<u8>, key: &str, value: &str| {
-        out.extend_from_slice(key.as_bytes());
-        write_str(out, value);
-    };
-    field(&mut out, "{\"schema\":", CHANNEL);
-    field(&mut out, ",\"name\":", name);
-    field(&mut out, ",\"package\":", package);
-    out.extend_from_slice(b",\"entries\":[");
-    for (i, entry) in entries.iter().enumerate() {
-        field(&mut out, if i == 0 { "{\"name\":" } else { ",{\"name\":" }, &entry.name);
-        if !entry.replaces.is_empty() {
-            field(&mut out, ",\"replaces\":", &entry.replaces);
-        }
-        for (i, skip) in entry.skips.iter().enumerate() {
-            field(&mut out, if i == 0 { ",\"skips\":[" } else { "," }, skip);
-        }
-        if !entry.skips.is_empty() {
-            out.push(b']');
-        }
-        if !entry.skip_range.is_empty() {
-            field(&mut out, ",\"skipRange\":", &entry.skip_range);
-        }
-        out.push(b'}');
-    }
-    out.extend_from_slice(b"]}");
-    out
 }

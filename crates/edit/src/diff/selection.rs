@@ -4,11 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
 use catalog::{Catalog, Channel};
-use fbc::blob::Entry;
-use fbc::blob::{CHANNEL, PACKAGE, TextBuffer};
+use fbc::blob::{CHANNEL, Entry, PACKAGE, TextBuffer, channel_json};
 use fbc::{Fbc, Limits};
-
-use crate::template::channel_json;
 
 type Entries = BTreeSet<usize>;
 type Channels = BTreeMap<usize, Entries>;

@@ -19,8 +19,7 @@ pub use substitutes::{Reason, SubstitutesError};
 
 use std::collections::{HashMap, HashSet};
 
-use fbc::blob::Entry;
-use fbc::json::{Path, Raw, write_str};
+use fbc::json::{Path, Raw};
 use fbc::shape::Shape;
 use fbc::stream::{self, First, StreamError};
 use fbc::{Blob, Fbc, Limits};
@@ -257,38 +256,6 @@ fn fetch_all<'r>(
 fn made(fbc: &Fbc, reference: &str, json: &str, limits: &Limits) -> Result<Blob, Error> {
     fbc.make(json, limits)
         .map_err(|error| Error::Bundle { reference: reference.to_owned(), message: error.to_string() })
-}
-
-/// Writes a channel blob.
-pub(crate) fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Option<Raw<'_>>) -> String {
-    let mut out = Vec::new();
-    write_field(&mut out, "{\"schema\":", fbc::blob::CHANNEL);
-    write_field(&mut out, ",\"name\":", name);
-    write_field(&mut out, ",\"package\":", package);
-    out.extend_from_slice(b",\"entries\":[");
-    for (index, entry) in entries.iter().enumerate() {
-        write_field(&mut out, if index == 0 { "{\"name\":" } else { ",{\"name\":" }, &entry.name);
-        write_field(&mut out, ",\"replaces\":", &entry.replaces);
-        write_field(&mut out, ",\"skipRange\":", &entry.skip_range);
-        out.extend_from_slice(b",\"skips\":[");
-        for (index, skip) in entry.skips.iter().enumerate() {
-            write_field(&mut out, if index == 0 { "" } else { "," }, skip);
-        }
-        out.extend_from_slice(b"]}");
-    }
-    out.push(b']');
-    if let Some(properties) = properties {
-        out.extend_from_slice(b",\"properties\":");
-        out.extend_from_slice(properties.text().as_bytes());
-    }
-    out.push(b'}');
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// Writes `start`, the JSON before a string, and the string.
-fn write_field(out: &mut Vec<u8>, start: &str, value: &str) {
-    out.extend_from_slice(start.as_bytes());
-    write_str(out, value);
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ mod channels;
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use fbc::blob::PACKAGE;
-use fbc::json::Raw;
+use fbc::blob::{PACKAGE, channel_json};
+use fbc::json::{Object, Raw};
 use fbc::quote::quote;
 use fbc::shape::Shape;
 use fbc::version::Version;
@@ -165,7 +165,7 @@ pub(super) fn render(template: &Template<'_>, limits: &Limits, bundles: &mut Bun
     let name = head.map(|head| &*head.name).unwrap_or_default();
     fbc.add_made(&package_json(&package, &default_channel, name, csv.as_deref(), limits)?, limits)?;
     for (channel, entries) in &channels {
-        fbc.add_made(&super::channel_json(&package, channel, entries, None), limits)?;
+        fbc.add_made(&channel_json(&package, channel, entries, None), limits)?;
     }
     Ok(fbc)
 }
@@ -338,10 +338,8 @@ fn package_json(
     csv: Option<&str>,
     limits: &Limits,
 ) -> Result<String, SemverError> {
-    let mut out = Vec::new();
-    super::write_field(&mut out, "{\"schema\":", PACKAGE);
-    super::write_field(&mut out, ",\"name\":", package);
-    super::write_field(&mut out, ",\"defaultChannel\":", default_channel);
+    let mut blob =
+        Object::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", default_channel);
     let csv = csv.and_then(|csv| Raw::parse(csv, limits.depth).ok());
     let spec = csv.and_then(|csv| csv.get("spec"));
     if let Some(icon) = spec.and_then(|spec| spec.get("icon")?.items().next()) {
@@ -349,17 +347,12 @@ fn package_json(
         let data = text("base64data");
         base64::check(&data).map_err(|at| SemverError::Icon { bundle: head.to_owned(), at })?;
         if !data.is_empty() {
-            super::write_field(&mut out, ",\"icon\":{\"base64data\":", &data);
-            super::write_field(&mut out, ",\"mediatype\":", &text("mediatype"));
-            out.push(b'}');
+            let icon = Object::new().string("base64data", &data).string("mediatype", &text("mediatype"));
+            blob = blob.object("icon", icon);
         }
     }
     let description = spec.and_then(|spec| spec.get("description")?.as_str()).unwrap_or_default();
-    if !description.is_empty() {
-        super::write_field(&mut out, ",\"description\":", &description);
-    }
-    out.push(b'}');
-    Ok(String::from_utf8_lossy(&out).into_owned())
+    Ok(blob.string_if_any("description", &description).end())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use catalog::Warnings;
-use fbc::blob::{Entry, TextBuffer};
+use fbc::blob::{Entry, TextBuffer, channel_json};
 use fbc::json::Raw;
 use fbc::quote::quote;
 use fbc::release::{Release, cmp_version_release};
@@ -204,7 +204,7 @@ fn substitute(
         let Content::Channel { entries } = &channel.content else { continue };
         let Some(entries) = relinked(entries, base, &blob.name) else { continue };
         let properties = fbc.text(channel, &mut buffer)?.get("properties");
-        let json = super::channel_json(&channel.package, &channel.name, &entries, properties);
+        let json = channel_json(&channel.package, &channel.name, &entries, properties);
         let channel = fbc.take_in(&json, limits)?;
         catalog::inspect(Warnings::Off)(&channel, Raw::from_checked(&json), &mut problems);
         fbc.replace(index, channel);

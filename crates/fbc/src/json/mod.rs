@@ -8,12 +8,14 @@
 mod check;
 mod cursor;
 pub(crate) mod members;
+mod object;
 mod raw;
 mod scan;
 mod write;
 
 pub use check::{Error, ErrorKind, Span, check, check_indexed};
 pub use cursor::Cursor;
+pub use object::{Object, Part};
 pub use raw::{Items, Kind, Members, Path, Raw, Step};
 pub use write::{Layout, write_as_written, write_canonical, write_canonical_nested, write_str, write_str_body};
 

@@ -2,50 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Raw, write_str};
+use fbc::json::{Object, Part, Raw};
 use fbc::limits::MAX_DEPTH;
 use fbc::{base64, property};
 
 /// The longest name of a file that is made from what an object says of itself.
 const MAX_NAME: usize = 240;
-
-/// A JSON object in the making.
-struct Object(Vec<u8>);
-
-impl Object {
-    fn new() -> Object {
-        Object(b"{".to_vec())
-    }
-
-    fn raw(mut self, key: &str, json: &str) -> Object {
-        if self.0.len() > 1 {
-            self.0.push(b',');
-        }
-        write_str(&mut self.0, key);
-        self.0.push(b':');
-        self.0.extend_from_slice(json.as_bytes());
-        self
-    }
-
-    fn text(self, key: &str, text: &str) -> Object {
-        self.raw(key, &quoted(text))
-    }
-
-    fn end(mut self) -> String {
-        self.0.push(b'}');
-        String::from_utf8_lossy(&self.0).into_owned()
-    }
-}
-
-fn quoted(text: &str) -> String {
-    let mut out = Vec::new();
-    write_str(&mut out, text);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn array(items: impl Iterator<Item = String>) -> String {
-    format!("[{}]", items.collect::<Vec<_>>().join(","))
-}
 
 /// Takes the objects out of an `olm.bundle`; returns it with references to files in their place, and the files.
 #[expect(clippy::type_complexity, reason = "a name and its content")]
@@ -61,7 +23,7 @@ pub(crate) fn bundle(json: &str, name: &str) -> Result<(String, Vec<(String, Vec
                     let kind = item.get("type").and_then(|kind| kind.as_str()).unwrap_or_default();
                     let data = item.get("value").and_then(|value| value.get("data")).and_then(|data| data.as_str());
                     let (true, Some(data)) = (kind == property::BUNDLE_OBJECT, data) else {
-                        properties.push(item.text().to_owned());
+                        properties.push(Part::Written(item));
                         continue;
                     };
                     let object = base64::decode(&data).map_err(|at| format!("object is no base64 at {at}"))?;
@@ -79,14 +41,14 @@ pub(crate) fn bundle(json: &str, name: &str) -> Result<(String, Vec<(String, Vec
                             yaml
                         },
                     );
-                    let reference = Object::new().text("ref", &format!("objects/{name}/{file}")).end();
-                    properties.push(Object::new().text("type", &kind).raw("value", &reference).end());
+                    let reference = Object::new().string("ref", &format!("objects/{name}/{file}"));
+                    properties.push(Part::Made(Object::new().string("type", &kind).object("value", reference)));
                     files.push((file, yaml));
                 }
-                blob = blob.raw("properties", &array(properties.into_iter()));
+                blob = blob.parts("properties", properties);
             }
             "relatedImages" if value.items().next().is_none() => {}
-            _ => blob = blob.raw(&key, value.text()),
+            _ => blob = blob.value(&key, value),
         }
     }
     Ok((blob.end(), files))
