@@ -52,10 +52,10 @@ fn check(root: &Path) {
     let options = LoadOptions { inspect: Some(&inspect), ..LoadOptions::default() };
     let loaded = fbc.load_dir(root, &options).expect("a directory");
     let checked = catalog::check(&fbc, loaded, Warnings::On);
-    let errors = checked.problems.iter().any(|problem| problem.severity == Severity::Error);
-    assert_eq!(checked.catalog.is_none(), errors, "a catalog is one without errors");
+    let errors = checked.problems().iter().any(|problem| problem.severity == Severity::Error);
+    assert_eq!(checked.catalog.is_err(), errors, "a catalog is one without errors");
     let mut locator = Locator::new(&fbc);
-    for problem in &checked.problems {
+    for problem in checked.problems() {
         assert!(!problem.rule.is_empty() && !problem.message.is_empty());
         if let Some(located) = problem.place.as_ref().and_then(|place| locator.locate(place)) {
             assert!(located.marked.start <= located.marked.end);

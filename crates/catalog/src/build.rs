@@ -1,7 +1,7 @@
 //! From what is written to what it means.
 
 use fbc::json::Raw;
-use fbc::{Blob, Fbc, Loaded, Problem, Severity};
+use fbc::{Blob, Fbc, Loaded, Problem, Severity, Stage};
 
 use crate::draft::{Draft, DraftChannel, DraftPackage};
 use crate::model::Catalog;
@@ -9,17 +9,55 @@ use crate::rules::{Check, RULES, Rule, STRICT, WARNINGS};
 
 /// The outcome of checking a catalog.
 pub struct Checked {
-    /// The catalog, if nothing is wrong with it.
-    pub catalog: Option<Catalog>,
-    /// Everything that is wrong, and everything that looks wrong, in the order it is told.
-    pub problems: Vec<Problem>,
+    /// The catalog, or why there is none.
+    pub catalog: Result<Catalog, Problems>,
+    /// What looks wrong with a catalog that can be used, in the order it is reported.
+    pub warnings: Vec<Problem>,
 }
 
+/// Why a catalog cannot be used: everything that is wrong, and everything that looks wrong, in the order it is reported.
+///
+/// At least one of them is an error.
+#[derive(Debug)]
+pub struct Problems(Vec<Problem>);
+
 impl Checked {
+    /// Returns everything that is wrong or looks wrong, in the order it is reported.
+    pub fn problems(&self) -> &[Problem] {
+        match &self.catalog {
+            Ok(_) => &self.warnings,
+            Err(Problems(problems)) => problems,
+        }
+    }
+
     /// Walks the problems that make the catalog unusable.
     pub fn errors(&self) -> impl Iterator<Item = &Problem> {
-        self.problems.iter().filter(|problem| problem.severity == Severity::Error)
+        errors(self.problems())
     }
+
+    /// Returns all problems without the catalog.
+    pub fn into_problems(self) -> Vec<Problem> {
+        match self.catalog {
+            Ok(_) => self.warnings,
+            Err(Problems(problems)) => problems,
+        }
+    }
+}
+
+impl Problems {
+    /// Walks the errors among them.
+    pub fn errors(&self) -> impl Iterator<Item = &Problem> {
+        errors(&self.0)
+    }
+
+    /// Returns the errors among them.
+    pub fn into_errors(self) -> Vec<Problem> {
+        self.0.into_iter().filter(|problem| problem.severity == Severity::Error).collect()
+    }
+}
+
+fn errors(problems: &[Problem]) -> impl Iterator<Item = &Problem> {
+    problems.iter().filter(|problem| problem.severity == Severity::Error)
 }
 
 /// Whether things that merely look wrong are told too.
@@ -99,8 +137,18 @@ pub fn check(fbc: &Fbc, loaded: Loaded, warnings: Warnings) -> Checked {
     problems.sort_by(Problem::order);
     warnings.judge(&mut problems);
     let sound = problems.iter().all(|problem| problem.severity == Severity::Warning);
-    let catalog = if sound { Catalog::from_draft(&draft) } else { None };
-    Checked { catalog, problems }
+    if !sound {
+        return Checked { catalog: Err(Problems(problems)), warnings: Vec::new() };
+    }
+    match Catalog::from_draft(&draft) {
+        Some(catalog) => Checked { catalog: Ok(catalog), warnings: problems },
+        None => {
+            // Rules do not miss what may be in a file that could not be read.
+            let message = "parts of the catalog could not be read";
+            problems.insert(0, Problem::new("incomplete", Stage::Load, message.to_owned()));
+            Checked { catalog: Err(Problems(problems)), warnings: Vec::new() }
+        }
+    }
 }
 
 fn check_channel(

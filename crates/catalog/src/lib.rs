@@ -28,7 +28,7 @@ mod sample;
 mod selection;
 pub mod tree;
 
-pub use build::{Checked, Warnings, check, inspect};
+pub use build::{Checked, Problems, Warnings, check, inspect};
 pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};
 pub use model::{Bundle, Catalog, Channel, Package};
 pub use query::{Api, Query, QueryError};

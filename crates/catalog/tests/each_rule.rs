@@ -433,7 +433,7 @@ fn problems(text: &str) -> Vec<(String, String, String)> {
     let options = LoadOptions { inspect: Some(&look), ..LoadOptions::default() };
     let loaded = fbc.load_dir(dir.path(), &options).unwrap();
     let checked = check(&fbc, loaded, Warnings::Off);
-    assert_eq!(checked.problems.is_empty(), checked.catalog.is_some());
+    assert_eq!(checked.problems().is_empty(), checked.catalog.is_ok());
     let mut locator = Locator::new(&fbc);
     let place = |problem: &fbc::Problem, locator: &mut Locator<'_>| {
         let located = problem.place.as_ref().and_then(|place| locator.locate(place));
@@ -441,7 +441,7 @@ fn problems(text: &str) -> Vec<(String, String, String)> {
     };
     let shown =
         |problem: &fbc::Problem| (problem.rule.to_owned(), place(problem, &mut locator), problem.message.clone());
-    checked.problems.iter().map(shown).collect()
+    checked.problems().iter().map(shown).collect()
 }
 
 #[test]

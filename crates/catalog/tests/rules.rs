@@ -16,8 +16,8 @@ fn problems(blobs: &str, warnings: Warnings) -> Vec<Problem> {
     }
     let checked = check(&fbc, loaded, warnings);
     let sound = checked.errors().next().is_none();
-    assert_eq!(sound, checked.catalog.is_some(), "a catalog exists exactly if nothing is wrong");
-    checked.problems
+    assert_eq!(sound, checked.catalog.is_ok(), "a catalog exists exactly if nothing is wrong");
+    checked.into_problems()
 }
 
 /// The errors of a catalog as `opm validate` tells them.
@@ -237,6 +237,6 @@ fn what_could_be_in_a_file_that_cannot_be_read_is_not_missed() {
     fbc.add_made(PACKAGE, &Limits::default()).unwrap();
     let loaded = Loaded { problems: Vec::new(), incomplete: true };
     let checked = check(&fbc, loaded, Warnings::Off);
-    assert_eq!(checked.errors().map(|problem| problem.rule).collect::<Vec<_>>(), Vec::<&str>::new());
-    assert!(checked.catalog.is_none(), "an incomplete catalog is none");
+    assert_eq!(checked.errors().map(|problem| problem.rule).collect::<Vec<_>>(), ["incomplete"]);
+    assert!(checked.catalog.is_err(), "an incomplete catalog is none");
 }

@@ -363,9 +363,9 @@ pub(crate) fn checked(
     };
     let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
     match checked.catalog {
-        Some(catalog) => Ok((fbc, catalog)),
-        None => {
-            report::tell(printer, &report::find(&fbc, checked.errors()));
+        Ok(catalog) => Ok((fbc, catalog)),
+        Err(problems) => {
+            report::tell(printer, &report::find(&fbc, problems.errors()));
             Err(Failure::Told)
         }
     }

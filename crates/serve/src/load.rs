@@ -128,8 +128,8 @@ impl Directory {
         let loaded = fbc.load_dir(&self.root, &options).map_err(unreadable)?;
         let mut checked = catalog::check(&fbc, loaded, Warnings::Off);
         let mut left_out = Vec::new();
-        while checked.catalog.is_none() && self.on_invalid == OnInvalid::Quarantine {
-            let broken = broken_packages(&fbc, &checked.problems);
+        while checked.catalog.is_err() && self.on_invalid == OnInvalid::Quarantine {
+            let broken = broken_packages(&fbc, checked.problems());
             if broken.is_empty() && !left_out.is_empty() {
                 break;
             }
@@ -137,9 +137,11 @@ impl Directory {
             left_out.extend(broken.into_iter().map(|(package, reason)| LeftOut { package, reason }));
             checked = catalog::check(&fbc, fbc::Loaded::default(), Warnings::Off);
         }
-        let Some(catalog) = checked.catalog else {
-            let errors = checked.problems.into_iter().filter(|problem| problem.severity == Severity::Error);
-            return Err(LoadError::Invalid { problems: errors.collect(), fbc: Box::new(fbc) });
+        let catalog = match checked.catalog {
+            Ok(catalog) => catalog,
+            Err(problems) => {
+                return Err(LoadError::Invalid { problems: problems.into_errors(), fbc: Box::new(fbc) });
+            }
         };
         let digests = digests.into_inner().unwrap_or_else(PoisonError::into_inner);
         let (packages, homeless) = self.digests(&fbc, &catalog, &digests).map_err(unreadable)?;

@@ -152,8 +152,8 @@ impl Content {
         }
         let checked = catalog::check(&fbc, fbc::Loaded::default(), Warnings::Off);
         match checked.catalog {
-            Some(_) => Ok(problems.into_iter().map(|problem| problem.message).collect()),
-            None => Err(Error::Message(catalog::tree::message(checked.errors()))),
+            Ok(_) => Ok(problems.into_iter().map(|problem| problem.message).collect()),
+            Err(problems) => Err(Error::Message(catalog::tree::message(problems.errors()))),
         }
     }
 

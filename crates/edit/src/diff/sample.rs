@@ -68,8 +68,7 @@ impl Sample {
             ));
         }
         let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
-        let problems: Vec<_> = checked.errors().map(|problem| problem.message.clone()).collect();
-        let catalog = checked.catalog.unwrap_or_else(|| panic!("{problems:?}"));
+        let catalog = checked.catalog.unwrap_or_else(|problems| panic!("{problems:?}"));
         Sample { fbc, catalog }
     }
 

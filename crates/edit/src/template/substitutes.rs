@@ -238,7 +238,7 @@ fn relinked(entries: &[Entry], base: &str, substitute: &str) -> Option<Vec<Entry
 /// Tells what is wrong with a catalog, if anything is.
 fn invalid(fbc: &Fbc, problems: Vec<Problem>) -> Option<String> {
     let checked = catalog::check(fbc, Loaded { problems, incomplete: false }, Warnings::Off);
-    checked.catalog.is_none().then(|| catalog::tree::message(checked.errors()))
+    checked.catalog.err().map(|problems| catalog::tree::message(problems.errors()))
 }
 
 /// Returns what a bundle is ordered by.

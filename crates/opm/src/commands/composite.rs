@@ -197,9 +197,9 @@ fn validate(components: &[Component], made: &[PathBuf], aside: &Path, plan: &Pla
         let mut fbc = Fbc::default();
         let loaded = source::load_catalog(&mut fbc, &copy, &options).map_err(|error| failed(directory, &error))?;
         let checked = catalog::check(&fbc, loaded, Warnings::Off);
-        if checked.catalog.is_none() {
+        if let Err(problems) = &checked.catalog {
             printer.error(&format!("validation failed, {} is left as it is:", directory.display()));
-            let mut found = report::find(&fbc, checked.errors());
+            let mut found = report::find(&fbc, problems.errors());
             for path in found.iter_mut().filter_map(|found| found.path.as_mut()) {
                 *path = path.replace(&*copy.to_string_lossy(), &directory.to_string_lossy());
             }

@@ -180,10 +180,10 @@ fn load(references: &str, images: &Images, limits: &Limits, printer: &Printer) -
     let fbc = source::load(&names, &options, printer)?;
     let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
     match checked.catalog {
-        Some(catalog) => Ok((fbc, catalog)),
-        None => {
+        Ok(catalog) => Ok((fbc, catalog)),
+        Err(problems) => {
             printer.error(&format!("\"{references}\" is no valid catalog:"));
-            report::tell(printer, &report::find(&fbc, checked.errors()));
+            report::tell(printer, &report::find(&fbc, problems.errors()));
             Err(Failure::Told)
         }
     }

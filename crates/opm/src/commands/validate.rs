@@ -102,13 +102,15 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let mut fbc = Fbc::default();
     let loaded = source::load_catalog(&mut fbc, &directory, &options)
         .map_err(|error| Failure::message(format!("{}: {error}", directory.display())))?;
-    let mut checked = catalog::check(&fbc, loaded, warnings);
-    if args.deps && checked.catalog.is_some() {
+    let checked = catalog::check(&fbc, loaded, warnings);
+    let is_valid = checked.catalog.is_ok();
+    let mut problems = checked.into_problems();
+    if args.deps && is_valid {
         let mut sources = vec![reader.finish(&fbc)];
         sources.extend(sources::load(&args.with, &[], &images, printer)?);
-        checked.problems.extend(dependencies(&fbc, &sources, !args.with.is_empty()));
+        problems.extend(dependencies(&fbc, &sources, !args.with.is_empty()));
     }
-    let found = report::find(&fbc, &checked.problems);
+    let found = report::find(&fbc, &problems);
     let errors: Vec<&Found<'_>> = found.iter().filter(|found| found.problem.severity == Severity::Error).collect();
     if args.output == Output::Text && !errors.is_empty() && fbc::load::is_bundle_dir(&directory) {
         let source = &args.source;

@@ -7,7 +7,7 @@ use edit::Outline;
 use edit::changes::Changes;
 use edit::verify::{self, Contents, Told};
 use fbc::json::Raw;
-use fbc::{Blob, Fbc, LoadOptions, Problem, Severity};
+use fbc::{Blob, Fbc, LoadOptions, Problem};
 
 use super::workbench::{Loaded, NewFiles};
 use crate::exit::{Failure, Outcome, in_path};
@@ -40,8 +40,8 @@ pub(super) fn check(tree: &Path, root: &Path, wanted: &Wanted<'_>, printer: &Pri
     let mut fbc = Fbc::default();
     let loaded = fbc.load_dir(tree, &options).map_err(|error| in_path(tree, &error))?;
     let checked = catalog::check(&fbc, loaded, Warnings::Off);
-    if checked.problems.iter().any(|problem| problem.severity == Severity::Error) {
-        let mut found = report::find(&fbc, checked.errors());
+    if let Err(problems) = &checked.catalog {
+        let mut found = report::find(&fbc, problems.errors());
         for found in &mut found {
             let path = found.path.as_deref().map(Path::new);
             let below = path.and_then(|path| path.strip_prefix(tree).ok()).map(|path| root.join(path));

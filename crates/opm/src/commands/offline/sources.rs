@@ -125,8 +125,8 @@ pub(crate) fn read(
         }
     };
     let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
-    if checked.catalog.is_none() {
-        report::tell(printer, &report::find(&fbc, checked.errors()));
+    if let Err(problems) = checked.catalog {
+        report::tell(printer, &report::find(&fbc, problems.errors()));
         return Err(Failure::message(format!("no cluster would accept the catalog {reference}")));
     }
     Ok(reader.finish(&fbc))

@@ -267,9 +267,9 @@ impl Workshop<'_> {
         let mut fbc = Fbc::default();
         let loaded = source::load_catalog(&mut fbc, directory, &options)?;
         let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
-        if checked.catalog.is_none() {
+        if let Err(problems) = checked.catalog {
             self.printer.error("error validating and converting the declarative config object to a string format:");
-            report::tell(self.printer, &report::find(&fbc, checked.errors()));
+            report::tell(self.printer, &report::find(&fbc, problems.errors()));
             return Err(Failure::Told);
         }
         let read = fbc.blobs().iter().filter(|blob| blob.origin.is_some()).count();
