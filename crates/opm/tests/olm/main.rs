@@ -7,3 +7,4 @@ mod operator;
 mod stage;
 
 mod run_bundle;
+mod two_runs;
