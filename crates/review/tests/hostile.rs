@@ -1,0 +1,92 @@
+//! Input that wants to cost much: it ends quickly, with a clear word.
+
+use std::time::{Duration, Instant};
+
+use bundle::{Given, VALIDATORS, Whole};
+use fbc::Limits;
+use rehearse::v1::{Certificates, Options, Profile, Runtime};
+use rehearse::{Bundle, For, Level, check_limits, v1};
+use review::security;
+use testkit::BundleDir;
+
+const CSV: &str = "apiVersion: operators.coreos.com/v1alpha1
+kind: ClusterServiceVersion
+metadata: {name: foo.v1, annotations: {ANNOTATIONS}}
+spec:
+  version: 1.0.0
+  installModes: [{type: AllNamespaces, supported: true}]
+  install: {strategy: deployment, spec: {clusterPermissions: [{serviceAccountName: a, rules: [RULES]}], deployments: [{name: foo, spec: {template: {spec: {containers: [{name: c, image: x}]}}}}]}}
+";
+
+fn options() -> Options {
+    Options {
+        profile: Profile::default(),
+        namespace: "ns".into(),
+        extension: "ext".into(),
+        certificates: Certificates::CertManager,
+        config: None,
+    }
+}
+
+/// Makes every check, and tells how long they take.
+fn judge(whole: &Whole) -> Duration {
+    let started = Instant::now();
+    let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
+    let given = Given { whole, kubernetes: Some("1.30"), size: (1, 1), index: None };
+    bundle::check_more(&given, &names);
+    let _ = security::judge(whole, security::Options::default());
+    let _ = security::judge_change(whole, whole, security::Options::default());
+    let _ = v1::install(&Bundle::new(whole), &options());
+    started.elapsed()
+}
+
+fn read(directory: &BundleDir) -> Whole {
+    bundle::read_whole(directory.path(), &Limits::default()).unwrap()
+}
+
+#[test]
+fn ten_thousand_rules_are_judged() {
+    let rules: Vec<String> = (0..10_000)
+        .map(|at| format!("{{apiGroups: [g{at}, ''], resources: [r, secrets], verbs: [get, list]}}"))
+        .collect();
+    let csv = CSV.replace("ANNOTATIONS", "").replace("RULES", &rules.join(","));
+    let whole = read(&BundleDir::new().manifest("csv.yaml", csv));
+    assert!(judge(&whole) < Duration::from_secs(60));
+}
+
+#[test]
+fn annotations_beyond_the_limit_are_told() {
+    let csv = CSV.replace("ANNOTATIONS", &format!("big: {}", "x".repeat(400_000))).replace("RULES", "");
+    let whole = read(&BundleDir::new().manifest("csv.yaml", csv));
+    judge(&whole);
+    let installed = v1::install(&Bundle::new(&whole), &options()).unwrap();
+    let over: Vec<String> = check_limits(&installed.objects, For::V1(Runtime::Helm))
+        .into_iter()
+        .filter(|limit| limit.level == Level::Over)
+        .map(|limit| format!("{} {}", limit.id, limit.object))
+        .collect();
+    assert_eq!(over, ["size-annotations pods of Deployment ns/foo"]);
+}
+
+#[test]
+fn schemas_without_end_are_refused_with_a_word() {
+    let csv = CSV.replace("ANNOTATIONS", "").replace("RULES", "");
+    let crd = |schema: &str| {
+        format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: foos.example.com}}\nspec: {{versions: [{{name: v1, schema: {{openAPIV3Schema: {schema}}}}}]}}\n"
+        )
+    };
+    let deep = format!("{}{{}}{}", "{items: ".repeat(5_000), "}".repeat(5_000));
+    let whole = read(&BundleDir::new().manifest("csv.yaml", &csv).manifest("crd.yaml", crd(&deep)));
+    let refused = whole.refused.clone().unwrap();
+    assert!(refused.contains("manifests/crd.yaml") && refused.len() < 300, "{refused}");
+    judge(&whole);
+    let bomb = "&a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c]\ne: [*d, *d, *d, *d, *d, *d, *d]";
+    let whole = read(
+        &BundleDir::new().manifest("csv.yaml", &csv).manifest("bomb.yaml", format!("kind: ConfigMap\na: {bomb}\n")),
+    );
+    assert!(whole.refused.unwrap().contains("excessive aliasing"));
+    // A reference to itself is text and nothing more.
+    let cycle = read(&BundleDir::new().manifest("csv.yaml", &csv).manifest("crd.yaml", crd("{$ref: '#'}")));
+    assert!(judge(&cycle) < Duration::from_secs(10));
+}
