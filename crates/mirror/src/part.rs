@@ -12,11 +12,15 @@ use edit::deprecate::Target;
 use edit::filter::AllFacts;
 use edit::filter::image_set::{self, Request};
 use edit::remove::{Removal, remove};
+use edit::upgrades::{self, Forbidden, Side, Unmet};
 use fbc::blob::{BUNDLE, TextBuffer};
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, Format, LoadOptions, Problem};
 
 use crate::lock::LockedPackage;
+
+/// How many bundles a note names.
+const SHOWN: usize = 3;
 
 /// A catalog that was read, and what is kept of it.
 pub struct Part {
@@ -48,7 +52,7 @@ impl Part {
     /// Fails with every reason when the catalog cannot be read, or does not have what is asked for.
     pub fn choose(root: &Path, request: Option<&Request>, limits: &fbc::Limits) -> Result<Part, Vec<String>> {
         let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
-        let wanted = request.is_some_and(|request| request.dependencies);
+        let wanted = request.is_some();
         let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
             if wanted && &*blob.schema == BUNDLE {
                 let read = Facts::read(text);
@@ -65,7 +69,8 @@ impl Part {
         }
         let mut outline = Outline::new(&fbc);
         let facts = facts.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let notes = match request {
+        let before = outline.clone();
+        let mut notes = match request {
             None => Vec::new(),
             Some(request) => image_set::choose(&mut outline, request, &facts).map_err(|refused| {
                 let told = |refusal: edit::Refusal| match refusal.help {
@@ -75,6 +80,7 @@ impl Part {
                 refused.into_iter().map(told).collect::<Vec<_>>()
             })?,
         };
+        notes.extend(stranded(before, &outline));
         Ok(Part { fbc, limits: limits.clone(), outline, notes })
     }
 
@@ -246,6 +252,28 @@ impl Part {
         found.retain(|_, blobs| !blobs.is_empty());
         Ok(found)
     }
+}
+
+/// Tells who comes to the newest bundle with the whole catalog and not with what is kept of it.
+fn stranded(mut before: Outline, kept: &Outline) -> Vec<String> {
+    before.packages.retain(|name, _| kept.packages.contains_key(name));
+    for (name, package) in &mut before.packages {
+        package.channels.retain(|channel, _| kept.packages[name].channels.contains_key(channel));
+    }
+    let (forbidden, unmet) = (Forbidden::new(), Unmet::new());
+    let side = |outline| Side { outline, forbidden: &forbidden, unmet: &unmet };
+    let reports = upgrades::check(side(&before), side(kept));
+    let notes = reports.iter().filter_map(|report| {
+        let lost: Vec<&str> =
+            report.outcomes.iter().filter(|it| it.is_regression()).map(|it| it.bundle.as_str()).collect();
+        let more = if lost.len() > SHOWN { format!(" and {} others", lost.len() - SHOWN) } else { String::new() };
+        let names = lost.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+        let (package, channel) = (&report.package, &report.channel);
+        (!lost.is_empty()).then(|| {
+            format!("{package}: clusters that run {names}{more} find no upgrade in channel {channel:?} of the mirror")
+        })
+    });
+    notes.collect()
 }
 
 /// A blob of what is kept.

@@ -178,6 +178,8 @@ fn locked(
         Some(tag) => tag.clone(),
         None => tag_of(written.as_ref().unwrap_or(reference), &surveyed.digest),
     };
+    // A short name means something on this machine alone.
+    let source = if written.is_some() { source } else { reference.to_string() };
     let mut image = LockedImage {
         source,
         digest: surveyed.digest.to_string(),

@@ -71,12 +71,6 @@ impl Contents {
         all.iter().map(|(digest, size)| format!("{digest} {size}\n")).collect()
     }
 
-    /// Returns the images that have a part, by their numbers in the lock.
-    pub fn images_with(&self, digest: &Digest) -> impl Iterator<Item = usize> + '_ {
-        let digest = *digest;
-        self.by_image.iter().enumerate().filter(move |(_, parts)| parts.contains(&digest)).map(|(number, _)| number)
-    }
-
     /// Returns the blobs that a store does not have, each with the images to fetch it from.
     pub fn lacking(&self, store: &Store, lock: &Lock) -> Vec<Wanted> {
         let there = |blob: &Descriptor| {
@@ -102,9 +96,14 @@ impl SetDir {
     /// Opens a directory, making it if there is none.
     ///
     /// # Errors
-    /// Fails when it cannot be made.
-    pub fn open(root: &Path) -> io::Result<SetDir> {
-        fs::create_dir_all(root.join("mirror"))?;
+    /// Fails when it cannot be made, or holds images that are no set: a set removes what it does not need.
+    pub fn open(root: &Path) -> Result<SetDir, String> {
+        let named = |error: io::Error| format!("{}: {error}", root.display());
+        let foreign = ["oci-layout", "index.json", "blobs"].iter().any(|name| root.join(name).exists());
+        if foreign && !root.join("mirror").is_dir() {
+            return Err(format!("{}: it holds images that are no set of 'opm mirror pull'", root.display()));
+        }
+        fs::create_dir_all(root.join("mirror")).map_err(named)?;
         Ok(SetDir { root: root.to_owned() })
     }
 

@@ -39,7 +39,8 @@ pub fn directory(store: &Store, contents: &Contents, elsewhere: &BTreeSet<Digest
     bad
 }
 
-/// Checks that a registry has everything of a set; `deep`, that every blob there is what it should be.
+/// Checks that a registry has everything of a set; `deep`, that every blob there is what it should be. Returns what is
+/// missing, and the blobs among it.
 ///
 /// # Errors
 /// Fails when the set has no place there.
@@ -49,7 +50,7 @@ pub fn registry(
     contents: &Contents,
     target: &Target,
     deep: bool,
-) -> Result<Vec<Missing>, String> {
+) -> Result<(Vec<Missing>, BTreeSet<Digest>), String> {
     let mut found = Vec::new();
     let mut asked: Vec<Reference> = Vec::new();
     let mut expected: Vec<(usize, String)> = Vec::new();
@@ -101,5 +102,5 @@ pub fn registry(
     found.extend(by_image(lock, contents, &bad));
     found.sort();
     found.dedup();
-    Ok(found)
+    Ok((found, bad.into_keys().collect()))
 }

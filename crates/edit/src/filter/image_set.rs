@@ -79,9 +79,15 @@ pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Res
     if !refused.is_empty() {
         return Err(refused);
     }
-    if request.dependencies {
-        let heads = Selection { heads_only: true, ..Selection::default() };
-        needs::add(outline, &heads, facts, &mut kept, &mut notes);
+    let heads = Selection { heads_only: true, ..Selection::default() };
+    let (mut whole, mut told) = (kept.clone(), Vec::new());
+    needs::add(outline, &heads, facts, &mut whole, &mut told);
+    match request.dependencies {
+        true => {
+            kept = whole;
+            notes.extend(told);
+        }
+        false => notes.extend(lacking(&kept, &whole)),
     }
     outline.packages.retain(|name, _| kept.contains_key(name));
     for (name, package) in &mut outline.packages {
@@ -108,6 +114,24 @@ pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Res
         }
     }
     if refused.is_empty() { Ok(notes) } else { Err(refused) }
+}
+
+/// Names what kept bundles need and nobody asked for.
+fn lacking(kept: &BTreeMap<String, Kept>, whole: &BTreeMap<String, Kept>) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (package, channels) in whole {
+        let has = |channel: &String, bundle: &String| {
+            kept.get(package).and_then(|own| own.get(channel)).is_some_and(|own| own.contains(bundle))
+        };
+        let missing = channels.iter().flat_map(|(channel, bundles)| bundles.iter().map(move |it| (channel, it)));
+        let missing: BTreeSet<&String> =
+            missing.filter(|(channel, bundle)| !has(channel, bundle)).map(|(_, bundle)| bundle).collect();
+        if !missing.is_empty() {
+            let names: Vec<&str> = missing.into_iter().map(String::as_str).collect();
+            notes.push(format!("{package}: others need {}, which is not kept", names.join(", ")));
+        }
+    }
+    notes
 }
 
 /// Returns the bundles of a package that are asked for, by channel.

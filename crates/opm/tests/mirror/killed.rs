@@ -28,6 +28,7 @@ fn t12_killed_anywhere_the_next_run_goes_on() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n");
     let pull = ["pull", &file, "whole", "--volumes", "1MiB", "--to", "expected"];
+    let before = kit.proxy.count();
     let start = Instant::now();
     let digest = kit.mirror(&pull);
     let taken = start.elapsed();
@@ -43,12 +44,16 @@ fn t12_killed_anywhere_the_next_run_goes_on() {
         let _ = child.kill();
         child.wait().unwrap();
     };
+    let once = kit.proxy.count() - before;
     for round in 1..=rounds() {
         run_killed(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"], round, taken);
         check(&kit);
     }
     assert_eq!(kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"]), digest);
     check(&kit);
+    // Nothing is fetched twice but manifests, and what was on its way when it was killed.
+    let fetched = kit.proxy.count() - before - once;
+    assert!(fetched < once + rounds() * 400_000, "{fetched} beside {once}");
     assert_eq!(names(&kit.path("out")), names(&kit.path("whole")));
     assert_eq!(names(&kit.path("out/mirror")), names(&kit.path("whole/mirror")));
     assert_eq!(names(&kit.path("out/blobs/sha256")), names(&kit.path("whole/blobs/sha256")));
@@ -68,4 +73,34 @@ fn t12_killed_anywhere_the_next_run_goes_on() {
     }
     assert_eq!(kit.mirror(&["push", "out", &to]), digest);
     kit.mirror(&["verify", &to, "--lock", "out/mirror/lock.json", "--deep"]);
+}
+
+#[test]
+fn t9_a_source_that_comes_and_goes_is_fetched_once() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n");
+    let before = kit.proxy.count();
+    let digest = kit.mirror(&["pull", &file, "whole"]);
+    let once = kit.proxy.count() - before;
+    for part in [10, 50, 90] {
+        let directory = format!("out-{part}");
+        let before = kit.proxy.count();
+        let child = kit.command(&mirror(&["pull", &file, &directory])).stderr(std::process::Stdio::piped()).spawn();
+        let mut child = child.unwrap();
+        while kit.proxy.count() - before < once * part / 100 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        kit.proxy.cut();
+        std::thread::sleep(Duration::from_secs(1));
+        kit.proxy.mend();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // Where it asked for a manifest just then it may give up; the next run goes on.
+        if !output.status.success() {
+            assert_eq!(kit.mirror(&["pull", &file, &directory]), digest, "{said}");
+        }
+        let fetched = kit.proxy.count() - before;
+        assert!(fetched < once + once / 2, "{part}: {fetched} beside {once}: {said}");
+        assert_eq!(kit.mirror(&["verify", &directory]), digest);
+    }
 }

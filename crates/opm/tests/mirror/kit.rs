@@ -2,8 +2,12 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::io::{Read, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use image::{
     Client, Config, CopyPlan, Descriptor, Digest, Environment, Location, Manifest, Options, Reference, Store,
@@ -27,6 +31,8 @@ pub(crate) struct Kit {
     pub(crate) source: Option<DockerRegistry>,
     pub(crate) closed: DockerRegistry,
     pub(crate) host: String,
+    /// What stands in front of the source.
+    pub(crate) proxy: Proxy,
     client: Client,
 }
 
@@ -44,8 +50,9 @@ impl Kit {
         options.use_http = true;
         options.environment = Environment::made_up(&dir.path().join("etc"), &[]);
         let client = Client::new(options).unwrap();
-        let host = source.host().to_owned();
-        let kit = Kit { dir, source: Some(source), closed, host, client };
+        let proxy = Proxy::start(source.host());
+        let host = proxy.host.clone();
+        let kit = Kit { dir, source: Some(source), closed, host, proxy, client };
         kit.publish(bundles, "v1");
         Some(kit)
     }
@@ -89,6 +96,12 @@ impl Kit {
                      type: olm.package\n  value: {{packageName: {package}, version: {version}}}\nrelatedImages:\n- \
                      {{name: '', image: '{image}'}}\n"
                 );
+                if package == "gamma" {
+                    text = text.replace(
+                        "version: 9.0.0}\n",
+                        "version: 9.0.0}\n- type: olm.package.required\n  value: {packageName: beta, versionRange: '>=0.1.0'}\n",
+                    );
+                }
                 for name in *related {
                     let by_digest = self
                         .digest_of(name)
@@ -286,4 +299,64 @@ pub(crate) fn names(path: &Path) -> Vec<String> {
         .unwrap_or_default();
     names.sort();
     names
+}
+
+/// Stands between clients and a registry: counts what comes from there, and can be cut.
+pub(crate) struct Proxy {
+    pub(crate) host: String,
+    count: Arc<AtomicU64>,
+    up: Arc<AtomicBool>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Proxy {
+    fn start(to: &str) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        let proxy = Proxy { host, count: Arc::default(), up: Arc::new(AtomicBool::new(true)), open: Arc::default() };
+        let (to, count, up, open) = (to.to_owned(), proxy.count.clone(), proxy.up.clone(), proxy.open.clone());
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Some(server) = up.load(Ordering::Relaxed).then(|| TcpStream::connect(&to).ok()).flatten() else {
+                    continue;
+                };
+                open.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
+                let (from, into) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || pass(from, into, &AtomicU64::new(0)));
+                let count = count.clone();
+                std::thread::spawn(move || pass(server, client, &count));
+            }
+        });
+        proxy
+    }
+
+    /// Returns how many bytes have come from the registry.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Cuts all connections and takes no more.
+    pub(crate) fn cut(&self) {
+        self.up.store(false, Ordering::Relaxed);
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Takes connections again.
+    pub(crate) fn mend(&self) {
+        self.up.store(true, Ordering::Relaxed);
+    }
+}
+
+fn pass(mut from: TcpStream, mut into: TcpStream, count: &AtomicU64) {
+    let mut buffer = [0; 16 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        count.fetch_add(length as u64, Ordering::Relaxed);
+        if into.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+    }
+    let _ = into.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
 }

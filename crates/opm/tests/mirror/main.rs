@@ -5,5 +5,6 @@ mod killed;
 mod kit;
 mod missing;
 mod moved;
+mod needed;
 mod oc_mirror;
 mod walkthrough;

@@ -171,3 +171,28 @@ fn t20_a_registry_that_takes_no_sparse_index_is_asked_first() {
     assert!(error.contains("refuses indexes without all their images"), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
 }
+
+#[test]
+fn a_directory_with_other_images_is_left_alone() {
+    let Some(kit) = Kit::new() else { return };
+    let name = format!("{}/ns/shared:v1", kit.host);
+    kit.stdout(&["copy", "--use-http", &name, "oci:images:v1"]);
+    let file = kit.set("set.yaml", ALPHA);
+    let error = kit.mirror_fails(&["pull", &file, "images"]);
+    assert!(error.contains("it holds images that are no set"), "{error}");
+    assert_eq!(names(&kit.path("images")), ["blobs", "index.json", "oci-layout"]);
+}
+
+#[test]
+fn a_tag_of_an_additional_image_that_moves_is_followed() {
+    let Some(kit) = Kit::new() else { return };
+    let old = kit.image("ns/tools:v1", &[b"old tools"]);
+    let more = format!("  additionalImages: [{{name: '{}/ns/tools:v1'}}]\n", kit.host);
+    let file = kit.set_of("set.yaml", "v1", ALPHA, &more);
+    kit.mirror(&["pull", &file, "out"]);
+    assert!(kit.read("out/mirror/lock.json").contains(&old.to_string()));
+    let new = kit.image("ns/tools:v1", &[b"new tools"]);
+    kit.mirror(&["pull", &file, "out"]);
+    let lock = kit.read("out/mirror/lock.json");
+    assert!(lock.contains(&new.to_string()) && !lock.contains(&old.to_string()), "{lock}");
+}

@@ -97,7 +97,7 @@ fn pull(
         Input::Set(set, _) => set.archive_size.map(|size| size.saturating_mul(1 << 30)),
         Input::Lock(_) => None,
     };
-    let set = SetDir::open(&args.directory)?;
+    let set = SetDir::open(&args.directory).map_err(Failure::message)?;
     let _writing = set.write().map_err(Failure::message)?;
     let store = Store::open(&args.directory)?;
     let moved: Arc<Moved> = Arc::default();
@@ -217,12 +217,20 @@ fn finish(
     Ok(lock)
 }
 
-/// Tells whether the catalogs of a lock are those that the file names now.
+/// Tells whether the catalogs and additional images of a lock are those that the file names now.
 fn still(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &crate::images::Images) -> Result<bool, Failure> {
     for catalog in &wanted.catalogs {
         let Some(digest) = open::pin(&catalog.source, images)? else { return Ok(false) };
         let source = catalog.source.to_string();
         if !lock.catalogs.iter().any(|it| it.source == source && it.digest == digest.to_string()) {
+            return Ok(false);
+        }
+    }
+    let client = images.client().map_err(Failure::message)?;
+    for image in &wanted.additional {
+        let digest = client.head(&image.reference).map(|digest| digest.to_string()).ok();
+        let source = image.reference.to_string();
+        if !lock.images.iter().any(|it| it.source == source && Some(&it.digest) == digest.as_ref()) {
             return Ok(false);
         }
     }

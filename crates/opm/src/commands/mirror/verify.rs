@@ -163,9 +163,9 @@ fn there(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
     let mut rest = lock.clone();
     rest.images.retain(|image| !lost.contains(&image.source));
     let contents = super::pull::contents(&client.options().store, &rest, &client)?;
-    let found = verify::registry(&client, &rest, &contents, &target, args.deep).map_err(Failure::message)?;
-    let bad: BTreeSet<&str> = found.iter().flat_map(|one| one.cause.split([' ', ':'])).collect();
-    let have = blobs(&contents, |digest| !bad.contains(digest.hex().as_str()));
+    let checked = verify::registry(&client, &rest, &contents, &target, args.deep);
+    let (found, bad) = checked.map_err(Failure::message)?;
+    let have = blobs(&contents, |digest| !bad.contains(digest));
     missing.extend(found);
     Ok(Found { lock: lock.digest(), images: lock.images.len(), missing, damage: Vec::new(), have })
 }
