@@ -121,7 +121,7 @@ fn problems(directory: &Path) -> Vec<Found> {
         Err(error) => return vec![Found { message: error.to_string(), ..Found::default() }],
     };
     let checked = catalog::check(&fbc, loaded, Warnings::On);
-    let found = report::find(&fbc, &checked.problems);
+    let found = report::find(&fbc, checked.problems());
     let place = |found: &report::Found<'_>| match (&found.path, &found.located) {
         (Some(path), Some(at)) => format!("{path}:{}:{}", at.line, at.column),
         (Some(path), None) => path.clone(),
