@@ -337,7 +337,6 @@ fn edits_keep_a_catalog_valid_or_are_refused() {
         Ok(())
     });
     let counts = counts.into_inner();
-    println!("{counts:?}");
     run.unwrap();
     for verb in VERBS {
         let [made, ..] = counts.get(verb).copied().unwrap_or_default();

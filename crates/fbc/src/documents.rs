@@ -285,10 +285,13 @@ pub fn of(text: &[u8], max_depth: usize) -> Result<Vec<Document>, SplitError> {
 mod tests {
     use super::*;
 
+    /// Where the own text of a document starts and ends, and what it is written in.
+    type Place = (usize, usize, Format);
+
     /// What is found in a text: the places of documents and bad separators, and how it ends.
     #[derive(Debug, Default, PartialEq)]
     struct Found {
-        documents: Vec<(usize, Option<(usize, usize, Format)>)>,
+        documents: Vec<(usize, Option<Place>)>,
         not_json: Option<usize>,
         end: Option<(&'static str, usize)>,
     }

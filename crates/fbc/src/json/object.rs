@@ -89,7 +89,7 @@ impl Object {
     #[must_use]
     pub fn strings<'s>(mut self, key: &str, items: impl IntoIterator<Item = &'s str>) -> Object {
         self.key(key);
-        self.list(items, |out, item| write_str(out, item));
+        self.list(items, write_str);
         self
     }
 

@@ -201,6 +201,7 @@ fn compare(edit: &Edit, before: &[Document], after: &[Document]) -> usize {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures are what many rounds are run for")]
 fn random_edits_of_a_large_file_touch_nothing_else() {
     let rounds: usize = std::env::var("OPM_EDIT_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
     let (packages, bundles, padding) = if rounds >= 100 { (150, 20, 20_000) } else { (8, 12, 50_000) };

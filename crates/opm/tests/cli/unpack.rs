@@ -85,10 +85,10 @@ fn a_catalog_in_one_file_is_split_by_package() {
     let env = TestEnv::new();
     single_file(&env);
     env.stdout(&["unpack", "oci:index:v1", "--unpack-dir", "split"]);
-    assert_eq!(env.names("split"), [".indexignore", "__global.json", "bar", "foo"]);
+    assert_eq!(env.names("split"), ["__global.json", "bar", "foo"]);
     assert_eq!(
         (env.names("split/foo"), env.names("split/bar")),
-        (vec!["foo.json".into(), "objects".into()], vec!["bar.json".into()])
+        (vec![".indexignore".into(), "foo.json".into(), "objects".into()], vec!["bar.json".into()])
     );
     assert_eq!(env.names("split/foo/objects/foo.v1.0.0"), ["b___a.yaml"]);
     assert!(env.read("split/bar/bar.json").contains("\"vendor\": \"me\""), "unknown fields are kept");
@@ -110,7 +110,7 @@ fn the_layout_can_be_chosen() {
     assert_eq!(env.names("image"), ["all.yaml"]);
     assert_eq!(env.read("image/all.yaml"), env.read("catalog/all.yaml"));
     assert_eq!(env.names("single"), ["catalog.json"]);
-    assert_eq!(env.names("bundle/foo"), ["bundles", "foo.json"]);
+    assert_eq!(env.names("bundle/foo"), [".indexignore", "bundles", "foo.json"]);
     assert_eq!(env.names("bundle/foo/bundles"), ["foo.v1.0.0.json", "objects"]);
     let rendered = |source: &str| env.stdout(&["render", source]);
     assert_eq!(rendered("single"), rendered("catalog"));
