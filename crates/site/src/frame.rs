@@ -216,7 +216,7 @@ pub fn icon(links: &Links, icon: Option<&crate::shelf::Icon>, title: &str, size:
 /// Shows a date as it stands, readable by scripts where it can be read.
 pub fn date(written: &str) -> Markup {
     match crate::date::Day::read(written) {
-        Some(day) => html! { time datetime=(day) { (day) } },
+        Some(day) => html! { time { (day) } },
         None if written.is_empty() => html! {},
         None => html! { span.raw-date { (t(&crate::text::summary(written, 40))) } },
     }

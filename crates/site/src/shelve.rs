@@ -15,7 +15,7 @@ use crate::shelf::{Bundle, Channel, Detail, Entry, Icon, Package, Row, digest};
 use crate::text::summary;
 
 /// The most characters of the line that says what a package does.
-const SUMMARY: usize = 180;
+const SUMMARY: usize = 130;
 /// A longer blob of another schema is named, not kept.
 const CUSTOM: usize = 16 << 10;
 /// The most of those blobs that are kept of a package.

@@ -45,8 +45,12 @@
     const [number, unit] = days < 31 ? [days, "day"] : days < 365 ? [Math.floor(days / 30.4), "month"] : [Math.floor(days / 365.25) || 1, "year"];
     return new Intl.RelativeTimeFormat("en").format(-number, /** @type {any} */ (unit));
   };
-  for (const time of all("time")) time.setAttribute("title", ago(time.getAttribute("datetime") || ""));
-  for (const time of all(".hero time, .facts time, table time")) time.append(` (${ago(time.getAttribute("datetime") || "")})`);
+  for (const time of all("time")) {
+    const words = ago(time.textContent || "");
+    time.setAttribute("datetime", time.textContent || "");
+    time.setAttribute("title", words);
+    if (words && time.closest(".hero, .facts, table")) time.append(` (${words})`);
+  }
 
   // Copying.
   const said = make("p", { class: "vh", role: "status" });

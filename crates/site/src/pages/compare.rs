@@ -113,7 +113,7 @@ pub fn show(sections: &[Section], equal_too: bool) -> Markup {
             @if !section.lines.is_empty() {
                 @if equal_too { h2 { (section.title) " " span.pill { (section.lines.len()) } } }
                 @else { h3 { (section.title) " " span.pill { (section.lines.len()) } } }
-                div.scroll tabindex="0" role="region" aria-label=(section.title) {
+                div.scroll tabindex="0" role="group" aria-label=(section.title) {
                     table { tbody { @for line in &section.lines {
                         tr {
                             th scope="row" { (mark(line)) }

@@ -36,13 +36,13 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
             }
         }
         (drawing(part::arrow_heads()))
-        div.legend tabindex="0" role="region" aria-label="Legend" { (drawing(part::legend(&graph, LEGEND))) }
+        div.legend tabindex="0" role="group" aria-label="Legend" { (drawing(part::legend(&graph, LEGEND))) }
         @for (place, channel) in shown.iter().enumerate() {
             details.fold open[place < OPEN || channel.default] data-channel=(t(channel.name)) {
                 summary { h2 { (t(channel.name)) } @if channel.default { span.pill.head { "default" } } @if channel.deprecation.is_some() { span.pill.warn { "deprecated" } } small { (t(&part::summary(channel))) } }
                 @if let Some(message) = channel.deprecation { div.note.warn dir="auto" { p { strong { "This channel is deprecated." } " " (t(message)) } } }
                 div.pair {
-                    div.graph tabindex="0" role="region" aria-label={ "Picture of channel " (t(channel.name)) } { (drawing(part::channel(channel))) }
+                    div.graph tabindex="0" role="group" aria-label={ "Picture of channel " (t(channel.name)) } { (drawing(part::channel(channel))) }
                     (table(context, package, channel))
                 }
             }
@@ -84,7 +84,7 @@ fn table(context: &Context<'_>, package: &Package, channel: &Channel<'_>) -> Mar
         ranges: !channel.ranges.is_empty(),
     };
     html! {
-        div.scroll tabindex="0" role="region" aria-label={ "Entries of " (t(channel.name)) } {
+        div.scroll tabindex="0" role="group" aria-label={ "Entries of " (t(channel.name)) } {
             table {
                 caption { "Entries of " (t(channel.name)) ", newest first" }
                 thead { tr {

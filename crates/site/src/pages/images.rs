@@ -124,7 +124,7 @@ pub fn page(context: &Context<'_>, images: &Images, asked: &Asked) -> Page {
         }
         p { "All of them as " a href=(export("txt")) { "text" } " or " a href=(export("csv")) { "CSV" } "." }
         div.two {
-            div.scroll tabindex="0" role="region" aria-label="Images" {
+            div.scroll tabindex="0" role="group" aria-label="Images" {
                 table {
                     caption { (count(found.len(), "image", "images")) @if found.len() > PART { ", the first " (PART) } }
                     thead { tr { th scope="col" { "Image" } th scope="col" { "By" } th scope="col" { "Versions" } th scope="col" { "Packages" } } }

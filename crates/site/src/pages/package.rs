@@ -108,7 +108,7 @@ fn channels(context: &Context<'_>, package: &Package) -> Markup {
     html! {
         section.section {
             h2 #channels { "Channels" }
-            div.scroll tabindex="0" role="region" aria-label="Channels" {
+            div.scroll tabindex="0" role="group" aria-label="Channels" {
                 table {
                     caption { "Which version a new installation gets from which channel" }
                     thead { tr { th scope="col" { "Channel" } th scope="col" { "Head" } th scope="col" { "Date" } th scope="col" { "Entries" } th scope="col" { "Notes" } } }
@@ -149,7 +149,7 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
     html! {
         section.section {
             h2 #versions { "Versions" }
-            div.scroll tabindex="0" role="region" aria-label="Versions" {
+            div.scroll tabindex="0" role="group" aria-label="Versions" {
                 table data-filter="versions" {
                     caption { (count(detail.bundles.len(), "version", "versions")) " in all channels, newest first" }
                     thead { tr { th scope="col" { "Version" } th scope="col" { "Date" } th scope="col" { "Channels" } @if kube { th scope="col" { "Kubernetes" } } th scope="col" { "Size" } th scope="col" { "Compare" } } }
@@ -193,7 +193,7 @@ fn kinds(context: &Context<'_>, package: &Package, head: Option<&Bundle>) -> Mar
         @if !offered.is_empty() {
             section.section {
                 h2 #kinds { "Kinds it offers" }
-                div.scroll tabindex="0" role="region" aria-label="Kinds" {
+                div.scroll tabindex="0" role="group" aria-label="Kinds" {
                     table {
                         thead { tr { th scope="col" { "Kind" } th scope="col" { "Version" } th scope="col" { "Group" } th scope="col" { "What it is" } } }
                         tbody { @for value in &offered {
@@ -311,7 +311,7 @@ fn customs(package: &Package) -> Markup {
             @if schema.starts_with("io.openshift.operators.lifecycles.") && !phases.is_empty() {
                 section.section {
                     h2 { "Support" }
-                    div.scroll tabindex="0" role="region" aria-label="Support phases" {
+                    div.scroll tabindex="0" role="group" aria-label="Support phases" {
                         table {
                             thead { tr { th scope="col" { "Version" } th scope="col" { "Phase" } th scope="col" { "From" } th scope="col" { "Until" } } }
                             tbody { @for version in phases { @for phase in crate::csv::items(&version["phases"]) {

@@ -212,7 +212,7 @@ fn overview(package: &Package) -> Markup {
         @for channel in channels {
             details.fold open[channel.default] data-channel=(t(channel.name)) {
                 summary { (t(channel.name)) @if channel.default { span.pill.head { "default" } } }
-                div.scroll tabindex="0" role="region" aria-label={ "Next steps in " (t(channel.name)) } {
+                div.scroll tabindex="0" role="group" aria-label={ "Next steps in " (t(channel.name)) } {
                     table {
                         thead { tr { th scope="col" { "Installed" } th scope="col" { "Next" } } }
                         tbody { @for (row, node) in channel.nodes.iter().enumerate() {

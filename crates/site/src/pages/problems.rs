@@ -66,7 +66,7 @@ pub fn page(
         @if !with.is_empty() {
             section.section {
                 h2 #shown { "Could not be shown" }
-                div.scroll tabindex="0" role="region" aria-label="Problems" {
+                div.scroll tabindex="0" role="group" aria-label="Problems" {
                     table {
                         thead { tr { th scope="col" { "Package" } th scope="col" { "What" } } }
                         tbody { @for row in with { @for problem in &row.problems { tr { th scope="row" { a href=(context.links.package(&row.name)) { (t(&row.name)) } } td { (t(problem)) } } } } }

@@ -101,7 +101,7 @@ fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Mark
 fn overview(context: &Context<'_>, package: &Package, bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
     let row = |name: &str, value: Markup| html! { tr { th scope="row" { (name) } td { (value) } } };
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Facts" {
+        div.scroll tabindex="0" role="group" aria-label="Facts" {
             table { tbody {
                 (row("Bundle", html! { span data-key="y" { (copyable(&bundle.name)) } }))
                 (row("Version", html! { span.ver { (t(&bundle.version)) } @if !bundle.release.is_empty() { ", release " (t(&bundle.release)) } }))
@@ -152,7 +152,7 @@ fn images(package: &Package, bundle: &Bundle) -> Markup {
         @if listed.is_empty() { p.soft { "The catalog names no related images." } }
         @else {
             @if tagged > 0 { p { span.pill.warn { (count(tagged, "image", "images")) " by tag" } " What a tag means can change after the release." } }
-            div.scroll tabindex="0" role="region" aria-label="Images" {
+            div.scroll tabindex="0" role="group" aria-label="Images" {
                 table {
                     thead { tr { th scope="col" { "Image" } th scope="col" { "Name" } th scope="col" { "By" } th scope="col" { "Versions" } } }
                     tbody { @for (image, name, uses) in &listed { tr {

@@ -62,7 +62,7 @@ fn table(rules: &[&Rule]) -> Markup {
         list.iter().map(|one| if one.is_empty() { "core" } else { one.as_str() }).collect::<Vec<_>>().join(", ")
     };
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Rules" {
+        div.scroll tabindex="0" role="group" aria-label="Rules" {
             table {
                 caption { (count(rules.len(), "rule", "rules")) }
                 thead { tr { th scope="col" { "Group" } th scope="col" { "Resources" } th scope="col" { "Verbs" } th scope="col" { "Only" } } }
