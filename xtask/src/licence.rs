@@ -15,6 +15,13 @@ pub(crate) fn allowed(deny: &str) -> Result<Vec<&str>> {
     Ok(allowed)
 }
 
+/// Returns the crates that `deny.toml` makes exceptions for.
+pub(crate) fn excepted(deny: &str) -> Vec<&str> {
+    let list = deny.split_once("\nexceptions = [").and_then(|(_, rest)| rest.split_once("\n]")).map(|(list, _)| list);
+    let crates = list.into_iter().flat_map(|list| list.split("crate = \"").skip(1));
+    crates.filter_map(|rest| Some(rest.split_once('"')?.0)).collect()
+}
+
 /// Tells whether `expression` can be satisfied with `allowed` licences.
 ///
 /// The expression is SPDX with `AND`, `OR`, `WITH` and brackets, or names separated by `/` as
@@ -96,5 +103,9 @@ mod tests {
         let deny = "[bans]\nallow = [\"no\"]\n\n[licenses]\n# why\nallow = [\n    \"MIT\",\n    \"Zlib\",\n]\n";
         assert_eq!(allowed(deny).unwrap(), ["MIT", "Zlib"]);
         assert!(allowed("[bans]\nallow = [\"no\"]\n").is_err());
+        let deny = format!(
+            "{deny}exceptions = [\n    {{ crate = \"a\", allow = [\"GPL-3.0\"] }},\n    {{ crate = \"b\" }},\n]\n"
+        );
+        assert_eq!(excepted(&deny), ["a", "b"]);
     }
 }

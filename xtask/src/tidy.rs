@@ -81,7 +81,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let mut findings = Findings::default();
     arrows(&workspace.metadata(false)?, &mut findings)?;
     let deny = fs::read_to_string(workspace.root.join("deny.toml")).context("reading deny.toml")?;
-    licences(&workspace.metadata(true)?, &licence::allowed(&deny)?, &mut findings)?;
+    licences(&workspace.metadata(true)?, &licence::allowed(&deny)?, &licence::excepted(&deny), &mut findings)?;
     for path in workspace.files()? {
         let Some(kind) = kind(&path) else { continue };
         let full = workspace.root.join(&path);
@@ -123,11 +123,12 @@ fn arrows(metadata: &Value, findings: &mut Findings) -> Result<()> {
 }
 
 /// Checks the licence of every crate that comes from elsewhere.
-fn licences(metadata: &Value, allowed: &[&str], findings: &mut Findings) -> Result<()> {
+fn licences(metadata: &Value, allowed: &[&str], excepted: &[&str], findings: &mut Findings) -> Result<()> {
     for package in list(metadata, "packages")?.iter().filter(|package| !package["source"].is_null()) {
         let (name, version) = (text(package, "name")?, text(package, "version")?);
         match package["license"].as_str() {
             None => findings.errors.push(format!("{name} {version} does not name its licence")),
+            Some(_) if excepted.contains(&name) => {}
             Some(expression) => match licence::is_satisfied(expression, allowed) {
                 Ok(true) => {}
                 Ok(false) => findings.errors.push(format!("{name} {version} has the licence {expression}")),
@@ -285,8 +286,9 @@ mod tests {
             {"name": "a", "version": "1.0.0", "source": "registry", "license": "MIT OR GPL-3.0"},
             {"name": "b", "version": "1.0.0", "source": "registry", "license": "GPL-3.0"},
             {"name": "c", "version": "1.0.0", "source": "registry", "license": null},
+            {"name": "d", "version": "1.0.0", "source": "registry", "license": "GPL-3.0"},
         ]});
-        let found = errors(|findings| licences(&metadata, &["MIT"], findings).unwrap());
+        let found = errors(|findings| licences(&metadata, &["MIT"], &["d"], findings).unwrap());
         assert_eq!(found, ["b 1.0.0 has the licence GPL-3.0", "c 1.0.0 does not name its licence"]);
     }
 
