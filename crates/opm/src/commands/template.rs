@@ -23,7 +23,7 @@ pub(crate) struct TemplateArgs {
 
 #[derive(Subcommand)]
 enum TemplateCommand {
-    Render(render_template::TemplateArgs),
+    Render(Box<render_template::TemplateArgs>),
     Convert(convert_template::ConvertArgs),
 }
 
