@@ -15,6 +15,8 @@ use crate::text::{count, size, t};
 
 /// A longer blob is offered as a download only.
 const RAW: usize = 256 << 10;
+/// In an export, thousands of pages would repeat what the blobs beside them say.
+const RAW_IN_FILES: usize = 16 << 10;
 
 /// What is known of the blob of a bundle.
 pub enum Blob<'a> {
@@ -178,9 +180,9 @@ fn raw(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> M
     let text = format!("{blob:#}");
     html! {
         p.soft { "The blob has " (size(bundle.size)) "." @if !context.links.are_files() { " The API serves it whole." } }
-        @if text.len() <= RAW {
+        @if text.len() <= if context.links.are_files() { RAW_IN_FILES } else { RAW } {
             details.fold { summary { "JSON " small { "without manifests" } } (block("olm.bundle", &text)) }
-            details.fold { summary { "YAML " small { "without manifests" } } (block("olm.bundle", &yaml(&blob))) }
+            @if !context.links.are_files() { details.fold { summary { "YAML " small { "without manifests" } } (block("olm.bundle", &yaml(&blob))) } }
         } @else { p { "It is too large to be shown here." } }
         @if !manifest.others.is_empty() {
             details.fold { summary { (count(manifest.others.len(), "other manifest", "other manifests")) } ul { @for (kind, name) in &manifest.others { li { (t(kind)) " " code { (t(name)) } } } } }
