@@ -89,6 +89,7 @@ pub(super) fn problems(directory: &Path) -> Vec<Found> {
     findings.extend(bundle::check_content(directory, &[], &limits).list);
     findings.sort_by_key(|finding| finding.severity != Severity::Error);
     findings.dedup_by(|b, a| a.message == b.message);
+    crate::findings::locate(&mut findings, directory, None, &limits);
     findings.into_iter().map(found).collect()
 }
 
