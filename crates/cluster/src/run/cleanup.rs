@@ -1,6 +1,6 @@
 //! `cleanup`: an operator and its throw-away catalog are removed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kube::api::ListParams;
 use serde_json::Value;
@@ -40,6 +40,9 @@ struct Found {
     created: Vec<(Named, String)>,
     plans: Vec<Named>,
 }
+
+/// How long OLM may take to notice that a plan is gone.
+const AGAIN: Duration = Duration::from_secs(3);
 
 const RIGHTS: [Right; 5] = [
     ("delete", Kind::SUBSCRIPTION),
@@ -118,8 +121,9 @@ async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup) -
     let watcher = requests.watcher;
     let done = |object: &Named| watcher.done(&deleted(object));
     let mut outcome = RolledBack::default();
+    let mut settled = true;
     for plan in &found.plans {
-        wait::for_plan(requests, plan).await?;
+        settled &= wait::for_plan(requests, plan).await?;
     }
     if let Some(subscription) = &found.subscription {
         remove(requests, Kind::SUBSCRIPTION, subscription, false).await?;
@@ -147,11 +151,35 @@ async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup) -
         }
         None => {}
     }
+    if !settled {
+        remove_again(requests, found, options.crds).await?;
+    }
     outcome.kept.iter().for_each(|kept| watcher.warn(kept));
     match outcome.failed.is_empty() {
         true => Ok(()),
         false => Err(Error::message(outcome.failed.join("\n"))),
     }
+}
+
+/// Removes what OLM has made again from a plan that it was not done with.
+async fn remove_again(requests: &Requests<'_>, found: &Found, crds: bool) -> Result<(), Error> {
+    let namespace = requests.cluster.namespace.as_str();
+    tokio::time::sleep(AGAIN).await;
+    for csv in &found.csvs {
+        if let Some(again) = requests.get(&Named::of(Kind::CSV, csv)).await? {
+            remove(requests, Kind::CSV, &again, true).await?;
+        }
+    }
+    let versions: Vec<String> = found.csvs.iter().map(|csv| version(namespace, csv)).collect();
+    let definitions = found.created.iter().filter(|(object, _)| crds && object.kind == Kind::CRD);
+    for (definition, made) in definitions {
+        let there = requests.get(definition).await?;
+        let again = |there: &Value| uid(there) != Some(made) && is_only_for(there, &versions);
+        if let Some(again) = there.filter(again) {
+            remove(requests, Kind::CRD, &again, true).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Finds everything that there is of a package.

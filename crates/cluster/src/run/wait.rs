@@ -14,6 +14,8 @@ use crate::{Error, Kind};
 
 /// So many events of an object are told.
 const EVENTS: usize = 3;
+/// How long a version may have failed before that is final.
+const FAILED: Duration = Duration::from_secs(8);
 /// How long OLM may take to be done with an InstallPlan whose operator is there.
 const PLAN: Duration = Duration::from_secs(15);
 /// The label of everything that OLM makes to unpack a bundle.
@@ -194,7 +196,7 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
     let shown = format!("{}/{}", csv.namespace, csv.name);
     let watcher = requests.watcher;
     watcher.done(&format!("Waiting for ClusterServiceVersion \"{shown}\" to reach 'Succeeded' phase"));
-    let mut told = None;
+    let (mut told, mut failed) = (None, None);
     let mut watch = Watch::objects(requests, &[csv, plan]);
     loop {
         let there = requests.get(csv).await?;
@@ -219,7 +221,10 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
             watcher.state(&csv.to_string(), trouble.text.lines().next().unwrap_or_default());
         }
         let hopeless = trouble.as_ref().is_some_and(|trouble| trouble.hopeless);
-        if hopeless || requests.is_over() {
+        failed = if hopeless { failed.or_else(|| Some(Instant::now())) } else { None };
+        // OLM takes a version back from there when its requirements are met after all, as happens in upgrades.
+        let recovers = there.is_some() && failed.is_some_and(|since| since.elapsed() < FAILED);
+        if (hopeless && !recovers) || requests.is_over() {
             let unknown = || "OLM has not said why; its catalog operator's log may".to_owned();
             let mut text = trouble.map_or_else(unknown, |trouble| trouble.text);
             if let Some(there) = &there {
@@ -227,22 +232,29 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
             }
             return Err(Error::message(format!("error waiting for CSV to install: {text}")));
         }
-        watch.changed().await;
+        match failed {
+            // Nothing may happen any more; then the time decides.
+            Some(since) => {
+                let _ = tokio::time::timeout_at(since + FAILED, watch.changed()).await;
+            }
+            None => watch.changed().await,
+        }
     }
 }
 
-/// Waits a while until OLM is done with an InstallPlan: until then it makes again what somebody deletes.
-pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &Named) -> Result<(), Error> {
+/// Waits a while until OLM is done with an InstallPlan, and returns whether it is: until then it makes again what
+/// somebody deletes.
+pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &Named) -> Result<bool, Error> {
     let end = Instant::now() + PLAN;
     let mut watch = Watch::objects(requests, &[plan]);
     loop {
         let there = requests.get(plan).await?;
         let phase = there.as_ref().map(|there| there["status"]["phase"].as_str().unwrap_or_default());
-        if matches!(phase, None | Some("Complete" | "Failed")) || requests.is_over() {
-            return Ok(());
+        if matches!(phase, None | Some("Complete" | "Failed")) {
+            return Ok(true);
         }
-        if tokio::time::timeout_at(end, watch.changed()).await.is_err() {
-            return Ok(());
+        if requests.is_over() || tokio::time::timeout_at(end, watch.changed()).await.is_err() {
+            return Ok(false);
         }
     }
 }
