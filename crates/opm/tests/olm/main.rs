@@ -6,5 +6,6 @@ mod env;
 mod operator;
 mod stage;
 
+mod resolver;
 mod run_bundle;
 mod two_runs;

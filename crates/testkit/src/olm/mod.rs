@@ -56,8 +56,8 @@ impl Olm {
         let directory = api.directory().to_path_buf();
         let mut started = Vec::new();
         for (name, mut words) in programs(&directory, &api.kubeconfig()) {
-            // The words behind `env` are settings, up to the program.
-            words.splice(1..1, [format!("GRPC_PROXY=http://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".into()]);
+            // The words behind `env` and its directory are settings, up to the program.
+            words.splice(2..2, [format!("GRPC_PROXY=http://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".into()]);
             started.push(Process::start(&words, &directory.join(format!("{name}.log"))));
         }
         let olm = Olm { api, proxy: Some(proxy), _programs: started };
