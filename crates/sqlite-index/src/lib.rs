@@ -28,7 +28,7 @@ pub mod shrink;
 mod value;
 
 pub use add::{AddError, AddOptions, Added, Mode, NewBundle, Refusal};
-pub use change::Changed;
+pub use change::{Changed, date};
 pub use convert::Manifests;
 pub use error::Error;
 pub use inspect::{BundleInfo, ChannelInfo, Manifest, PackageInfo};

@@ -211,6 +211,7 @@ impl BuildArgs {
             layers.push(program_layer(&program)?.write(&store, time, &|_| {})?);
             history.push("opm index: the program".to_owned());
         }
+        sqlite_index::date(database, time).map_err(|error| Failure::message(error.to_string()))?;
         let mut layer = Layer::new();
         layer.directory("/database", 0o777);
         layer.file(&format!("/{DATABASE}"), database, 0o666)?;
