@@ -33,7 +33,7 @@ const GZIP: &str = "gzip+base64";
 /// Most bytes that the values of one ConfigMap may become when they are unpacked.
 const UNPACKED: u64 = 256 << 20;
 /// How long reading or writing may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(15);
 /// How often a write is tried again that somebody else came between.
 const CONFLICTS: usize = 5;
 

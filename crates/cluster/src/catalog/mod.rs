@@ -22,7 +22,7 @@ pub use state::CatalogState;
 /// Who owns the fields that we set.
 const MANAGER: &str = "opm";
 /// How long a command may take that has no time of its own.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A catalog to be made or changed.
 #[derive(Debug, Clone, Default)]
