@@ -207,7 +207,9 @@ async fn find(requests: &Requests<'_>, package: &str) -> Result<Found, Error> {
         let versions: Vec<String> = csvs.iter().map(|csv| version(namespace, csv)).collect();
         for name in csvs.iter().flat_map(owned_crds) {
             let crd = Named::new(Kind::CRD, "", &name);
-            let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions));
+            // What is older than the run was there before it, whoever needs it now.
+            let since = |there: &Value| subscription.as_ref().is_none_or(|run| made_after(there, run));
+            let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions) && since(there));
             if let Some(uid) = there.as_ref().and_then(uid)
                 && !created.iter().any(|(made, _)| *made == crd)
             {
@@ -238,7 +240,7 @@ async fn made(
     let names: Vec<&str> = csvs.iter().filter_map(|csv| csv["metadata"]["name"].as_str()).collect();
     for (object, csv) in names.iter().flat_map(|csv| made_by(plan, csv)) {
         let since = |there: &Value| match object.kind {
-            Kind::CRD => is_only_for(there, &[format!("{namespace}/{csv}")]),
+            Kind::CRD => is_only_for(there, &[format!("{namespace}/{csv}")]) && made_after(there, plan),
             _ => made_after(there, plan),
         };
         let there = requests.get(&object).await?;
@@ -251,7 +253,7 @@ async fn made(
     Ok(())
 }
 
-/// Returns whether an object was made by a plan, by the times of both.
+/// Returns whether an object is not older than another, which says that it made it.
 fn made_after(object: &Value, plan: &Value) -> bool {
     let time = |object: &Value| object["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
     time(object) >= time(plan)
