@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_field_is_explained_with_its_type_and_an_example() {
         insta::assert_snapshot!(explain("olm.channel.entries.skipRange").unwrap(), @r"
-        olm.channel.entries.skipRange: text
+        olm.channel.entries.skipRange: text, of a certain form
 
           A range of versions that upgrade to this bundle directly. It adds ways to
           upgrade, but no place in the chain: a channel whose entries are linked by
