@@ -22,7 +22,8 @@ pub(crate) struct Read {
 /// Reads a bundle from a directory or an image.
 pub(crate) fn read(reference: &str, images: &Images) -> Result<Read, Failure> {
     let local = Path::new(reference).is_dir();
-    let directory = match source::resolve_one(reference, images).map_err(Failure::Message)? {
+    let named = |error: String| Failure::message(format!("\"{reference}\": {error}"));
+    let directory = match source::resolve_one(reference, images).map_err(named)? {
         Source::Bundle(directory, _) => directory,
         Source::Catalog(path) if path.join("manifests").is_dir() => path,
         Source::Catalog(_) | Source::Database(_) => {

@@ -47,7 +47,8 @@ pub(crate) fn resolve_one(reference: &str, images: &Images) -> Result<Source, St
 
 /// Returns the directory of the file-based catalog that `reference` names; an image is unpacked to one.
 pub(crate) fn catalog_directory(reference: &str, images: &Images) -> Result<PathBuf, Failure> {
-    let what = match resolve_one(reference, images).map_err(Failure::Message)? {
+    let named = |error: String| Failure::message(format!("\"{reference}\": {error}"));
+    let what = match resolve_one(reference, images).map_err(named)? {
         Source::Catalog(path) => return Ok(path),
         Source::Bundle(..) => "a bundle, not a catalog",
         Source::Database(_) => "a database index, not a file-based catalog",

@@ -174,3 +174,12 @@ fn json_has_objects_findings_and_differences() {
     assert_eq!(json["findings"][0]["id"], "rehearse-unknown-field");
     assert_eq!(json["findings"][0]["line"], 20);
 }
+
+#[test]
+fn what_is_not_there_is_named() {
+    let env = TestEnv::new();
+    for command in [&["rehearse", "nowhere"][..], &["security", "nowhere"], &["check-upgrades", "nowhere", "."]] {
+        let shown = env.opm(command);
+        assert!(shown.starts_with("exit 1\n--- stdout\n--- stderr\nerror: \"nowhere\": not a directory"), "{shown}");
+    }
+}
