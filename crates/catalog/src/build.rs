@@ -60,16 +60,16 @@ fn errors(problems: &[Problem]) -> impl Iterator<Item = &Problem> {
     problems.iter().filter(|problem| problem.severity == Severity::Error)
 }
 
-/// Whether things that merely look wrong are told too.
+/// Whether things that merely look wrong are reported too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warnings {
-    /// They are not looked for.
+    /// No rule on them runs.
     Off,
-    /// They are told.
+    /// They are reported.
     On,
     /// Those that the definition of the format asks for are errors.
     Strict {
-        /// Whether the others are told.
+        /// Whether warnings are reported.
         warnings: bool,
     },
 }

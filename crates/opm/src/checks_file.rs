@@ -107,7 +107,7 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Sets levels, and leaves out what is waived; a waiver that is over or fits nothing is told.
+    /// Sets levels, and leaves out what is waived; reports a waiver that is over or fits nothing.
     pub(crate) fn apply(&self, findings: &mut Vec<Finding>) {
         for (id, level) in &self.levels {
             match level {

@@ -103,7 +103,7 @@ fn check_binding(binding: &Value, kind: &str, findings: &mut Findings) {
         let namespace = text(subject, "/namespace");
         if !namespace.is_empty() {
             let text =
-                format!("the account is looked for in namespace {namespace}, wherever the operator is installed");
+                format!("the binding names the account in namespace {namespace}, wherever the operator is installed");
             findings.warning("rbac-fixed-namespace", format!("/subjects/{at}/namespace"), text);
         } else if kind == "ClusterRoleBinding" {
             let text = "the account has no namespace: the API server refuses the binding";

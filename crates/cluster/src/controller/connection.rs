@@ -13,7 +13,7 @@ const FRESH: Duration = Duration::from_secs(5);
 /// How many catalogs are asked at a time.
 const AT_A_TIME: usize = 32;
 
-/// The states that are told.
+/// The states that the status shows.
 const STATES: [&str; 3] = ["READY", "CONNECTING", "TRANSIENT_FAILURE"];
 
 /// What is known of the connections to catalogs.

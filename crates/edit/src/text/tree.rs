@@ -105,6 +105,6 @@ fn member(key: ValueAt<'_>, value: ValueAt<'_>) -> Member {
     if value.span.is_empty() {
         value.span = key.span().end..key.span().end;
     }
-    // A key that is no string is none that is looked for.
+    // A key that is no string never matches.
     Member { key: key.span(), name: key.text().unwrap_or_default().to_owned(), value }
 }
