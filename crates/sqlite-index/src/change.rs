@@ -1,17 +1,20 @@
 //! Changes of a database: whole or not at all, with the file and the schema that they need.
 
-use std::fs;
+use std::fs::{File, TryLockError};
 use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, ffi};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use tempfile::NamedTempFile;
 
 use crate::error::Error;
 use crate::migrate;
-use crate::open::{Database, READ_WRITE, check_schema, connect};
+use crate::open::{Database, PATIENCE, READ_WRITE, check_schema, connect, parent};
 use crate::schema::{self, has_table};
 
-/// How often a file is made that another program removes.
-const ATTEMPTS: usize = 8;
+/// How the names of files begin that are being made.
+const SCRATCH: &str = ".opm-new-index-";
 
 /// What a change of a database has to report.
 #[derive(Debug, Clone, Default)]
@@ -34,31 +37,30 @@ impl Database {
         Ok(outcome)
     }
 
-    /// Makes the file with a change; when the change fails, the file goes, unless others have written to it.
+    /// Makes a new file with a change. Nobody sees it before it is whole, and a change that fails leaves nothing.
     fn make<T, E: From<Error>>(&self, change: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         let path = self.path();
         let in_file = |error: Error| error.in_file(path);
-        for _ in 0..ATTEMPTS {
-            let connection = connect(path, READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE).map_err(in_file)?;
-            let transaction = begin(&connection).map_err(in_file)?;
-            let outcome = match prepare(&transaction, path) {
-                Err(error) if was_moved(&error) => continue,
-                Err(error) => Err(E::from(in_file(error))),
-                Ok(()) => change(&transaction),
-            };
-            let outcome = match outcome {
-                Ok(outcome) => transaction.commit().map(|()| outcome).map_err(|error| in_file(error.into()).into()),
-                Err(error) => {
-                    drop(transaction);
-                    Err(error)
-                }
-            };
-            if outcome.is_err() {
-                remove_empty(&connection, path);
-            }
-            return outcome;
+        let in_path = |error: io::Error| in_file(Error::io(path)(error));
+        // Two programs that make one file do so one after the other.
+        let turn = Turn::wait(parent(path)).ok_or_else(|| Error::Locked(path.to_owned()))?;
+        if path.symlink_metadata().is_ok() {
+            drop(turn);
+            return Database::write(path)?.change(change);
         }
-        Err(Error::Locked(path.to_owned()).into())
+        let file = scratch(path).map_err(in_path)?;
+        let connection = connect(file.path(), READ_WRITE).map_err(in_file)?;
+        let transaction = begin(&connection).map_err(in_file)?;
+        prepare(&transaction, path).map_err(in_file)?;
+        let outcome = change(&transaction)?;
+        transaction.commit().map_err(|error| in_file(error.into()))?;
+        connection.close().map_err(|(_, error)| in_file(error.into()))?;
+        file.persist_noclobber(path).map_err(|error| match error.error.kind() {
+            // A program that takes no turns was faster.
+            io::ErrorKind::AlreadyExists => Error::Locked(path.to_owned()),
+            _ => in_path(error.error),
+        })?;
+        Ok(outcome)
     }
 
     /// Gives the space back that removed rows took, and says what a change has to report.
@@ -92,16 +94,47 @@ pub fn date(path: &Path, seconds: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a database that nobody has written to.
-///
-/// Under the lock, and when no journal is there any more: it would be taken for that of the next file of this name.
-/// Whoever waits for the lock finds that the file is gone, and makes another.
-fn remove_empty(connection: &Connection, path: &Path) {
-    let Ok(lock) = begin(connection) else { return };
-    if fs::metadata(path).is_ok_and(|file| file.len() == 0) {
-        let _ = fs::remove_file(path);
+/// The right to make files in a directory, held by one program at a time.
+struct Turn {
+    /// The directory, locked; nothing where directories cannot be locked.
+    _directory: Option<File>,
+}
+
+impl Turn {
+    /// Waits for it; returns nothing when another program keeps it for too long.
+    fn wait(directory: &Path) -> Option<Turn> {
+        let Ok(file) = File::open(directory) else { return Some(Turn { _directory: None }) };
+        let start = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => {
+                    sweep(directory);
+                    return Some(Turn { _directory: Some(file) });
+                }
+                Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(10)),
+                Err(TryLockError::WouldBlock) => return None,
+                Err(TryLockError::Error(_)) => return Some(Turn { _directory: None }),
+            }
+        }
     }
-    drop(lock);
+}
+
+/// Removes what killed programs left; only one at a time makes files here.
+fn sweep(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()))
+    {
+        let _ = fs::remove_file(entry.path());
+    }
+}
+
+/// Makes an empty file beside `path`, with the rights that SQLite gives new ones.
+fn scratch(path: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(SCRATCH).suffix(".db");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    builder.tempfile_in(parent(path))
 }
 
 /// Begins a change; others wait from now on.
@@ -114,11 +147,6 @@ fn prepare(transaction: &Transaction<'_>, path: &Path) -> Result<(), Error> {
     migrate::migrate(transaction)?;
     check_schema(transaction, path, true)?;
     schema::index_for_writing(transaction)
-}
-
-fn was_moved(error: &Error) -> bool {
-    let Error::Sql(rusqlite::Error::SqliteFailure(error, _)) = error else { return false };
-    error.extended_code == ffi::SQLITE_READONLY_DBMOVED
 }
 
 #[cfg(test)]

@@ -39,8 +39,7 @@ impl Database {
     pub fn write(path: &Path) -> Result<Database, Error> {
         let in_file = |error: Error| error.in_file(path);
         if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            if !parent.is_dir() {
+            if !parent(path).is_dir() {
                 return Err(Error::cannot_open(path, &io::ErrorKind::NotFound.into()));
             }
             return Ok(Database { connection: None, path: path.to_owned(), copy: None });
@@ -159,6 +158,11 @@ impl Database {
     pub(crate) fn into_copy(self) -> Option<TempDir> {
         self.copy
     }
+}
+
+/// Returns the directory that a file is in.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Opens a connection as all of ours are.

@@ -113,6 +113,32 @@ fn two_programs_can_make_one_database_at_the_same_time() {
 }
 
 #[test]
+fn making_a_database_beside_failing_changes_succeeds_every_time() {
+    let made = |package| Made { package, version: "1.0.0", channels: "stable", ..Made::default() };
+    let place = Place::new();
+    let given = ["a", "b"].map(|package| place.bundle(&made(package)));
+    for round in 0..30 {
+        let database = place.path(&format!("{round}.db"));
+        let left = place.path(".opm-new-index-killed.db-journal");
+        std::fs::write(&left, "of a program that was killed").unwrap();
+        thread::scope(|scope| {
+            for bundle in &given {
+                scope.spawn(|| add(&database, std::slice::from_ref(bundle), Mode::Replaces).unwrap());
+            }
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    let remove = Database::write(&database).unwrap();
+                    remove.remove_packages(&["none".into()], Strictness::Strict).map(drop).unwrap_err();
+                });
+            }
+        });
+        let packages = content(&database).into_iter().filter(|row| row.starts_with("package: ")).count();
+        assert_eq!(packages, 2, "round {round}");
+        assert!(!left.exists());
+    }
+}
+
+#[test]
 fn what_is_forgiven_still_makes_a_database() {
     let place = Place::new();
     let database = place.path("index.db");
