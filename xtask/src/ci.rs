@@ -1,6 +1,5 @@
 //! Every check that a change must pass, in one command.
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -16,8 +15,8 @@ enum Check {
     Cargo(&'static [&'static str]),
     /// A cargo command that not everybody has, with its arguments.
     Extra(&'static str, &'static [&'static str]),
-    /// That what is being made since the start is there: an API server for the tests.
-    ApiServer,
+    /// That what the tests talk to is there; it is being installed since the start.
+    Parts,
     /// The tests, by whatever runs them.
     Tests,
     /// A task of this program, with its options.
@@ -27,8 +26,7 @@ enum Check {
 const CHECKS: &[(&str, Check)] = &[
     ("fmt", Check::Cargo(&["fmt", "--all", "--check"])),
     ("clippy", Check::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
-    ("doc tests", Check::Cargo(&["test", "--quiet", "--workspace", "--doc"])),
-    ("kube", Check::ApiServer),
+    ("parts for tests", Check::Parts),
     ("tests", Check::Tests),
     ("tidy", Check::Task(tidy::run, &[])),
     ("docs --check", Check::Task(docs::run, &["--check"])),
@@ -42,15 +40,14 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     ensure!(options.is_empty(), "ci takes no options");
     let start = Instant::now();
     let mut skipped = Vec::new();
-    tools::ensure_tests()?;
-    browser::ensure_installed()?;
-    // Building it takes minutes, but only once for a machine, while others check.
-    let mut api_server = Some(std::thread::spawn(kube::ensure));
+    // Downloads wait for the network, and an API server takes minutes to build, once for a machine: the first checks
+    // need neither.
+    let mut parts = Some(std::thread::spawn(install_parts));
     for (name, check) in CHECKS {
         println!("== {name}");
         let start = Instant::now();
         let done = check
-            .run(workspace, &mut api_server)
+            .run(workspace, &mut parts)
             .with_context(|| format!("{name} after {:.1} s", start.elapsed().as_secs_f64()))?;
         match done {
             Done::Checked => println!("== {name}: passed in {:.1} s", start.elapsed().as_secs_f64()),
@@ -71,7 +68,7 @@ enum Done {
 }
 
 impl Check {
-    fn run(&self, workspace: &Workspace, api_server: &mut Option<JoinHandle<Result<PathBuf>>>) -> Result<Done> {
+    fn run(&self, workspace: &Workspace, parts: &mut Option<JoinHandle<Result<()>>>) -> Result<Done> {
         let cargo = |arguments: &[&str]| workspace::run(cargo().current_dir(&workspace.root).args(arguments));
         match self {
             Check::Cargo(arguments) => cargo(arguments)?,
@@ -81,9 +78,9 @@ impl Check {
                 }
                 cargo(&[&[*name], *arguments].concat())?;
             }
-            Check::ApiServer => {
-                let made = api_server.take().map(JoinHandle::join);
-                made.transpose().map_err(|_| anyhow!("making it panicked"))?.transpose()?;
+            Check::Parts => {
+                let installed = parts.take().map(JoinHandle::join);
+                installed.transpose().map_err(|_| anyhow!("installing them panicked"))?.transpose()?;
             }
             Check::Tests => return tests(workspace),
             Check::Task(task, options) => {
@@ -93,6 +90,13 @@ impl Check {
         }
         Ok(Done::Checked)
     }
+}
+
+/// Installs what tests talk to: registries, a browser, an API server.
+fn install_parts() -> Result<()> {
+    tools::ensure_tests()?;
+    browser::ensure_installed()?;
+    kube::ensure().map(drop)
 }
 
 /// Runs the tests. One that needs what is missing fails; what others leave out stands in the summary.

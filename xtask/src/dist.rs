@@ -1,48 +1,129 @@
-//! The program as it is given away: one static file that runs in an empty image.
+//! What is given away: one static program, and all that people install it from.
+//!
+//! Two runs on one commit give the same bytes: times are those of the commit, and no path of the machine that built it
+//! is left in the program.
+
+mod package;
+mod sbom;
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace::{self, Workspace, cargo, output};
 
-/// Builds the program and puts it into `dist` below the directory that cargo builds in.
-///
-/// Only what is linked into it is compiled for static linking: the flags are those of a target that is
-/// named, so that neither build scripts nor the usual builds see them.
+/// One program, and where what is made of it lies.
+struct Dist<'a> {
+    workspace: &'a Workspace,
+    /// The version of the program.
+    version: String,
+    /// The target as rustc names it.
+    target: String,
+    /// Where cargo puts what it builds.
+    built: PathBuf,
+    /// Where the results lie.
+    place: PathBuf,
+    /// When everything was made: the time of the commit.
+    time: String,
+}
+
+/// Builds the program, and with `--packages` all that is made of it, into `dist` below the directory that cargo builds in.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let mut profile = "dist".to_owned();
     let mut target = host()?;
+    let mut packages = false;
     let mut options = options.iter();
     while let Some(option) = options.next() {
         let mut value = || options.next().cloned().with_context(|| format!("{option} needs a value"));
         match option.as_str() {
             "--profile" => profile = value()?,
             "--target" => target = value()?,
+            "--packages" => packages = true,
             _ => bail!("dist does not know {option}"),
         }
     }
-    let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
-    let arguments = ["build", "--package", "opm", "--profile", &profile, "--target", &target];
-    workspace::run(cargo().current_dir(&workspace.root).env(flags, "-C target-feature=+crt-static").args(arguments))?;
     let metadata = workspace.metadata(false)?;
-    let built = metadata["target_directory"].as_str().context("cargo does not know where it builds")?;
-    let built = std::path::Path::new(built);
-    let directory = if profile == "dev" { "debug" } else { &profile };
-    let program = built.join(&target).join(directory).join("opm");
-    ensure!(is_static(&fs::read(&program)?), "{} needs libraries", program.display());
-    let dist = built.join("dist");
-    fs::create_dir_all(&dist)?;
-    let place = dist.join("opm");
-    fs::copy(&program, &place).with_context(|| format!("copying to {}", place.display()))?;
-    println!("{} for {target}, {} bytes", place.display(), fs::metadata(&place)?.len());
+    let built = PathBuf::from(metadata["target_directory"].as_str().context("cargo does not know where it builds")?);
+    let opm = metadata["packages"].as_array().and_then(|all| all.iter().find(|package| package["name"] == "opm"));
+    let version = opm.and_then(|package| package["version"].as_str()).context("there is no package opm")?.to_owned();
+    let place = built.join("dist");
+    fs::create_dir_all(&place)?;
+    let dist = Dist { workspace, version, target, built, place, time: commit_time(workspace) };
+    let program = dist.build(&profile)?;
+    println!("{} for {}, {} bytes", program.display(), dist.target, fs::metadata(&program)?.len());
+    if packages {
+        let made = [
+            package::archive(&dist, &program)?,
+            package::debian(&dist, &program)?,
+            package::image(&dist, &program)?,
+            sbom::write(&dist)?,
+        ];
+        package::checksums(&dist, &made)?;
+        for file in made {
+            println!("{}, {} bytes", file.display(), fs::metadata(&file)?.len());
+        }
+    }
     Ok(())
 }
 
+impl Dist<'_> {
+    /// Builds the program and puts it into its place.
+    ///
+    /// Only what is linked into it is compiled for static linking: the flags are those of a target that is named, so
+    /// that neither build scripts nor the usual builds see them.
+    fn build(&self, profile: &str) -> Result<PathBuf> {
+        let mut flags = vec!["-C".to_owned(), "target-feature=+crt-static".to_owned()];
+        let mut c_flags = Vec::new();
+        for (from, to) in self.renamed_paths()? {
+            flags.push(format!("--remap-path-prefix={from}={to}"));
+            c_flags.push(format!("-ffile-prefix-map={from}={to}"));
+        }
+        let mut command = cargo();
+        command.current_dir(&self.workspace.root).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
+        command.env(format!("CFLAGS_{}", self.target.replace('-', "_")), c_flags.join(" "));
+        command.env("SOURCE_DATE_EPOCH", &self.time).env("CARGO_INCREMENTAL", "0");
+        command.args(["build", "--package", "opm", "--profile", profile, "--target", &self.target]);
+        workspace::run(&mut command)?;
+        let directory = if profile == "dev" { "debug" } else { profile };
+        let program = self.built.join(&self.target).join(directory).join("opm");
+        ensure!(is_static(&fs::read(&program)?), "{} needs libraries", program.display());
+        let place = self.place.join("opm");
+        fs::copy(&program, &place).with_context(|| format!("copying to {}", place.display()))?;
+        Ok(place)
+    }
+
+    /// Returns the directories of this machine that the program would name, and what it names instead.
+    fn renamed_paths(&self) -> Result<Vec<(String, &'static str)>> {
+        let home = std::env::var("CARGO_HOME").map(PathBuf::from).or_else(|_| {
+            let home = std::env::var("HOME").context("neither CARGO_HOME nor HOME is set")?;
+            anyhow::Ok(PathBuf::from(home).join(".cargo"))
+        })?;
+        // The last one that fits counts.
+        let paths = [(home, "/cargo"), (self.workspace.root.clone(), "/opm"), (self.built.clone(), "/target")];
+        Ok(paths.into_iter().map(|(from, to)| (from.display().to_string(), to)).collect())
+    }
+
+    /// Returns how what is made for this target is called.
+    fn name(&self, rest: &str) -> PathBuf {
+        self.place.join(format!("opm-{}-{}{rest}", self.version, self.target))
+    }
+}
+
 fn host() -> Result<String> {
-    let about = output(std::process::Command::new("rustc").arg("-vV"))?;
+    let about = output(Command::new("rustc").arg("-vV"))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.context("rustc does not say what it runs on")?.to_owned())
+}
+
+/// Returns the time of the commit that is built, in seconds since 1970; that is also what outside of git is taken for.
+fn commit_time(workspace: &Workspace) -> String {
+    if let Ok(time) = std::env::var("SOURCE_DATE_EPOCH") {
+        return time;
+    }
+    let time = output(Command::new("git").current_dir(&workspace.root).args(["log", "-1", "--format=%ct"]));
+    time.map_or_else(|_| "0".to_owned(), |time| time.trim().to_owned())
 }
 
 /// Tells whether a program of 64 bits names no other to be loaded with.
@@ -53,4 +134,12 @@ fn is_static(program: &[u8]) -> bool {
     };
     let (table, size, count) = (number(32, 8), number(54, 2), number(56, 2));
     program.starts_with(b"\x7fELF\x02\x01") && (0..count).all(|segment| number(table + segment * size, 4) != 3)
+}
+
+/// Removes what an earlier run left, and makes an empty directory.
+fn empty(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory).with_context(|| format!("removing {}", directory.display()))?;
+    }
+    fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))
 }

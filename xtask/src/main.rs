@@ -54,8 +54,8 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "dist",
-        options: "[--profile NAME] [--target TRIPLE]",
-        about: "builds the program as one static file, target/dist/opm",
+        options: "[--packages] [--profile NAME] [--target TRIPLE]",
+        about: "builds the program as one static file, target/dist/opm, and archive, Debian package, image, bill of materials",
         run: dist::run,
     },
     Task {

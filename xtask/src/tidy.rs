@@ -184,6 +184,12 @@ fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings) {
             report(format!("{word} is for work that is not finished"));
         }
         if kind == Kind::Rust {
+            if let Some(language) = doc_fence(line) {
+                if !shows_output && language != "text" {
+                    report("nothing runs doc tests: write a test, or a block of `text`".into());
+                }
+                shows_output = !shows_output;
+            }
             for call in UNFINISHED_MACROS.iter().filter(|call| line.contains(**call)) {
                 report(format!("{call}...) is for work that is not finished"));
             }
@@ -196,6 +202,13 @@ fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings) {
             }
         }
     }
+}
+
+/// Returns what follows the fence that opens or closes a block in a doc comment.
+fn doc_fence(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+    comment.trim_start().strip_prefix("```")
 }
 
 /// Tells whether `line` holds `word` other than as a part of a longer word.

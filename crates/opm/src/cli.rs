@@ -8,9 +8,9 @@ use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcomman
 
 use crate::commands::{
     add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, crd_diff,
-    diff, edit, explain, generate, graph, index, init, list, migrate, mirror, preview, registry, rehearse, render,
-    render_template, resolve, run as run_commands, schema, security, serve, site, template, unpack, upgrade_path,
-    validate, verify, version, why,
+    diff, edit, explain, generate, graph, index, init, list, man_pages, migrate, mirror, preview, registry, rehearse,
+    render, render_template, resolve, run as run_commands, schema, security, serve, site, template, unpack,
+    upgrade_path, validate, verify, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::images::{self, TlsFlags};
@@ -79,6 +79,8 @@ enum OpmCommand {
     Cleanup(cleanup::CleanupArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
+    #[command(hide = true)]
+    ManPages(man_pages::ManPagesArgs),
     Version(version::VersionArgs),
 }
 
@@ -143,6 +145,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),
         OpmCommand::Cleanup(args) => cleanup::run(args, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
+        OpmCommand::ManPages(args) => man_pages::run(args),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {
             AlphaCommand::List(args) => list::run_alpha(args, &opm.tls, printer),

@@ -42,13 +42,14 @@ const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
         opm build my-catalog -t quay.io/me/catalog:v1 --push\n  \
         opm build my-catalog -t quay.io/me/catalog:v1 -o oci:layout\n  \
         opm build my-catalog --data-only -o oci-archive:catalog.tar\n  \
+        opm build --program-only -t quay.io/me/opm:v1 --push\n  \
         opm build my-catalog -t quay.io/me/catalog:v1 --push \\\n    \
         --platform linux/amd64,linux/arm64 --binary linux/arm64=opm-arm64"
 )]
 pub(crate) struct BuildArgs {
     /// Directory of the catalog
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "program_only")]
+    directory: Option<PathBuf>,
     /// Name of the image
     #[arg(short, long, value_name = "REF", value_parser = reference)]
     tag: Option<Reference>,
@@ -64,6 +65,9 @@ pub(crate) struct BuildArgs {
     /// Leave the program out; whoever serves the catalog has one
     #[arg(long, conflicts_with = "base_image")]
     data_only: bool,
+    /// Build an image of the program alone, without a catalog: what clusters run beside images of --data-only
+    #[arg(long, conflicts_with_all = ["directory", "data_only", "upstream_cache"])]
+    program_only: bool,
     /// Platforms that the image is for; that of this machine if not given, or linux/amd64 with --data-only
     #[arg(long, value_name = "PLATFORM", value_delimiter = ',', value_parser = platform)]
     platform: Vec<Platform>,
@@ -132,12 +136,13 @@ pub(crate) fn push_catalog(
     printer: &Printer,
 ) -> Result<Reference, Failure> {
     let args = BuildArgs {
-        directory: directory.into(),
+        directory: Some(directory.into()),
         tag: Some(tag.clone()),
         push: true,
         output: None,
         base_image: base_image.map(str::to_owned),
         data_only: false,
+        program_only: false,
         platform: pull.platform.iter().cloned().collect(),
         binary: Vec::new(),
         upstream_cache: false,
@@ -165,12 +170,13 @@ pub(crate) fn into_store(
     printer: &Printer,
 ) -> Result<Descriptor, Failure> {
     let args = BuildArgs {
-        directory: directory.into(),
+        directory: Some(directory.into()),
         tag: None,
         push: false,
         output: Some(Location::Layout { path: store.root().into(), tag: None }),
         base_image: None,
         data_only: !with_program,
+        program_only: false,
         platform: platforms.to_vec(),
         binary: if with_program { binaries.to_vec() } else { Vec::new() },
         upstream_cache: false,
@@ -215,7 +221,9 @@ fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure>
         return Err(Failure::message(format!("--binary names platform {unused}, which --platform does not")));
     }
     let mut labels: BTreeMap<String, String> = args.extra_labels.iter().cloned().collect();
-    labels.insert(CONFIGS_LABEL.into(), CONFIGS.into());
+    if args.directory.is_some() {
+        labels.insert(CONFIGS_LABEL.into(), CONFIGS.into());
+    }
     Ok(Plan { args, tls, platforms, labels, time: source_date_epoch()? })
 }
 
@@ -252,14 +260,48 @@ pub(crate) fn source_date_epoch() -> Result<u64, Failure> {
 }
 
 fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> Result<Descriptor, Failure> {
-    let root = &plan.args.directory;
+    let progress = Progress::start("packing", Unit::Bytes);
+    let write = |layer: &Layer| layer.write(store, plan.time, &|bytes| progress.add(bytes));
+    let catalog = match &plan.args.directory {
+        Some(root) => Some(catalog_layers(plan, root, scratch, printer, &write)?),
+        None => None,
+    };
+
+    let mut images = Vec::new();
+    for (platform, program) in &plan.platforms {
+        let mut layers = Vec::new();
+        let mut history = Vec::new();
+        if let Some(program) = program {
+            layers.push(write(&program_layer(program)?)?);
+            history.push("opm build: the program".to_owned());
+        }
+        if let Some(catalog) = &catalog {
+            layers.extend(catalog.clone());
+            history.extend(["opm build: the catalog".to_owned(), "opm build: its cache".to_owned()]);
+        }
+        images.push(assemble(plan, store, platform, &layers, history)?);
+    }
+    match images.as_slice() {
+        [image] => Ok(image.clone()),
+        images => Ok(image::build_index(store, images)?),
+    }
+}
+
+/// Checks a catalog, and writes the layers of the catalog and of its cache.
+fn catalog_layers(
+    plan: &Plan<'_>,
+    root: &Path,
+    scratch: &Path,
+    printer: &Printer,
+    write: &dyn Fn(&Layer) -> std::io::Result<BuiltLayer>,
+) -> Result<[BuiltLayer; 2], Failure> {
     if !root.is_dir() {
         return Err(Failure::message(format!("\"{}\" is not a directory", root.display())));
     }
     let in_root = |error: std::io::Error| Failure::message(format!("{}: {error}", root.display()));
     let before = Glance::at(root).map_err(in_root)?;
     let directory = Directory {
-        root: root.clone(),
+        root: root.to_owned(),
         limits: limits::from_env()?,
         on_invalid: OnInvalid::Fail,
         shelve: Some(crate::console::shelve),
@@ -268,8 +310,6 @@ fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> R
     let ours = build_portable(&directory, &cache).map_err(|error| failure(error.into(), printer))?;
     let theirs = plan.args.upstream_cache.then(|| upstream_cache(&directory, &*ours.cache, scratch)).transpose()?;
 
-    let progress = Progress::start("packing", Unit::Bytes);
-    let write = |layer: &Layer| layer.write(store, plan.time, &|bytes| progress.add(bytes));
     let mut catalog = Layer::new();
     catalog.tree(CONFIGS, root, Modes::default())?;
     let catalog = write(&catalog)?;
@@ -286,24 +326,7 @@ fn build(plan: &Plan<'_>, store: &Store, scratch: &Path, printer: &Printer) -> R
         layer.directory(&place, modes.root);
         layer.file(&format!("{CACHE}/{}", upstream::DIGEST), &theirs.join(upstream::DIGEST), modes.file)?;
     }
-    let cache = write(&layer)?;
-
-    let mut images = Vec::new();
-    for (platform, program) in &plan.platforms {
-        let mut layers = Vec::new();
-        let mut history = Vec::new();
-        if let Some(program) = program {
-            layers.push(write(&program_layer(program)?)?);
-            history.push("opm build: the program".to_owned());
-        }
-        layers.extend([catalog.clone(), cache.clone()]);
-        history.extend(["opm build: the catalog".to_owned(), "opm build: its cache".to_owned()]);
-        images.push(assemble(plan, store, platform, &layers, history)?);
-    }
-    match images.as_slice() {
-        [image] => Ok(image.clone()),
-        images => Ok(image::build_index(store, images)?),
-    }
+    Ok([catalog, write(&layer)?])
 }
 
 /// Writes the cache of the existing tool, and returns where it is.
@@ -333,14 +356,15 @@ fn assemble(
 ) -> Result<Descriptor, Failure> {
     let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
     let program = !plan.args.data_only;
+    let serves = program && plan.args.directory.is_some();
     let images = plan.args.images(plan.tls, Some(platform));
     let base = plan.args.base_image.as_ref().map(|base| base_image(base, &images, store)).transpose()?;
     let image = ImagePlan {
         platform: platform.clone(),
         labels: plan.labels.clone(),
         entrypoint: program.then(|| words(&["/bin/opm"])).flatten(),
-        cmd: program.then(|| words(&["serve", CONFIGS, &format!("--cache-dir={CACHE}")])).flatten(),
-        ports: if program { vec!["50051/tcp".into()] } else { Vec::new() },
+        cmd: if serves { words(&["serve", CONFIGS, &format!("--cache-dir={CACHE}")]) } else { None },
+        ports: if serves { vec!["50051/tcp".into()] } else { Vec::new() },
         user: (program && base.is_none()).then(|| USER.to_owned()),
         created: plan.time,
         history,

@@ -54,6 +54,41 @@ fn the_same_catalog_gives_the_same_image_anywhere_and_any_day() {
 }
 
 #[test]
+fn an_image_of_the_program_alone_has_its_names_and_no_catalog() {
+    let env = TestEnv::new();
+    env.file("opm-amd64", program(0x3e));
+    let arguments = ["--program-only", "--platform", "linux/amd64", "--binary", "linux/amd64=opm-amd64"];
+    let manifest = json(&env, "out", &digest(&env, &[&arguments[..], &["-o", "oci:out"]].concat()));
+    let config = json(&env, "out", manifest["config"]["digest"].as_str().unwrap());
+    let start = &config["config"];
+    assert_eq!(start["Entrypoint"], serde_json::json!(["/bin/opm"]));
+    assert_eq!(start["User"], "1001");
+    assert!(start["Cmd"].is_null() && start["ExposedPorts"].is_null() && start["Labels"].is_null(), "{start}");
+    let layers = manifest["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 1);
+    let blob = format!("out/blobs/sha256/{}", layers[0]["digest"].as_str().unwrap().trim_start_matches("sha256:"));
+    let listed = std::process::Command::new("tar").arg("-tzf").arg(env.path(&blob)).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for name in ["bin/opm", "bin/oc-mirror", "bin/grpc_health_probe", "bin/operator-sdk"] {
+        assert!(listed.lines().any(|line| line == name), "{listed}");
+    }
+    assert!(env.opm(&["build", "--program-only", "catalog", "-o", "oci:other"]).contains("cannot be used with"));
+    assert!(env.opm(&["build", "-o", "oci:other"]).contains("DIR"));
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let env = TestEnv::new();
+    env.stdout(&["man-pages", "man"]);
+    let page = env.read("man/opm-mirror-plan.1");
+    assert!(page.contains(".TH") && page.contains("opm mirror plan") && page.contains("SYNOPSIS"), "{page}");
+    for command in ["opm", "opm-render", "opm-serve", "opm-edit-add-bundle", "opm-bundle-validate"] {
+        assert!(env.path(&format!("man/{command}.1")).is_file(), "{command}");
+    }
+    assert!(!env.path("man/opm-man-pages.1").exists());
+}
+
+#[test]
 fn an_image_is_started_as_its_dockerfile_says() {
     let env = TestEnv::new();
     env.file("catalog/c.yaml", SMALL).file("opm-amd64", program(0x3e)).file("opm-arm64", program(0xb7));
