@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use catalog::{Catalog, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
-use fbc::{Blob, Content, Fbc, FileId, Limits, LoadOptions, Problem, Severity, property};
+use fbc::locate::Locator;
+use fbc::{Blob, Content, Fbc, FileId, Limits, LoadOptions, Problem, Severity, Stage, property};
 
 use crate::cache::Digest;
 
@@ -78,7 +79,7 @@ pub enum LoadError {
         error: io::Error,
     },
     /// Something in the catalog is wrong.
-    #[error("{}", catalog::tree::message(.problems.iter()))]
+    #[error("{}", in_short(.fbc, .problems.iter()))]
     Invalid {
         /// What could be read, for the places of the problems.
         fbc: Box<Fbc>,
@@ -199,5 +200,29 @@ fn broken_packages(fbc: &Fbc, problems: &[Problem]) -> BTreeMap<String, String> 
             broken.entry(package.to_owned()).or_default().push(problem);
         }
     }
-    broken.into_iter().map(|(package, problems)| (package, catalog::tree::message(problems.into_iter()))).collect()
+    broken.into_iter().map(|(package, problems)| (package, in_short(fbc, problems.into_iter()))).collect()
+}
+
+/// So many problems are described where there is one line for all.
+const DESCRIBED: usize = 3;
+
+/// Describes problems in one line, the first of them with their files and lines.
+fn in_short<'a>(fbc: &Fbc, problems: impl Iterator<Item = &'a Problem>) -> String {
+    let errors: Vec<&Problem> = problems.filter(|problem| problem.severity == Severity::Error).collect();
+    let mut locator = Locator::new(fbc);
+    let describe = |problem: &&Problem| {
+        let place = problem.place.as_ref();
+        let file = place.and_then(|place| fbc.full_path_of(place.file)).map(|path| path.display().to_string());
+        let line = place.and_then(|place| locator.locate(place)).map(|it| format!(":{}:{}", it.line, it.column));
+        let place = file.map(|file| format!("{file}{}: ", line.unwrap_or_default())).unwrap_or_default();
+        let scope = &problem.scope;
+        let channel = scope.channel.as_ref().filter(|_| problem.stage == Stage::Model);
+        let channel = channel.map(|channel| format!("channel {channel:?}: ")).unwrap_or_default();
+        format!("{place}{channel}{}", problem.message)
+    };
+    let mut described: Vec<String> = errors.iter().take(DESCRIBED).map(describe).collect();
+    if errors.len() > DESCRIBED {
+        described.push(format!("and {} more problems", errors.len() - DESCRIBED));
+    }
+    format!("invalid catalog: {}", described.join("; "))
 }
