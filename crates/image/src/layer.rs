@@ -209,10 +209,15 @@ fn header(name: &[u8], flag: u8, mode: u32, size: u64, link: &[u8], time: u64) -
     let mut records = Vec::new();
     for (key, value, room) in [("path", name, 100), ("linkpath", link, 100)] {
         if value.len() > room || !value.is_ascii() {
-            let text = std::str::from_utf8(value).map_err(|_| {
-                io::Error::other(format!("{:?}: the name is not UTF-8", String::from_utf8_lossy(value)))
-            })?;
-            records.push(record(key, text));
+            match std::str::from_utf8(value) {
+                Ok(text) => records.push(record(key, text)),
+                // Extended headers are text; the block itself holds any bytes.
+                Err(_) if value.len() <= room => {}
+                Err(_) => {
+                    let shown = String::from_utf8_lossy(value);
+                    return Err(io::Error::other(format!("{shown:?}: the name is not UTF-8 and too long")));
+                }
+            }
         }
     }
     if octal(size, 12).is_none() {
