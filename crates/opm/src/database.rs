@@ -31,6 +31,14 @@ pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>, printer: &
     Ok(())
 }
 
+/// Opens a database to change what is in it.
+pub(crate) fn existing(path: &Path) -> Result<Database, Failure> {
+    if let Err(error) = path.metadata() {
+        return Err(Failure::message(format!("{}: {error}", path.display())));
+    }
+    Database::write(path).map_err(failure)
+}
+
 /// Returns how strict a command is.
 pub(crate) fn strictness(permissive: bool) -> Strictness {
     if permissive { Strictness::Permissive } else { Strictness::Strict }

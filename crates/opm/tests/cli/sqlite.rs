@@ -294,7 +294,7 @@ fn an_index_image_that_has_no_place_is_refused_before_any_work() {
     let alone = told(&[&none[..], &["--image-output", "oci:out"]].concat());
     assert!(alone.contains("--binary-image") && alone.contains("'scratch'"), "{alone}");
     let told = env.opm(&["index", "add", "-b", "./0.6.1", "--container-tool", "other"]);
-    assert!(told.contains("expected none, docker or podman"), "{told}");
+    assert!(told.contains("possible values: none, docker, podman"), "{told}");
 }
 
 #[test]
@@ -325,5 +325,20 @@ fn commands_on_databases_say_that_they_are_deprecated() {
     }
     for current in [["index", "inspect"], ["registry", "doctor"]] {
         assert!(!env.stdout(&[current[0], current[1], "--help"]).contains("DEPRECATED"));
+    }
+}
+
+#[test]
+fn a_database_that_is_not_there_is_not_made_by_commands_that_remove() {
+    let env = TestEnv::new();
+    for arguments in [
+        &["prune", "-p", "foo"] as &[&str],
+        &["prune-stranded"],
+        &["rm", "-o", "foo"],
+        &["deprecatetruncate", "-b", "r.test/foo:v1"],
+    ] {
+        let told = env.opm(&[&["registry"], arguments, &["-d", "nosuch.db"]].concat());
+        assert!(told.starts_with("exit 1\n") && told.contains("error: nosuch.db: No such file"), "{told}");
+        assert_eq!(env.names("."), Vec::<String>::new());
     }
 }

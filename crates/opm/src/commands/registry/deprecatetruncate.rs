@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use sqlite_index::Database;
-
 use super::items;
 use crate::database;
 use crate::exit::Outcome;
@@ -37,7 +35,7 @@ pub(crate) struct DeprecateArgs {
 
 pub(crate) fn run(args: &DeprecateArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let database = Database::write(&args.database).map_err(database::failure)?;
+    let database = database::existing(&args.database)?;
     let strictness = database::strictness(args.permissive);
     let changed = database.deprecate(&items(&args.bundle_images), args.allow_package_removal, strictness);
     database::report(changed, printer)

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use sqlite_index::Database;
-
 use super::items;
 use crate::database;
 use crate::exit::Outcome;
@@ -29,6 +27,6 @@ pub(crate) struct PruneArgs {
 
 pub(crate) fn run(args: &PruneArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let database = Database::write(&args.database).map_err(database::failure)?;
+    let database = database::existing(&args.database)?;
     database::report(database.prune(&items(&args.packages)), printer)
 }

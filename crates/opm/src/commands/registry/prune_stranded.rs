@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use sqlite_index::Database;
-
 use crate::database;
 use crate::exit::Outcome;
 use crate::printer::Printer;
@@ -22,6 +20,6 @@ pub(crate) struct PruneStrandedArgs {
 
 pub(crate) fn run(args: &PruneStrandedArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let database = Database::write(&args.database).map_err(database::failure)?;
+    let database = database::existing(&args.database)?;
     database::report(database.prune_stranded(), printer)
 }

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use sqlite_index::Database;
-
 use super::items;
 use crate::database;
 use crate::exit::Outcome;
@@ -29,7 +27,7 @@ pub(crate) struct RmArgs {
 
 pub(crate) fn run(args: &RmArgs, printer: &mut Printer) -> Outcome {
     database::notice(printer);
-    let database = Database::write(&args.database).map_err(database::failure)?;
+    let database = database::existing(&args.database)?;
     let strictness = database::strictness(args.permissive);
     database::report(database.remove_packages(&items(&args.packages), strictness), printer)
 }
