@@ -13,6 +13,7 @@ use crate::file::{self, Outcome};
 const MANIFESTS: &str = "operators.operatorframework.io.bundle.manifests.v1";
 const PACKAGE: &str = crate::metadata::PACKAGE;
 const CHANNELS: &str = crate::metadata::CHANNELS;
+const DEFAULT_CHANNEL: &str = crate::metadata::DEFAULT_CHANNEL;
 
 /// What the annotations of a bundle say about it as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub struct Annotated {
     pub package: String,
     /// The channels, split at commas.
     pub channels: Vec<String>,
+    /// The default channel of the package, or nothing.
+    pub default_channel: String,
     /// The directory of the manifests, below the root of the bundle.
     pub manifests: String,
 }
@@ -37,7 +40,8 @@ pub fn annotated(root: &Path, limits: &Limits) -> Result<Annotated, String> {
     let package = package.ok_or_else(|| format!("annotation {PACKAGE} is not defined in bundle metadata"))?.clone();
     let channels = annotations.get(CHANNELS).map(String::as_str).unwrap_or_default();
     let channels = channels.split(',').filter(|channel| !channel.is_empty()).map(str::to_owned).collect();
-    Ok(Annotated { package, channels, manifests })
+    let default_channel = annotations.get(DEFAULT_CHANNEL).cloned().unwrap_or_default();
+    Ok(Annotated { package, channels, default_channel, manifests })
 }
 
 fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String> {

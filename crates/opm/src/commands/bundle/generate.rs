@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use bundle::Annotations;
+use bundle::{Annotated, Annotations, Inferred};
+use fbc::Limits;
 
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -16,19 +17,19 @@ pub(super) const DOCKERFILE: &str = "bundle.Dockerfile";
 /// What a bundle is made of; both commands that make one know these flags.
 #[derive(clap::Args)]
 pub(super) struct MakeFlags {
-    /// Directory that holds the manifests
-    #[arg(short, long, value_name = "DIR")]
+    /// Directory that holds the manifests, or the bundle
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// Package of the bundle; taken from the directories around if not given
+    /// Package of the bundle; defaults to what the directories around or its annotations name
     #[arg(short, long, value_name = "NAME", default_value = "", hide_default_value = true)]
     package: String,
-    /// Channels of the bundle, separated by commas; taken from the directories around if not given
+    /// Channels of the bundle, separated by commas; defaults like --package
     #[arg(short, long, value_name = "NAMES", default_value = "", hide_default_value = true)]
     channels: String,
     /// Default channel of the package
     #[arg(short = 'e', long, value_name = "NAME", default_value = "", hide_default_value = true)]
     default: String,
-    /// Directory to write the bundle to, manifests included; next to the manifests if not given
+    /// Directory to write the bundle to, manifests included; defaults to the one around the manifests
     #[arg(short = 'u', long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Image that the bundle is based on
@@ -71,7 +72,10 @@ pub(super) fn run(args: &GenerateArgs, printer: &mut Printer) -> Outcome {
 /// Decides what is to be written, and finds out all that is wrong before anything is.
 pub(super) fn plan(flags: &MakeFlags) -> Result<Planned, Failure> {
     let limits = limits::from_env()?;
-    let directory = absolute(&flags.directory)?;
+    let mut directory = absolute(&flags.directory)?;
+    if fbc::load::is_bundle_dir(&directory) {
+        directory.push("manifests");
+    }
     if !directory.is_dir() {
         return Err(Failure::message(format!("{} is not a directory", flags.directory.display())));
     }
@@ -83,7 +87,10 @@ pub(super) fn plan(flags: &MakeFlags) -> Result<Planned, Failure> {
         default_channel: flags.default.clone(),
     };
     if annotations.package.is_empty() || annotations.channels.is_empty() {
-        let inferred = bundle::infer(&directory, &limits).map_err(Failure::message)?;
+        let inferred = match (bundle::infer(&directory, &limits), annotated(&directory, &limits)) {
+            (Ok(inferred), _) | (Err(_), Some(inferred)) => inferred,
+            (Err(message), None) => return Err(Failure::message(message)),
+        };
         let fill = |field: &mut String, value: String| {
             if field.is_empty() {
                 *field = value;
@@ -106,6 +113,13 @@ pub(super) fn plan(flags: &MakeFlags) -> Result<Planned, Failure> {
     let dockerfile =
         annotations.to_dockerfile(&flags.base_image, &relative(&here, &manifests), &relative(&here, &metadata));
     Ok(Planned { annotations, manifests, metadata, copied_from, dockerfile })
+}
+
+/// Reads what the annotations of a bundle say that is complete already.
+fn annotated(manifests: &Path, limits: &Limits) -> Option<Inferred> {
+    let annotated = bundle::annotated(tree::parent(manifests), limits).ok()?;
+    let Annotated { package, channels, default_channel, .. } = annotated;
+    (!channels.is_empty()).then(|| Inferred { package, channels: channels.join(","), default_channel })
 }
 
 impl Planned {
