@@ -26,6 +26,7 @@ pub mod run_bundle;
 mod sample;
 pub mod set_default;
 pub mod set_edge;
+pub mod summary;
 pub mod template;
 pub mod text;
 pub mod unified;

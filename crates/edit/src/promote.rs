@@ -23,8 +23,10 @@ pub enum Policy {
 /// How a bundle comes into a channel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Promotion {
-    /// How it is put between the others.
+    /// How it is put between the others, unless `replaces` is given.
     pub policy: Policy,
+    /// The bundle it replaces; an empty name for none.
+    pub replaces: Option<String>,
     /// Bundles it skips too.
     pub skips: Vec<String>,
     /// The versions that upgrade to it directly.
@@ -64,8 +66,10 @@ pub fn promote(
             .help("'opm edit set-edge' changes its edges"));
     }
     let mut entry = Entry { name: bundle.into(), ..Entry::default() };
-    if !target.entries.is_empty() {
-        place(package, &mut target, &mut entry, channel, promotion.policy)?;
+    match &promotion.replaces {
+        Some(replaces) => entry.replaces = replaces.as_str().into(),
+        None if target.entries.is_empty() => {}
+        None => place(package, &mut target, &mut entry, channel, promotion.policy)?,
     }
     add(&mut entry.skips, &promotion.skips);
     if let Some(range) = &promotion.skip_range {
@@ -82,8 +86,20 @@ pub fn promote(
         None => 0,
     };
     target.entries.insert(at, entry);
+    if let Some(replaces) = &promotion.replaces {
+        check_head(&target, bundle, replaces, channel)?;
+    }
     package.channels.insert(channel.to_owned(), target);
     Ok(())
+}
+
+/// Refuses edges that leave a channel with other heads than the bundle that came in.
+fn check_head(target: &Channel, bundle: &str, replaces: &str, channel: &str) -> Result<(), Refusal> {
+    let heads = target.heads();
+    let Some(other) = heads.iter().find(|head| **head != bundle) else { return Ok(()) };
+    let edge = if replaces.is_empty() { "nothing".to_owned() } else { format!("{replaces:?}") };
+    Err(Refusal::new(format!("{bundle:?} replaces {edge}, and channel {channel:?} has the head {other:?} besides"))
+        .help(format!("--edge replaces makes it replace {other:?}, --edge semver puts it in its place by version")))
 }
 
 /// Finds the edges of `entry` in a channel that has others, and changes theirs.

@@ -4,15 +4,16 @@ use std::ffi::OsString;
 
 use clap::builder::{TypedValueParser, ValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, Args as _, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    add, build, bundle, catalog, check_upgrades, cleanup, completion, controller, convert_template, copy, crd_diff,
-    diff, edit, explain, generate, graph, index, init, list, man_pages, migrate, mirror, preview, registry, rehearse,
-    render, render_template, resolve, run as run_commands, schema, security, serve, site, template, unpack,
+    add, build, bundle, catalog, check_upgrades, cleanup, complete, completion, controller, convert_template, copy,
+    crd_diff, diff, edit, explain, generate, graph, index, init, list, man_pages, migrate, mirror, preview, registry,
+    rehearse, render, render_template, resolve, run as run_commands, schema, security, serve, site, template, unpack,
     upgrade_path, validate, verify, version, why,
 };
 use crate::exit::{Failure, Outcome};
+use crate::help;
 use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
 
@@ -81,6 +82,8 @@ enum OpmCommand {
     Completion(completion::CompletionArgs),
     #[command(hide = true)]
     ManPages(man_pages::ManPagesArgs),
+    #[command(name = "__complete")]
+    Complete(complete::CompleteArgs),
     Version(version::VersionArgs),
 }
 
@@ -146,6 +149,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Cleanup(args) => cleanup::run(args, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::ManPages(args) => man_pages::run(args),
+        OpmCommand::Complete(args) => complete::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {
             AlphaCommand::List(args) => list::run_alpha(args, &opm.tls, printer),
@@ -178,7 +182,7 @@ pub(crate) fn parse<T: FromArgMatches>(
             return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
         }
         Err(help) => {
-            write!(printer.data(), "{}", help.render())?;
+            write!(printer.data(), "{}", help::printed(&help.render().to_string()))?;
             return Ok(None);
         }
     };
@@ -226,7 +230,8 @@ fn is_near(word: &str, name: &str) -> bool {
 
 /// Returns the whole command line as clap knows it.
 pub(crate) fn command() -> Command {
-    let mut command = mark_deprecated(go_conventions(Opm::command()));
+    let mut command = help::keep_examples(mark_deprecated(go_conventions(Opm::command())));
+    command = hide_registry_flags(command, &OFFLINE);
     if std::env::var(HELP_ALPHA).is_ok_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"))
     {
         command = show_alpha(command);
@@ -252,6 +257,51 @@ pub(crate) fn go_conventions(command: Command) -> Command {
     });
     for name in names {
         command = command.mut_subcommand(name, go_conventions);
+    }
+    command
+}
+
+/// The commands that reach no registry, by all their words.
+const OFFLINE: [&[&str]; 17] = [
+    &["init"],
+    &["schema"],
+    &["explain"],
+    &["preview"],
+    &["catalog"],
+    &["controller"],
+    &["cleanup"],
+    &["completion"],
+    &["version"],
+    &["generate"],
+    &["edit", "promote"],
+    &["edit", "set-default"],
+    &["edit", "set-edge"],
+    &["edit", "deprecate"],
+    &["edit", "remove"],
+    &["template", "convert"],
+    &["alpha", "convert-template"],
+];
+
+/// Leaves the flags for registries out of the help of commands that reach none. They are accepted there all the same,
+/// as they are by the existing tool.
+fn hide_registry_flags(mut command: Command, offline: &[&[&str]]) -> Command {
+    for path in offline {
+        let [name, rest @ ..] = path else { continue };
+        command = command.mut_subcommand(*name, |sub| match rest {
+            [] => without_registry_flags(sub),
+            rest => hide_registry_flags(sub, &[rest]),
+        });
+    }
+    command
+}
+
+fn without_registry_flags(command: Command) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    // A flag that a command has itself takes the place of the global one.
+    let hidden = TlsFlags::augment_args(Command::new("")).mut_args(|arg| arg.hide(true));
+    let mut command = command.args(go_conventions(hidden).get_arguments().cloned());
+    for name in names {
+        command = command.mut_subcommand(name, without_registry_flags);
     }
     command
 }

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
+use clap::builder::TypedValueParser;
 use image::{Digest, Reference};
 use serde_json::Value;
+
+use crate::choice::choice;
 
 /// What images are pulled or built with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,13 +20,8 @@ pub(crate) enum ContainerTool {
 }
 
 /// Reads the name of a container tool.
-pub(crate) fn container_tool(text: &str) -> Result<ContainerTool, String> {
-    match text {
-        "none" => Ok(ContainerTool::None),
-        "docker" => Ok(ContainerTool::Docker),
-        "podman" => Ok(ContainerTool::Podman),
-        _ => Err("expected none, docker or podman".into()),
-    }
+pub(crate) fn container_tool() -> impl TypedValueParser<Value = ContainerTool> {
+    choice([("none", ContainerTool::None), ("docker", ContainerTool::Docker), ("podman", ContainerTool::Podman)])
 }
 
 impl ContainerTool {

@@ -40,6 +40,11 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+            // What has a place of its own names it.
+            io::ErrorKind::StorageFull if !error.to_string().contains('/') => {
+                let place = std::env::temp_dir();
+                Failure::Message(format!("{error}; temporary files are in {}", place.display()))
+            }
             _ => Failure::Message(error.to_string()),
         }
     }

@@ -4,8 +4,10 @@ use std::fmt::Write;
 use std::path::Path;
 
 use bundle::{Finding, Severity};
+use clap::builder::TypedValueParser;
 use serde_json::{Map, Value, json};
 
+use crate::choice::choice;
 use crate::exit::Failure;
 use crate::github::Annotation;
 use crate::printer::Printer;
@@ -21,15 +23,14 @@ pub(crate) enum Output {
 }
 
 /// Reads a format.
-pub(crate) fn output(text: &str) -> Result<Output, String> {
-    Ok(match text {
-        "text" | "" => Output::Text,
-        "json" => Output::Json,
-        "sarif" => Output::Sarif,
-        "github" => Output::Github,
-        "markdown" => Output::Markdown,
-        _ => return Err("expected text, json, sarif, github or markdown".into()),
-    })
+pub(crate) fn output() -> impl TypedValueParser<Value = Output> {
+    choice([
+        ("text", Output::Text),
+        ("json", Output::Json),
+        ("sarif", Output::Sarif),
+        ("github", Output::Github),
+        ("markdown", Output::Markdown),
+    ])
 }
 
 /// Prints findings, the worst first; `failed` are those for which the command fails.

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use image::{Client, Environment, Event, Image, LayerFile, Location, Platform, Store, UnpackLimits};
+use image::{Client, Environment, Image, LayerFile, Location, Platform, Store, UnpackLimits};
 
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Unfinished;
 use crate::progress::{Progress, Unit};
+use crate::transfer::Moved;
 
 /// The label of a database index.
 pub(crate) const DATABASE_LABEL: &str = "operators.operatorframework.io.index.database.v1";
@@ -105,7 +106,7 @@ pub(crate) struct Images {
     pull: PullFlags,
     policy: Option<PathBuf>,
     insecure_policy: bool,
-    arrived: Arc<Arrived>,
+    moved: Arc<Moved>,
     tools: OnceLock<Tools>,
     /// What each reference that was pulled turned out to mean.
     digests: Mutex<HashMap<String, image::Digest>>,
@@ -164,7 +165,7 @@ impl Images {
             pull: pull.clone(),
             policy: None,
             insecure_policy: false,
-            arrived: Arc::default(),
+            moved: Arc::default(),
             tools: OnceLock::new(),
             digests: Mutex::default(),
         }
@@ -208,7 +209,7 @@ impl Images {
         options.offline = self.pull.offline;
         options.policy.clone_from(&self.policy);
         options.insecure_policy = self.insecure_policy;
-        options.progress = Arc::clone(&self.arrived) as Arc<dyn image::Progress>;
+        options.progress = Arc::clone(&self.moved) as Arc<dyn image::Progress>;
         let client = Client::new(options).map_err(|error| error.to_string())?;
         Ok(self.tools.get_or_init(|| Tools { client, scratch }))
     }
@@ -216,6 +217,11 @@ impl Images {
     /// Returns what moves images, for commands that do more than pull.
     pub(crate) fn client(&self) -> Result<&Client, String> {
         self.tools().map(|tools| &tools.client)
+    }
+
+    /// Shows what images move, until the value that it returns is dropped.
+    pub(crate) fn show(&self, doing: &'static str) -> Progress {
+        self.moved.line(doing)
     }
 
     /// Pulls images, several at a time, and returns them in their order.
@@ -226,11 +232,9 @@ impl Images {
         };
         let locations: Vec<_> = references.iter().map(|reference| Location::parse(reference)).collect();
         let known: Vec<Location> = locations.iter().filter_map(|location| location.as_ref().ok()).cloned().collect();
-        let arrived = Arc::clone(&self.arrived);
-        let line = Progress::of("pulling", move || arrived.text());
+        let line = self.moved.line("pulling");
         let mut pulled = tools.client.pull_many(&known).into_iter();
         drop(line);
-        self.arrived.blobs().clear();
         let mut fetched = Vec::new();
         for (reference, location) in references.iter().zip(&locations) {
             let image = match location {
@@ -369,34 +373,6 @@ pub(crate) fn pinned(reference: &str, digest: image::Digest) -> String {
 /// Returns where `path` of an unpacked image is, without leaving it.
 pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, String> {
     image::contained(root, Path::new(path)).map_err(|error| format!("{path} is not in the image: {error}"))
-}
-
-/// What has come of each blob that is being pulled, and how large it is.
-#[derive(Default)]
-struct Arrived(Mutex<BTreeMap<image::Digest, (u64, u64)>>);
-
-impl Arrived {
-    fn blobs(&self) -> MutexGuard<'_, BTreeMap<image::Digest, (u64, u64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn text(&self) -> String {
-        let blobs = self.blobs();
-        let whole = blobs.values().filter(|(there, size)| there == size).count();
-        let (there, size) = blobs.values().fold((0, 0), |(there, size), blob| (there + blob.0, size + blob.1));
-        format!("{whole} of {} layers, {:.1} of {:.1} MB", blobs.len(), there as f64 / 1e6, size as f64 / 1e6)
-    }
-}
-
-impl image::Progress for Arrived {
-    fn on(&self, event: &Event<'_>) {
-        let (blob, there) = match event {
-            Event::Started { blob, there, .. } | Event::Advanced { blob, there } => (blob, *there),
-            Event::Finished { blob, .. } => (blob, blob.size),
-            _ => return,
-        };
-        self.blobs().insert(blob.digest, (there, blob.size));
-    }
 }
 
 /// Warns of flags that go away, and refuses those that contradict each other.

@@ -9,6 +9,8 @@ use std::sync::{Mutex, Once, PoisonError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::tree;
+
 /// Directories to remove before the process ends by a signal.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static WATCH: Once = Once::new();
@@ -75,8 +77,41 @@ impl Unfinished {
 
     /// Moves the directory to its place, where it stays.
     pub(crate) fn finish(self, target: &Path) -> io::Result<()> {
-        fs::rename(&self.path, target)
+        put(&self.path, target)
     }
+}
+
+/// Moves a directory to its place, which is empty or absent.
+///
+/// A mount point cannot be replaced, so it is filled: with copies that are made aside in it and then renamed one by one.
+pub(crate) fn put(made: &Path, target: &Path) -> io::Result<()> {
+    match fs::rename(made, target) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices) => {
+            fill(made, target)
+        }
+        moved => moved,
+    }
+}
+
+fn fill(made: &Path, target: &Path) -> io::Result<()> {
+    fs::create_dir_all(target)?;
+    let part = Unfinished::create(target, ".opm-part-")?;
+    tree::copy(made, part.path())?;
+    part.uninterrupted(|| {
+        let mut moved = Vec::new();
+        for entry in fs::read_dir(part.path())? {
+            let entry = entry?;
+            let place = target.join(entry.file_name());
+            if let Err(error) = fs::rename(entry.path(), &place) {
+                for (from, to) in moved {
+                    let _ = fs::rename(to, from);
+                }
+                return Err(error);
+            }
+            moved.push((entry.path(), place));
+        }
+        Ok(())
+    })
 }
 
 impl Drop for Unfinished {

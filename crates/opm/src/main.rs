@@ -7,6 +7,7 @@
 mod app_registry;
 mod bundles;
 mod checks_file;
+mod choice;
 mod cli;
 mod cluster_flags;
 mod commands;
@@ -18,6 +19,7 @@ mod fetch;
 mod findings;
 mod followed;
 mod github;
+mod help;
 mod images;
 mod interrupt;
 mod limits;
@@ -33,6 +35,7 @@ mod sarif;
 mod seed_layout;
 mod source;
 mod table;
+mod transfer;
 mod tree;
 
 use std::process::ExitCode;

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
+use crate::table;
+
 /// Writes to stdout and stderr.
 pub(crate) struct Printer {
     out: BufWriter<Stdout>,
@@ -12,6 +14,8 @@ pub(crate) struct Printer {
     pub(crate) is_read: bool,
     /// Whether data that people read may be coloured.
     pub(crate) colour_data: bool,
+    /// How many characters fit into a line of data, if people read it on a terminal.
+    pub(crate) width: Option<usize>,
 }
 
 /// How a part of a message looks on a terminal.
@@ -32,6 +36,9 @@ impl Printer {
             colour: wanted && io::stderr().is_terminal(),
             is_read: io::stderr().is_terminal(),
             colour_data: wanted && io::stdout().is_terminal(),
+            width: io::stdout()
+                .is_terminal()
+                .then(|| terminal_size::terminal_size_of(io::stdout()).map_or(80, |(width, _)| width.0.into())),
         }
     }
 
@@ -57,6 +64,26 @@ impl Printer {
             Style::Help => "1;36",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// Writes a table to stdout; on a terminal it fits, and its headings stand out.
+    pub(crate) fn table(&mut self, headings: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
+        let text = match self.width {
+            Some(width) => table::fitted(headings, rows, width),
+            None => table::text(headings, rows),
+        };
+        match text.split_once('\n').filter(|_| self.colour_data) {
+            Some((head, rest)) => write!(self.out, "\x1b[1m{head}\x1b[0m\n{rest}"),
+            None => self.out.write_all(text.as_bytes()),
+        }
+    }
+
+    /// Writes a line of text to stdout, in a colour if data may have one.
+    pub(crate) fn coloured_line(&mut self, code: &str, line: &str) -> io::Result<()> {
+        match self.colour_data && !code.is_empty() {
+            true => writeln!(self.out, "\x1b[{code}m{line}\x1b[0m"),
+            false => writeln!(self.out, "{line}"),
+        }
     }
 
     /// Tells an error that ends the program.

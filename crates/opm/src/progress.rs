@@ -7,6 +7,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::printer::harmless;
+
 /// Nothing is shown before so much time has passed.
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -63,7 +65,12 @@ fn show(doing: &'static str, text: impl Fn() -> String + Send + 'static) -> Opti
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 if start.elapsed() >= PATIENCE {
                     shown = true;
-                    let _ = write!(io::stderr(), "\r\x1b[K{doing}: {}, {} s", text(), start.elapsed().as_secs());
+                    let line = format!("{doing}: {}, {} s", text(), start.elapsed().as_secs());
+                    // A line that fills the terminal wraps, and then cannot be written over.
+                    let width =
+                        terminal_size::terminal_size_of(io::stderr()).map_or(80, |(width, _)| usize::from(width.0));
+                    let line = fit(&line, width.saturating_sub(1));
+                    let _ = write!(io::stderr(), "\r\x1b[K{}", harmless(&line, false));
                 }
             }
             if shown {
@@ -74,9 +81,38 @@ fn show(doing: &'static str, text: impl Fn() -> String + Send + 'static) -> Opti
     })
 }
 
+/// Makes a line fit into `width` characters: its last parts are left out, or the first is cut.
+fn fit(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let ends = line.match_indices(", ").map(|(at, _)| at);
+    match ends.filter(|end| line[..*end].chars().count() <= width).last() {
+        Some(end) => line[..end].to_owned(),
+        None => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
 fn describe(count: u64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => format!("{} MB", count / 1_000_000),
         Unit::Bundles => format!("{count} bundles"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_into_the_terminal() {
+        let line = "pulling: 12.3 MB of 45.6 MB, 12 s left, 3.2 MB/s, 2 of 5 layers, 4 s";
+        assert_eq!(fit(line, 80), line);
+        assert_eq!(fit(line, 39), "pulling: 12.3 MB of 45.6 MB, 12 s left");
+        assert_eq!(fit(line, 30), "pulling: 12.3 MB of 45.6 MB");
+        assert_eq!(fit(line, 10), "pulling: …");
+        for width in 2..90 {
+            assert!(fit(line, width).chars().count() <= width);
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! Problems as people and programs read them.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use fbc::locate::{Located, Locator};
+use fbc::version::Version;
 use fbc::{Fbc, Problem, Severity, Spot, Stage};
 
 use crate::printer::{Printer, Style};
@@ -48,32 +50,110 @@ fn cap<'f, 'a>(found: &'f [Found<'a>]) -> (Vec<&'f Found<'a>>, BTreeMap<&'static
     (shown, more.map(|(rule, count)| (rule, count - SHOWN_OF_A_RULE)).collect())
 }
 
-/// Reports problems on stderr: first the errors in the words that older tools use, then each with
-/// its place, the line in question, and what would mend it.
+/// Reports problems on stderr, each once: what is wrong, its place, the line in question, and what would mend it; last
+/// their number.
 pub(crate) fn tell(printer: &Printer, found: &[Found<'_>]) {
-    let all = found.iter().filter(|found| found.problem.severity == Severity::Error).count();
-    let (found, more) = cap(found);
-    let errors: Vec<&Found<'_>> =
-        found.iter().copied().filter(|found| found.problem.severity == Severity::Error).collect();
-    if !errors.is_empty() {
-        let summary = catalog::tree::message(errors.iter().map(|found| found.problem));
-        printer.tell(&format!("{} {summary}", printer.paint(Style::Error, "error:")));
-    }
-    for found in found {
-        if found.problem.severity == Severity::Warning {
-            printer.warning(&found.problem.message);
-        } else if errors.len() > 1 && (found.path.is_some() || found.problem.help.is_some()) {
-            printer.tell(&format!("\n{}{}", scope(found.problem), found.problem.message));
+    let errors = found.iter().filter(|found| found.problem.severity == Severity::Error).count();
+    let (shown, more) = cap(found);
+    for (number, group) in alike(&shown).into_iter().enumerate() {
+        let Some(first) = group.first() else { continue };
+        if number > 0 {
+            printer.tell("");
         }
-        tell_place(printer, found);
+        if first.problem.severity == Severity::Warning {
+            printer.warning(&first.problem.message);
+        } else {
+            printer.error(&format!("{}{}", scope(first.problem), first.problem.message));
+        }
+        tell_place(printer, first);
+        if let Some(others) = others(&group) {
+            printer.tell(&format!("{} {others}", printer.paint(Style::Note, "note:")));
+        }
     }
     for (rule, count) in more {
         let problems = if count == 1 { "problem" } else { "problems" };
         printer.tell(&format!("\n... and {count} more {problems} of the rule [{rule}]"));
     }
-    if all > 1 {
-        printer.tell(&format!("\n{all} problems found"));
+    if errors > 0 {
+        let problems = if errors == 1 { "problem" } else { "problems" };
+        printer.tell(&format!("\n{errors} {problems} found"));
     }
+}
+
+/// Reports errors as the tree that users of older tools know.
+pub(crate) fn tell_tree(printer: &Printer, found: &[Found<'_>]) {
+    let errors = found.iter().filter(|found| found.problem.severity == Severity::Error);
+    let tree = catalog::tree::message(errors.map(|found| found.problem));
+    if !tree.is_empty() {
+        printer.error(&tree);
+    }
+}
+
+/// From so many problems on that differ in the version alone, one is shown for all.
+const ALIKE: usize = 3;
+
+/// Puts problems together that differ in the names of bundles alone.
+fn alike<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
+    type Key<'a> = (&'a str, Option<String>, String);
+    let key = |found: &Found<'_>| -> Key<'_> {
+        (found.problem.rule, found.problem.scope.package.clone(), without_versions(&found.problem.message))
+    };
+    let mut counts: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    for found in found {
+        *counts.entry(key(found)).or_default() += 1;
+    }
+    let mut groups: Vec<Vec<&Found<'_>>> = Vec::new();
+    let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    for found in found {
+        let key = key(found);
+        if counts.get(&key).is_none_or(|count| *count < ALIKE) {
+            groups.push(vec![found]);
+            continue;
+        }
+        let place = *places.entry(key).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[place].push(found);
+    }
+    groups
+}
+
+/// Tells whether a quoted text is the name of a version: `etcd.v1.2.3`.
+fn is_versioned(text: &str) -> bool {
+    text.as_bytes().windows(3).any(|it| it[0].is_ascii_digit() && it[1] == b'.' && it[2].is_ascii_digit())
+        && !text.contains([' ', '<', '>'])
+}
+
+fn without_versions(message: &str) -> String {
+    let parts = message.split('"').enumerate();
+    parts.map(|(number, part)| if number % 2 == 1 && is_versioned(part) { "" } else { part }).collect()
+}
+
+/// Names the bundles of all problems of a group but the first.
+fn others(group: &[&Found<'_>]) -> Option<String> {
+    let rest = group.get(1..).filter(|rest| !rest.is_empty())?;
+    let mut names: Vec<&str> = rest.iter().filter_map(|found| bundle_of(found.problem)).collect();
+    let version = |name: &str| name.rsplit_once(".v").and_then(|(_, text)| Version::parse_tolerant(text).ok());
+    names.sort_by(|a, b| match (version(a), version(b)) {
+        (Some(a), Some(b)) => a.cmp_precedence(&b),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    });
+    names.dedup();
+    let places = if rest.len() == 1 { "place" } else { "places" };
+    Some(match names.as_slice() {
+        [] => format!("the same in {} other {places}", rest.len()),
+        [one] => format!("the same in {one}"),
+        [first, .., last] => format!("the same in {} other {places}, {first} to {last}", rest.len()),
+    })
+}
+
+/// Returns the bundle that a problem is about.
+fn bundle_of(problem: &Problem) -> Option<&str> {
+    let quoted = || problem.message.split('"').skip(1).step_by(2).find(|part| is_versioned(part));
+    problem.scope.bundle.as_deref().or_else(quoted)
 }
 
 /// Names what a problem is about where its message does not.
@@ -83,8 +163,9 @@ fn scope(problem: &Problem) -> String {
     }
     let scope = &problem.scope;
     let parts = [("package", &scope.package), ("channel", &scope.channel), ("bundle", &scope.bundle)];
-    let named: Vec<String> =
-        parts.iter().filter_map(|(kind, name)| name.as_ref().map(|name| format!("{kind} {name:?}"))).collect();
+    let is_new = |name: &&String| !problem.message.contains(&format!("{name:?}"));
+    let named = parts.iter().filter_map(|(kind, name)| name.as_ref().filter(is_new).map(|it| format!("{kind} {it:?}")));
+    let named: Vec<String> = named.collect();
     if named.is_empty() { String::new() } else { format!("{}: ", named.join(", ")) }
 }
 

@@ -24,6 +24,33 @@ pub(crate) fn text(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     out
 }
 
+/// A column is not cut below so many characters.
+const NARROW: usize = 6;
+
+/// Lays rows out so that they fit into `width` characters: the widest columns are cut, and `…` stands for the rest.
+pub(crate) fn fitted(headings: &[&str], mut rows: Vec<Vec<String>>, width: usize) -> String {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let least: Vec<usize> = headings.iter().map(|heading| heading.chars().count().max(NARROW)).collect();
+    while widths.iter().map(|it| it + 2).sum::<usize>().saturating_sub(2) > width {
+        let wide = widths.iter().enumerate().filter(|(column, it)| **it > least[*column]);
+        let Some((column, _)) = wide.max_by_key(|(_, it)| **it) else { break };
+        widths[column] -= 1;
+    }
+    for row in &mut rows {
+        for (cell, width) in row.iter_mut().zip(&widths) {
+            if cell.chars().count() > *width {
+                *cell = cell.chars().take(width.saturating_sub(1)).chain(['…']).collect();
+            }
+        }
+    }
+    text(headings, rows)
+}
+
 /// Writes rows as comma-separated values, quoted where needed.
 pub(crate) fn csv(columns: &[String], rows: &[Vec<String>]) -> String {
     let mut out = String::new();
@@ -59,6 +86,17 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell_in_characters() {
         let rows = vec![vec!["é".into(), "b".into()], vec!["long".into(), String::new()]];
         assert_eq!(text(&["A", "B"], rows), "A     B\né     b\nlong  \n");
+    }
+
+    #[test]
+    fn the_widest_columns_are_cut_to_fit() {
+        let rows = vec![vec!["short".into(), "a name that is far too long".into(), "another long name".into()]];
+        let table = fitted(&["A", "B", "C"], rows.clone(), 40);
+        assert_eq!(table, "A      B                C\nshort  a name that is …  another long n…\n");
+        assert!(table.lines().all(|line| line.chars().count() <= 40));
+        assert_eq!(fitted(&["A", "B", "C"], rows.clone(), 80), text(&["A", "B", "C"], rows));
+        let narrow = fitted(&["HEADING", "B"], vec![vec!["x".into(), "a long name".into()]], 3);
+        assert_eq!(narrow, "HEADING  B\nx        a lon…\n");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What has moved: bytes, how fast, how long it takes yet, and what is slow.
+//! What images move: bytes, how fast, how long it takes yet, and what is slow.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use image::{Digest, Event};
 
-use super::flags::bytes;
 use crate::progress::Progress;
 
-/// How often something is told where there is no terminal.
+/// How often a line is written where there is no terminal.
 const INTERVAL: Duration = Duration::from_secs(10);
 
 /// What has moved of each blob.
@@ -21,8 +20,8 @@ pub(crate) struct Moved(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// How many bytes there are to move.
-    total: u64,
+    /// How many bytes there are to move, if that is known before all blobs are.
+    total: Option<u64>,
     whole: u64,
     blobs: usize,
     /// What is under way: how much of it is there, how large it is, since when.
@@ -38,9 +37,16 @@ impl Moved {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to count, and to show the count until the value that it returns is dropped.
+    /// Starts to count, and to show the count on a terminal until the value that it returns is dropped.
+    pub(crate) fn line(self: &Arc<Moved>, doing: &'static str) -> Progress {
+        *self.state() = State { start: Some(Instant::now()), ..State::default() };
+        let moved = Arc::clone(self);
+        Progress::of(doing, move || moved.text())
+    }
+
+    /// The same for `total` bytes; where there is no terminal, a line is written now and then.
     pub(crate) fn show(self: &Arc<Moved>, doing: &'static str, total: u64) -> Shown {
-        *self.state() = State { total, start: Some(Instant::now()), ..State::default() };
+        *self.state() = State { total: Some(total), start: Some(Instant::now()), ..State::default() };
         let moved = Arc::clone(self);
         let line = Progress::of(doing, move || moved.text());
         let lines = (!std::io::stderr().is_terminal()).then(|| lines(doing, Arc::clone(self)));
@@ -53,11 +59,18 @@ impl Moved {
         let done = state.whole + under_way;
         let seconds = state.start.map_or(0.0, |start| start.elapsed().as_secs_f64()).max(0.1);
         let rate = done.saturating_sub(state.before) as f64 / seconds;
-        let mut text = format!("{} of {}, {} blobs", bytes(done), bytes(state.total), state.blobs);
-        if rate >= 1.0 {
-            let left = state.total.saturating_sub(done) as f64 / rate;
-            text += &format!(", {}/s, {} left", bytes(rate as u64), duration(left));
+        let known: u64 = state.under_way.values().map(|(_, size, _)| size).sum();
+        let total = state.total.unwrap_or(state.whole + known);
+        // The most important part first: what does not fit is left out from the end.
+        let mut text = format!("{} of {}", bytes(done), bytes(total));
+        if rate >= 1.0 && done < total {
+            let left = (total - done) as f64 / rate;
+            text += &format!(", {} left, {}/s", duration(left), bytes(rate as u64));
         }
+        text += &match state.total {
+            Some(_) => format!(", {} blobs", state.blobs),
+            None => format!(", {} of {} layers", state.blobs, state.blobs + state.under_way.len()),
+        };
         // What takes long is worth a word.
         let slow = state.under_way.iter().max_by_key(|(_, (_, _, since))| since.elapsed());
         if let Some((digest, (there, size, since))) = slow
@@ -103,6 +116,16 @@ impl image::Progress for Moved {
             }
             _ => {}
         }
+    }
+}
+
+/// Shows a number of bytes.
+pub(crate) fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.2} GB", count as f64 / 1e9),
     }
 }
 

@@ -47,6 +47,43 @@ pub enum Error {
     Substitutes(Box<SubstitutesError>),
 }
 
+/// Where a fault is in a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// At a field: `stable.bundles[0].image`.
+    Field(String),
+    /// Where a text stands.
+    Text(String),
+}
+
+impl Error {
+    /// Returns every fault with its place, if that is known.
+    pub fn faults(&self) -> Vec<(String, Option<Place>)> {
+        let place = match self {
+            Error::Several(errors) => return errors.iter().flat_map(Error::faults).collect(),
+            Error::Entries(faults) => {
+                let fault = |fault: &String| {
+                    let field = fault.split(':').next().filter(|field| field.starts_with("entries["));
+                    (fault.clone(), field.map(|field| Place::Field(field.to_owned())))
+                };
+                return faults.iter().map(fault).collect();
+            }
+            Error::Bundle { reference, .. } => Some(Place::Text(reference.clone())),
+            Error::Fields(message) => message
+                .split_once("into field \"")
+                .and_then(|(_, rest)| rest.split_once('"'))
+                .map(|(field, _)| Place::Field(field.to_owned())),
+            Error::Semver(error) => match &**error {
+                SemverError::UnknownField { field, .. } => Some(Place::Field(field.clone())),
+                _ => None,
+            },
+            Error::WrongSchema { .. } | Error::UnknownSchema(_) => Some(Place::Field("schema".into())),
+            Error::MissingSchema | Error::Substitutes(_) => None,
+        };
+        vec![(self.to_string(), place)]
+    }
+}
+
 impl From<SemverError> for Error {
     fn from(error: SemverError) -> Error {
         match error {

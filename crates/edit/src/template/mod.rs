@@ -13,7 +13,7 @@ mod sample;
 mod semver;
 mod substitutes;
 
-pub use error::Error;
+pub use error::{Error, Place};
 pub use semver::SemverError;
 pub use substitutes::{Reason, SubstitutesError};
 

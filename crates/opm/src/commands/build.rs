@@ -40,8 +40,8 @@ const CACHE_MODES: Modes = Modes { directory: 0o775, file: 0o664 };
         in it are SOURCE_DATE_EPOCH if that is set, or else 1970. The digest of the image is printed.",
     after_help = "Examples:\n  \
         opm build my-catalog -t quay.io/me/catalog:v1 --push\n  \
-        opm build my-catalog -t quay.io/me/catalog:v1 -o oci:layout\n  \
-        opm build my-catalog --data-only -o oci-archive:catalog.tar\n  \
+        opm build my-catalog -t quay.io/me/catalog:v1 --to oci:layout\n  \
+        opm build my-catalog --data-only --to oci-archive:catalog.tar\n  \
         opm build --program-only -t quay.io/me/opm:v1 --push\n  \
         opm build my-catalog -t quay.io/me/catalog:v1 --push \\\n    \
         --platform linux/amd64,linux/arm64 --binary linux/arm64=opm-arm64"
@@ -57,8 +57,8 @@ pub(crate) struct BuildArgs {
     #[arg(long)]
     push: bool,
     /// Where to write the image: oci:DIR, oci-archive:FILE or docker-archive:FILE
-    #[arg(short, long, value_name = "WHERE", value_parser = output)]
-    output: Option<Location>,
+    #[arg(long, value_name = "WHERE", alias = "output", short_alias = 'o', value_parser = output)]
+    to: Option<Location>,
     /// Image that the catalog image is based on; the program is added to it
     #[arg(short = 'i', long, value_name = "REF")]
     base_image: Option<String>,
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     let store = Store::open(&scratch.path().join("image"))?;
     let image = build(&plan, &store, scratch.path(), printer)?;
     let images = args.images(tls, None);
-    deliver(args.tag.as_ref(), args.push, args.output.as_ref(), &store, &image, &images)?;
+    deliver(args.tag.as_ref(), args.push, args.to.as_ref(), &store, &image, &images)?;
     writeln!(printer.data(), "{}", image.digest)?;
     Ok(())
 }
@@ -139,7 +139,7 @@ pub(crate) fn push_catalog(
         directory: Some(directory.into()),
         tag: Some(tag.clone()),
         push: true,
-        output: None,
+        to: None,
         base_image: base_image.map(str::to_owned),
         data_only: false,
         program_only: false,
@@ -173,7 +173,7 @@ pub(crate) fn into_store(
         directory: Some(directory.into()),
         tag: None,
         push: false,
-        output: Some(Location::Layout { path: store.root().into(), tag: None }),
+        to: Some(Location::Layout { path: store.root().into(), tag: None }),
         base_image: None,
         data_only: !with_program,
         program_only: false,
@@ -191,8 +191,8 @@ pub(crate) fn into_store(
 }
 
 fn plan<'a>(args: &'a BuildArgs, tls: &'a TlsFlags) -> Result<Plan<'a>, Failure> {
-    if !args.push && args.output.is_none() {
-        return Err(Failure::message("nowhere to put the image: say --push, or -o oci:DIR"));
+    if !args.push && args.to.is_none() {
+        return Err(Failure::message("nowhere to put the image: say --push, or --to oci:DIR"));
     }
     if args.push && args.tag.is_none() {
         return Err(Failure::message("the image has no name to push it by: say -t REF"));
@@ -406,6 +406,7 @@ pub(crate) fn deliver(
         named => named,
     });
     let registry = tag.filter(|_| push).cloned().map(Location::Registry);
+    let _line = images.show("pushing");
     for place in output.into_iter().chain(registry) {
         client.push(&image.digest, &place).map_err(|error| {
             let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();

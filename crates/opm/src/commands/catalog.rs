@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
+use clap::builder::TypedValueParser;
 use cluster::{CatalogPlan, CatalogState, PodRole};
 use fbc::Format;
 use serde_json::Value;
 
 use super::blob_format;
 use super::serve::duration;
+use crate::choice::choice;
 use crate::cluster_flags::{ClusterFlags, block_on, failure};
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
@@ -75,7 +77,7 @@ struct ApplyArgs {
     #[arg(long)]
     dry_run: bool,
     /// Print the object, as json or yaml
-    #[arg(short, long, value_name = "FORMAT", value_parser = blob_format)]
+    #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, value_parser = blob_format())]
     output: Option<Format>,
     #[command(flatten)]
     cluster: ClusterFlags,
@@ -94,8 +96,8 @@ struct StatusArgs {
     /// Name of the catalog
     #[arg(value_name = "NAME")]
     name: String,
-    /// How to print it (table|json)
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape)]
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape())]
     output: Shape,
     #[command(flatten)]
     cluster: ClusterFlags,
@@ -108,8 +110,8 @@ struct ListArgs {
     /// Those of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// How to print them (table|json)
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape)]
+    /// How to print them
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape())]
     output: Shape,
     #[command(flatten)]
     cluster: ClusterFlags,
@@ -136,12 +138,8 @@ enum Shape {
     Json,
 }
 
-fn shape(text: &str) -> Result<Shape, String> {
-    match text {
-        "table" => Ok(Shape::Table),
-        "json" => Ok(Shape::Json),
-        _ => Err("expected table or json".into()),
-    }
+fn shape() -> impl TypedValueParser<Value = Shape> {
+    choice([("table", Shape::Table), ("json", Shape::Json)])
 }
 
 /// Reads an interval, which goes to the cluster as it is written.

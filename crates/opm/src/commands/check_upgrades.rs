@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use catalog::needs::Need;
+use clap::builder::TypedValueParser;
 use edit::upgrades::{self, ChannelReport, Fate, Fix, Forbidden, Outcome as Upgrade, Side, Unmet, Way};
 use fbc::json::Raw;
 use fbc::locate::Locator;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::edit::workbench::{self, Loaded};
 use super::offline::sources;
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::github::Annotation;
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -44,8 +46,8 @@ pub(crate) struct CheckUpgradesArgs {
     /// Directory or image of the catalog they get
     #[arg(value_name = "NEW")]
     new: String,
-    /// Output format (text|json|github)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
     /// Tell what becomes of every bundle, not only of those that lose; json always does
     #[arg(long)]
@@ -64,13 +66,8 @@ enum Output {
     Github,
 }
 
-fn output(text: &str) -> Result<Output, String> {
-    Ok(match text {
-        "text" => Output::Text,
-        "json" => Output::Json,
-        "github" => Output::Github,
-        _ => return Err("expected text, json or github".into()),
-    })
+fn output() -> impl TypedValueParser<Value = Output> {
+    choice([("text", Output::Text), ("json", Output::Json), ("github", Output::Github)])
 }
 
 pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

@@ -17,6 +17,41 @@ pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> Outcome {
     // Made in memory first: the generator panics when its output is closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::cli::command(), "opm", &mut script);
-    printer.data().write_all(&script)?;
+    let script = String::from_utf8_lossy(&script);
+    let script = match args.shell {
+        Shell::Bash => format!("{script}{BASH}"),
+        Shell::Zsh => script.replacen("_opm() {\n", &format!("_opm() {{\n{ZSH}"), 1),
+        Shell::Fish => format!("{script}{FISH}"),
+        _ => script.into_owned(),
+    };
+    printer.data().write_all(script.as_bytes())?;
     Ok(())
 }
+
+/// Packages, channels and bundles come from the catalog on the line; where there are none, the rest of the script
+/// completes.
+const BASH: &str = r#"
+_opm_names() {
+    local IFS=$'\n'
+    local names=($("${COMP_WORDS[0]}" __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+    if [[ ${#names[@]} -gt 0 ]]; then
+        COMPREPLY=("${names[@]}")
+    else
+        IFS=$' \t\n'
+        _opm "$@"
+    fi
+}
+complete -F _opm_names -o bashdefault -o default opm
+"#;
+
+const ZSH: &str = r#"    local -a names
+    names=("${(@f)$("${words[1]}" __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    if (( ${#names[1]} )); then
+        compadd -a names
+        return 0
+    fi
+"#;
+
+const FISH: &str = r#"
+complete -c opm -a '(set -l words (commandline -opc); $words[1] __complete -- $words[2..-1] (commandline -ct) 2>/dev/null)'
+"#;

@@ -12,7 +12,7 @@ use edit::template::{self, Kind, Template};
 use fbc::{Fbc, Format, Limits, stream};
 use tempfile::NamedTempFile;
 
-use super::render_template::Bundles;
+use super::render_template::{Bundles, beside};
 use super::{line_of, read_input};
 use crate::exit::{Failure, Outcome};
 use crate::images::Images;
@@ -99,14 +99,15 @@ fn build(component: &Component, plan: &Plan<'_>, bundles: &mut Bundles<'_>) -> R
     match &component.builder {
         Builder::Basic(file) => {
             let (file, text) = input(file)?;
-            super::render_template::basic_or_plain(&text, limits, bundles)
+            super::render_template::basic_or_plain(&text, limits, &mut beside(&file, bundles))
                 .map_err(|error| format!("{}{error}", at(&file)))
         }
         Builder::Semver(file) => {
             let (file, text) = input(file)?;
             let template = Template::parse(&text, limits)
                 .map_err(|error| format!("{}:{}: {error}", file.display(), line_of(&text, error.offset)))?;
-            template::render(&template, Kind::Semver, limits, bundles).map_err(|error| format!("{}{error}", at(&file)))
+            template::render(&template, Kind::Semver, limits, &mut beside(&file, bundles))
+                .map_err(|error| format!("{}{error}", at(&file)))
         }
         Builder::Raw(file) => {
             let (file, text) = input(file)?;

@@ -85,7 +85,7 @@ fn write_bundle(map: &cluster::Object, directory: &Path) -> Outcome {
     let aside = Unfinished::create(parent, ".opm-bundle-").map_err(|error| in_path(parent, &error))?;
     let inside = aside.path().join("bundle");
     bundle.write_to(&inside, &limits::from_env()?).map_err(failure)?;
-    std::fs::rename(&inside, directory).map_err(|error| in_path(directory, &error))
+    crate::interrupt::put(&inside, directory).map_err(|error| in_path(directory, &error))
 }
 
 /// Serve the catalog that a ConfigMap of a cluster holds

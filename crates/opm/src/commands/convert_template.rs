@@ -34,8 +34,8 @@ struct FileArgs {
     /// A file, or '-' for standard input
     #[arg(value_name = "FILE", default_value = "-", hide_default_value = true)]
     file: String,
-    /// Output format (json|yaml)
-    #[arg(short, long, value_name = "json|yaml", default_value = "json", value_parser = blob_format)]
+    /// Output format
+    #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, default_value = "json", value_parser = blob_format())]
     output: Format,
     #[command(flatten)]
     editor: EditorFlags,

@@ -5,7 +5,6 @@ use image::{CopyPlan, Location};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
-use crate::progress::Progress;
 
 /// Copy an image between registries, layouts and archives
 #[derive(clap::Args)]
@@ -46,7 +45,7 @@ pub(crate) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     };
     let from = client.locate(&args.from).map_err(failed)?;
     let plan = CopyPlan { one_platform: args.pull.platform.is_some(), referrers: !args.without_referrers };
-    let line = Progress::of("copying", String::new);
+    let line = images.show("copying");
     let copied = client.copy(&from, &to, plan);
     drop(line);
     let copied = copied.map_err(failed)?;

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use bundle::{Finding, Severity};
+use clap::builder::TypedValueParser;
 use review::crd::{self, Change};
 use serde_json::{Value, json};
 
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::findings::{self, Output};
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -31,11 +33,11 @@ pub(crate) struct CrdDiffArgs {
     /// Bundle or file, as it will be
     #[arg(value_name = "NEW")]
     new: String,
-    /// Whose verdict decides (olm|meaning)
-    #[arg(long, value_name = "RULES", default_value = "olm", value_parser = rules)]
+    /// Whose verdict decides
+    #[arg(long, value_name = "RULES", default_value = "olm", value_parser = rules())]
     crd_rules: Rules,
-    /// Output format (text|json|sarif|github|markdown)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
     output: Output,
     #[command(flatten)]
     pull: PullFlags,
@@ -47,12 +49,8 @@ enum Rules {
     Meaning,
 }
 
-fn rules(text: &str) -> Result<Rules, String> {
-    match text {
-        "olm" => Ok(Rules::Olm),
-        "meaning" => Ok(Rules::Meaning),
-        _ => Err("expected olm or meaning".into()),
-    }
+fn rules() -> impl TypedValueParser<Value = Rules> {
+    choice([("olm", Rules::Olm), ("meaning", Rules::Meaning)])
 }
 
 pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

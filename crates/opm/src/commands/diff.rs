@@ -5,10 +5,12 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use catalog::{Catalog, Warnings};
+use clap::builder::TypedValueParser;
 use edit::diff::{self, Include, IncludeError, Side, changes};
 use fbc::{Arrangement, Fbc, Format, Limits, Loaded};
 
 use super::{blob_format, line_of, read_input};
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -37,8 +39,8 @@ pub(crate) struct DiffArgs {
     /// Tell of each new version what it changes against the version before it
     #[arg(long)]
     changelog: bool,
-    /// Output format (text|markdown|json)
-    #[arg(short, long, value_name = "text|markdown|json", default_value = "text", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
     /// Exit with 1 if something differs
     #[arg(long)]
@@ -54,13 +56,8 @@ enum Output {
     Json,
 }
 
-fn output(text: &str) -> Result<Output, String> {
-    match text {
-        "text" => Ok(Output::Text),
-        "markdown" => Ok(Output::Markdown),
-        "json" => Ok(Output::Json),
-        _ => Err("expected text, markdown or json".into()),
-    }
+fn output() -> impl TypedValueParser<Value = Output> {
+    choice([("text", Output::Text), ("markdown", Output::Markdown), ("json", Output::Json)])
 }
 
 /// Print what is new in a catalog, as a catalog
@@ -91,8 +88,8 @@ pub(crate) struct AlphaDiffArgs {
     /// What is there already, and what is new; only the latter if there is one argument
     #[arg(value_name = "[OLD] NEW", required = true, num_args = 1..=2)]
     references: Vec<String>,
-    /// Output format (yaml|json)
-    #[arg(short, long, value_name = "yaml|json", default_value = "yaml", value_parser = blob_format)]
+    /// Output format
+    #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, default_value = "yaml", value_parser = blob_format())]
     output: Format,
     /// Take only the heads of channels
     #[arg(long = "headsOnly", alias = "heads-only")]

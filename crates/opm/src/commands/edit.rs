@@ -75,7 +75,7 @@ pub(crate) fn run(args: &EditArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
 #[group(required = true, multiple = true)]
 struct TargetArgs {
     /// The package, or the package that --channel or --bundle belongs to
-    #[arg(long, value_name = "PACKAGE")]
+    #[arg(short, long, value_name = "PACKAGE")]
     package: Option<String>,
     /// The channel of --package
     #[arg(long, value_name = "CHANNEL")]

@@ -122,8 +122,29 @@ fn draw(fbc: &Fbc, package: Option<&str>, output: Output, what: &What, printer: 
         (text, std::mem::take(&mut graph.warnings))
     };
     warnings.iter().for_each(|warning| printer.warning(warning));
-    printer.data().write_all(text.as_bytes())?;
+    if output != Output::Text || !printer.colour_data {
+        printer.data().write_all(text.as_bytes())?;
+        return Ok(());
+    }
+    for line in text.lines() {
+        printer.coloured_line(colour(line), line)?;
+    }
     Ok(())
+}
+
+/// Returns the colour of a line of a graph: heads stand out, what is deprecated warns, what is skipped steps back.
+fn colour(line: &str) -> &'static str {
+    if line.contains('◉') {
+        "1;32"
+    } else if line.contains("  deprecated") {
+        "33"
+    } else if line.contains(['○', '◌']) {
+        "2"
+    } else if line.contains(" · ") {
+        "1"
+    } else {
+        ""
+    }
 }
 
 /// Refuses a package that is not there, or only warns of it.

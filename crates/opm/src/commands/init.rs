@@ -31,8 +31,8 @@ pub(crate) struct InitArgs {
     /// File with the icon; its type is found from its content
     #[arg(short, long, value_name = "FILE")]
     icon: Option<PathBuf>,
-    /// Output format (json|yaml)
-    #[arg(short, long, value_name = "json|yaml", default_value = "json", value_parser = blob_format)]
+    /// Output format
+    #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, default_value = "json", value_parser = blob_format())]
     output: Format,
     #[command(flatten)]
     editor: EditorFlags,

@@ -3,11 +3,13 @@
 use catalog::list::{BundleRow, ChannelRow, Order, PackageRow};
 use catalog::{Catalog, Package};
 use clap::Subcommand;
+use clap::builder::TypedValueParser;
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::{Fbc, property};
 use serde_json::{Value, json};
 
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -65,27 +67,28 @@ struct MembersArgs {
 
 #[derive(clap::Args)]
 struct OutputArgs {
-    /// Output format (table|json|yaml|csv)
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = output())]
     output: Output,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
     Table,
+    Wide,
     Json,
     Yaml,
     Csv,
 }
 
-fn output(text: &str) -> Result<Output, String> {
-    Ok(match text {
-        "table" => Output::Table,
-        "json" => Output::Json,
-        "yaml" => Output::Yaml,
-        "csv" => Output::Csv,
-        _ => return Err("expected table, json, yaml or csv".into()),
-    })
+fn output() -> impl TypedValueParser<Value = Output> {
+    choice([
+        ("table", Output::Table),
+        ("wide", Output::Wide),
+        ("json", Output::Json),
+        ("yaml", Output::Yaml),
+        ("csv", Output::Csv),
+    ])
 }
 
 /// List packages, channels or bundles of a catalog
@@ -155,7 +158,10 @@ pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
             let images = Images::new(tls, &args.pull);
             let (_, catalog) = source::checked(&args.source, false, &images, printer)?;
             let rows = catalog::list::bundles(packages(&catalog, args.package.as_deref())?, Order::NewestFirst);
-            print(rows.iter().map(bundle_value).collect(), args.output.output, printer)
+            match args.output.output {
+                Output::Table => print_bundles(&rows, args.package.is_none(), printer),
+                output => print(rows.iter().map(bundle_value).collect(), output, printer),
+            }
         }
     }
 }
@@ -282,6 +288,31 @@ fn bundle_value(row: &BundleRow<'_>) -> Value {
     })
 }
 
+/// Prints what fits into a line of each bundle; `-o wide` has the rest.
+fn print_bundles(rows: &[BundleRow<'_>], with_package: bool, printer: &mut Printer) -> Outcome {
+    let mut headings = vec!["PACKAGE", "CHANNEL", "VERSION", "BUNDLE", "REPLACES", "NOTE"];
+    let mut cells: Vec<Vec<String>> = Vec::new();
+    for row in rows {
+        let mut notes: Vec<String> = Vec::new();
+        notes.extend(row.head.then(|| "head".to_owned()));
+        notes.extend(row.deprecation.is_some().then(|| "deprecated".to_owned()));
+        notes.extend((!row.skips.is_empty()).then(|| format!("skips {}", row.skips.len())));
+        notes.extend((!row.skip_range.is_empty()).then(|| row.skip_range.to_owned()));
+        // Names of bundles mostly begin with that of their package.
+        let short = |name: &str| name.strip_prefix(row.package).unwrap_or(name).trim_start_matches('.').to_owned();
+        let version = row.version.to_string();
+        let texts = [row.package, row.channel, &version, row.bundle];
+        let mut line: Vec<String> = texts.into_iter().map(str::to_owned).collect();
+        line.extend([short(row.replaces), notes.join(", ")]);
+        cells.push(line);
+    }
+    if !with_package {
+        headings.remove(0);
+        cells.iter_mut().for_each(|line| drop(line.remove(0)));
+    }
+    Ok(printer.table(&headings, cells)?)
+}
+
 /// Prints rows that all have the same fields.
 fn print(rows: Vec<Value>, output: Output, printer: &mut Printer) -> Outcome {
     let text = match output {
@@ -292,7 +323,7 @@ fn print(rows: Vec<Value>, output: Output, printer: &mut Printer) -> Outcome {
             fbc::yaml::write_document(Raw::from_checked(&json), &mut out);
             String::from_utf8_lossy(&out).into_owned()
         }
-        Output::Table | Output::Csv => {
+        Output::Table | Output::Wide | Output::Csv => {
             let columns: Vec<String> =
                 rows.first().and_then(Value::as_object).map(|row| row.keys().cloned().collect()).unwrap_or_default();
             let cells: Vec<Vec<String>> = rows
@@ -304,7 +335,11 @@ fn print(rows: Vec<Value>, output: Output, printer: &mut Printer) -> Outcome {
                 Output::Csv => table::csv(&columns, &cells),
                 _ => {
                     let heads: Vec<String> = columns.iter().map(|name| table::heading(name)).collect();
-                    table::text(&heads.iter().map(String::as_str).collect::<Vec<_>>(), cells)
+                    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+                    if output == Output::Table {
+                        return Ok(printer.table(&heads, cells)?);
+                    }
+                    table::text(&heads, cells)
                 }
             }
         }
@@ -317,11 +352,11 @@ fn cell(value: &Value, output: Output) -> String {
     match value {
         Value::Null => String::new(),
         // One line a row, whatever is in it.
-        Value::String(text) if output == Output::Table => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        Value::String(text) if output != Output::Csv => text.split_whitespace().collect::<Vec<_>>().join(" "),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
-        Value::Bool(false) if output == Output::Table => String::new(),
-        Value::Bool(true) if output == Output::Table => "yes".into(),
+        Value::Bool(false) if output != Output::Csv => String::new(),
+        Value::Bool(true) if output != Output::Csv => "yes".into(),
         other => other.to_string(),
     }
 }

@@ -29,11 +29,11 @@ pub(crate) struct MigrateArgs {
     /// Directory to write, which must be empty or absent
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Output format (json|yaml)
-    #[arg(short, long, value_name = "json|yaml", default_value = "json", value_parser = blob_format)]
+    /// Output format
+    #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, default_value = "json", value_parser = blob_format())]
     output: Format,
-    /// How far to bring bundles up to date (none|bundle-object-to-csv-metadata)
-    #[arg(long, value_name = "LEVEL", value_parser = migrate_level)]
+    /// How far to bring bundles up to date
+    #[arg(long, value_name = "LEVEL", value_parser = migrate_level())]
     migrate_level: Option<MigrateLevel>,
     #[command(flatten)]
     pull: PullFlags,

@@ -7,6 +7,7 @@ pub(crate) mod bundle;
 pub(crate) mod catalog;
 pub(crate) mod check_upgrades;
 pub(crate) mod cleanup;
+pub(crate) mod complete;
 pub(crate) mod completion;
 mod composite;
 pub(crate) mod config_map;
@@ -53,7 +54,10 @@ pub(crate) mod why;
 use std::fs::File;
 use std::io::{self, Read};
 
+use clap::builder::TypedValueParser;
 use fbc::{Format, Limits};
+
+use crate::choice::choice;
 
 /// Reads a file, or standard input for `-`.
 pub(crate) fn read_input(file: &str, limits: &Limits) -> io::Result<Vec<u8>> {
@@ -72,12 +76,8 @@ pub(crate) fn line_of(text: &[u8], offset: usize) -> usize {
 }
 
 /// Reads the value of `--output` where blobs are printed.
-pub(crate) fn blob_format(text: &str) -> Result<Format, String> {
-    match text {
-        "json" => Ok(Format::Json),
-        "yaml" => Ok(Format::Yaml),
-        _ => Err("expected json or yaml".into()),
-    }
+pub(crate) fn blob_format() -> impl TypedValueParser<Value = Format> {
+    choice([("json", Format::Json), ("yaml", Format::Yaml)])
 }
 
 /// How far bundles are brought up to date.
@@ -90,10 +90,10 @@ pub(crate) enum MigrateLevel {
 }
 
 /// Reads the value of `--migrate-level`.
-pub(crate) fn migrate_level(text: &str) -> Result<MigrateLevel, String> {
-    match text {
-        "none" => Ok(MigrateLevel::None),
-        "bundle-object-to-csv-metadata" | "all" => Ok(MigrateLevel::CsvMetadata),
-        _ => Err("unknown migration level, expected none or bundle-object-to-csv-metadata".into()),
-    }
+pub(crate) fn migrate_level() -> impl TypedValueParser<Value = MigrateLevel> {
+    choice([
+        ("none", MigrateLevel::None),
+        ("bundle-object-to-csv-metadata", MigrateLevel::CsvMetadata),
+        ("all", MigrateLevel::CsvMetadata),
+    ])
 }

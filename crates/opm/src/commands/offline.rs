@@ -1,16 +1,16 @@
 //! A cluster without a cluster: the catalogs it sees, what is installed there, and what somebody asks for.
 
+use clap::builder::TypedValueParser;
+
+use crate::choice::choice;
+
 pub(super) mod namespace;
 pub(super) mod sources;
 pub(super) mod wish;
 
 /// Reads the value of `--output` where people or programs read.
-pub(super) fn output(text: &str) -> Result<Output, String> {
-    match text {
-        "text" => Ok(Output::Text),
-        "json" => Ok(Output::Json),
-        _ => Err("expected text or json".into()),
-    }
+pub(super) fn output() -> impl TypedValueParser<Value = Output> {
+    choice([("text", Output::Text), ("json", Output::Json)])
 }
 
 /// How an answer is printed.

@@ -125,8 +125,8 @@ struct DeleteLatestArgs {
 /// How images are pulled, and where the result goes.
 #[derive(clap::Args)]
 struct GetArgs {
-    /// Program to pull images with (none|docker|podman)
-    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool)]
+    /// Program to pull images with
+    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool())]
     container_tool: ContainerTool,
     /// Database to write instead
     #[arg(long, value_name = "FILE")]

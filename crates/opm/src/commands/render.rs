@@ -30,14 +30,14 @@ pub(crate) struct RenderArgs {
     /// What to render
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
-    /// Output format (json|yaml)
-    #[arg(short, long, value_name = "json|yaml", default_value = "json", value_parser = blob_format)]
+    /// Output format
+    #[arg(short, long, value_name = "json|yaml", hide_possible_values = true, default_value = "json", value_parser = blob_format())]
     output: Format,
     /// Bring bundles to the newest form
     #[arg(long, conflicts_with = "migrate_level")]
     migrate: bool,
-    /// How far to bring bundles up to date (none|bundle-object-to-csv-metadata)
-    #[arg(long, value_name = "LEVEL", value_parser = migrate_level)]
+    /// How far to bring bundles up to date
+    #[arg(long, value_name = "LEVEL", value_parser = migrate_level())]
     migrate_level: Option<MigrateLevel>,
     /// Template for the image of bundle directories; {{.Package}}, {{.Name}} and {{.Version}} are replaced
     #[arg(long, value_name = "TEMPLATE", hide = true)]

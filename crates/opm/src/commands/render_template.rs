@@ -3,12 +3,16 @@
 use std::path::Path;
 
 use catalog::{GraphOptions, mermaid};
-use edit::template::{self, Kind, Template};
+use clap::builder::TypedValueParser;
+use edit::template::{self, Kind, Place, RenderedBundle, Template};
+use fbc::json::Step;
+use fbc::spans::Spans;
 use fbc::stream::{self, StreamError};
 use fbc::{Fbc, Format, Limits};
 
 use super::editor_schema::EditorFlags;
 use super::{MigrateLevel, composite, line_of, migrate_level, read_input};
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -39,17 +43,17 @@ use crate::{limits, source};
         opm template render composite -c composite.yaml -f catalogs.yaml -o yaml"
 )]
 pub(crate) struct TemplateArgs {
-    /// Type of the template (basic|semver|substitutes|composite)
+    /// Type of the template
     #[arg(value_name = "TYPE")]
     first: Option<String>,
     /// File with the template, or '-' for standard input
     #[arg(value_name = "FILE")]
     second: Option<String>,
-    /// Output format (json|yaml|mermaid)
-    #[arg(short, long, value_name = "json|yaml|mermaid", default_value = "json", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "json", value_parser = output())]
     output: Output,
-    /// How far to bring bundles up to date (none|bundle-object-to-csv-metadata)
-    #[arg(long, value_name = "LEVEL", value_parser = migrate_level)]
+    /// How far to bring bundles up to date
+    #[arg(long, value_name = "LEVEL", value_parser = migrate_level())]
     migrate_level: Option<MigrateLevel>,
     /// File with the components of a composite template; composite.yaml unless it is given
     #[arg(short, long, value_name = "FILE")]
@@ -88,13 +92,8 @@ enum Output {
     Mermaid,
 }
 
-fn output(text: &str) -> Result<Output, String> {
-    match text {
-        "json" => Ok(Output::Blobs(Format::Json)),
-        "yaml" => Ok(Output::Blobs(Format::Yaml)),
-        "mermaid" => Ok(Output::Mermaid),
-        _ => Err("expected json, yaml or mermaid".into()),
-    }
+fn output() -> impl TypedValueParser<Value = Output> {
+    choice([("json", Output::Blobs(Format::Json)), ("yaml", Output::Blobs(Format::Yaml)), ("mermaid", Output::Mermaid)])
 }
 
 /// What supplies the bundles that a template names.
@@ -155,6 +154,7 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
     let template = Template::parse(&text, &limits)
         .map_err(|error| Failure::message(format!("{doing}: {file}:{}: {error}", line_of(&text, error.offset))))?;
     let failed = |error: String| Failure::message(format!("rendering template: {error}"));
+    let mut bundles = beside(Path::new(file), &mut bundles);
     let fbc = if form == Form::Veneer && kind.is_none_or(|kind| kind == Kind::Basic) && is_plain(&template) {
         basic_or_plain(&text, &limits, &mut bundles).map_err(failed)?
     } else {
@@ -162,8 +162,10 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
             Some(kind) => kind,
             None => template.kind().map_err(|error| Failure::message(format!("{doing}: {error}")))?,
         };
-        template::render(&template, kind, &limits, &mut bundles).map_err(|error| failed(error.to_string()))?
+        template::render(&template, kind, &limits, &mut bundles)
+            .map_err(|error| failed(located(&error, file, &text)))?
     };
+    drop(bundles);
     match args.output {
         Output::Blobs(format) => {
             source::warn_of_homeless(&fbc, printer)?;
@@ -178,6 +180,61 @@ fn render(args: &TemplateArgs, form: Form, tls: &TlsFlags, printer: &mut Printer
         }
     }
     Ok(())
+}
+
+/// Supplies bundles to the template in `file`: directories that it names are relative to it.
+pub(super) fn beside<'a>(
+    file: &'a Path,
+    bundles: &'a mut Bundles<'_>,
+) -> impl FnMut(&[&str]) -> Vec<Result<Vec<RenderedBundle>, String>> + 'a {
+    let base = file.parent().filter(|base| !base.as_os_str().is_empty());
+    move |references| {
+        let found: Vec<String> = references
+            .iter()
+            .map(|reference| match base.filter(|_| reference.starts_with("./") || reference.starts_with("../")) {
+                // A path that begins like this is a directory, wherever the template lies.
+                Some(base) if base.is_absolute() => base.join(reference).display().to_string(),
+                Some(base) => Path::new(".").join(base).join(reference).display().to_string(),
+                None => (*reference).to_owned(),
+            })
+            .collect();
+        bundles(&found.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// Describes what is wrong with a template, each fault with its line.
+pub(super) fn located(error: &template::Error, file: &str, text: &[u8]) -> String {
+    let spans = Spans::of_yaml(text);
+    let file = if file == "-" { "<stdin>" } else { file };
+    let described = error.faults().into_iter().map(|(message, place)| {
+        let offset = place.and_then(|place| match place {
+            Place::Field(field) => spans.as_ref()?.find_or_holder(&steps(&field)).map(|span| span.start),
+            Place::Text(words) => std::str::from_utf8(text).ok()?.find(&words),
+        });
+        match offset {
+            Some(offset) => {
+                let start = text[..offset].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+                let column = String::from_utf8_lossy(&text[start..offset]).chars().count() + 1;
+                format!("{message}\n  --> {file}:{}:{column}", line_of(text, offset))
+            }
+            None => message,
+        }
+    });
+    described.collect::<Vec<_>>().join("\n")
+}
+
+/// Reads a path such as `stable.bundles[0].image`.
+fn steps(field: &str) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for part in field.split('.') {
+        let (name, numbers) = part.split_at(part.find('[').unwrap_or(part.len()));
+        if !name.is_empty() {
+            steps.push(Step::Key(name.to_owned().into()));
+        }
+        let numbers = numbers.split(['[', ']']).filter_map(|number| number.parse().ok());
+        steps.extend(numbers.map(Step::Index));
+    }
+    steps
 }
 
 /// Tells whether a template is the first form of a basic one: a catalog that states the schemas of its blobs.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use catalog::chain::Edge;
+use clap::builder::TypedValueParser;
 use resolve::explain::explain;
 use resolve::input::State;
 use resolve::masterminds::Range;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use super::offline::namespace::{self, NamespaceArgs};
 use super::offline::wish::{self, Wish};
 use super::offline::{Output, output, sources};
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -45,14 +47,14 @@ pub(crate) struct ResolveArgs {
     /// Priority of a catalog, 0 unless said; a higher one is preferred for dependencies
     #[arg(long, value_name = "NAME=NUMBER", value_parser = sources::priority)]
     priority: Vec<(String, i64)>,
-    /// Whose rules are followed (v0|v1): v0 is the OLM with Subscriptions, v1 the one with ClusterExtensions
-    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation)]
+    /// Whose rules are followed: v0 is the OLM with Subscriptions, v1 the one with ClusterExtensions
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
     olm: Generation,
     /// With --olm v1, allow versions that the upgrade edges do not lead to (upgradeConstraintPolicy: SelfCertified)
     #[arg(long)]
     self_certified: bool,
-    /// Output format (text|json)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
     #[command(flatten)]
     namespace: NamespaceArgs,
@@ -66,12 +68,8 @@ enum Generation {
     V1,
 }
 
-fn generation(text: &str) -> Result<Generation, String> {
-    match text {
-        "v0" => Ok(Generation::V0),
-        "v1" => Ok(Generation::V1),
-        _ => Err("expected v0 or v1".into()),
-    }
+fn generation() -> impl TypedValueParser<Value = Generation> {
+    choice([("v0", Generation::V0), ("v1", Generation::V1)])
 }
 
 pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

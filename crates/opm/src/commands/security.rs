@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bundle::{Finding, Severity};
+use clap::builder::TypedValueParser;
 use review::security::{self, Options, RULES};
 use serde_json::{Value, json};
 
 use crate::bundles;
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::findings::{self, Output};
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -46,11 +48,11 @@ pub(crate) struct SecurityArgs {
     /// Write what is found to this file, to be given to --baseline
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<PathBuf>,
-    /// Where the operator watches (all|namespaces); all namespaces if it can
-    #[arg(long, value_name = "MODE", default_value = "all", value_parser = mode)]
+    /// Where the operator watches; all namespaces if it can
+    #[arg(long, value_name = "MODE", default_value = "all", value_parser = mode())]
     install_mode: Options,
-    /// Output format (text|json|sarif|github|markdown)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
     output: Output,
     #[command(flatten)]
     pull: PullFlags,
@@ -78,12 +80,8 @@ fn allowance(text: &str) -> Result<(String, Option<String>), String> {
     Ok((known(id)?, account))
 }
 
-fn mode(text: &str) -> Result<Options, String> {
-    match text {
-        "all" => Ok(Options { namespaces: false }),
-        "namespaces" => Ok(Options { namespaces: true }),
-        _ => Err("expected all or namespaces".into()),
-    }
+fn mode() -> impl TypedValueParser<Value = Options> {
+    choice([("all", Options { namespaces: false }), ("namespaces", Options { namespaces: true })])
 }
 
 pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

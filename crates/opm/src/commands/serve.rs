@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::TypedValueParser;
 use image::Location;
 use serve::cache::store::{Integrity, PrepareError};
 use serve::listen::Address;
@@ -16,6 +17,7 @@ use serve::server::ServerLimits;
 use serve::tls::{LOOK_EVERY, TlsFiles};
 use signal_hook::consts::SIGHUP;
 
+use crate::choice::choice;
 use crate::console::{self, ServedConsole};
 use crate::exit::{Failure, Outcome};
 use crate::followed::Followed;
@@ -82,8 +84,8 @@ pub(crate) struct ServeArgs {
     /// How often to look for changes, which implies --watch; 2s for a directory and 1m for an image if not given
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     poll_interval: Option<Duration>,
-    /// What to do with a catalog that has problems (fail|quarantine); quarantine leaves out broken packages
-    #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_invalid)]
+    /// What to do with a catalog that has problems; quarantine leaves out broken packages
+    #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_invalid())]
     on_invalid: OnInvalid,
     /// Certificate for TLS of gRPC and HTTP, in PEM form; read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
@@ -280,25 +282,7 @@ impl TerminationLog {
 
 /// Reads a duration as Go programs write it: `10s`, `500ms`, `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration; write it like 500ms, 10s or 1m30s");
-    let mut total = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        total += number
-            * match &rest[..unit] {
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                _ => return Err(wrong()),
-            };
-        rest = &rest[unit..];
-    }
-    if text.is_empty() { Err(wrong()) } else { Duration::try_from_secs_f64(total).map_err(|_| wrong()) }
+    cluster::go_duration(text).ok_or_else(|| format!("{text:?} is no duration; write it like 500ms, 10s or 1m30s"))
 }
 
 /// Reads where to listen for HTTP.
@@ -332,12 +316,8 @@ pub(crate) fn image_name(reference: &str) -> String {
     if serve::http::is_subdomain(name) { name.to_owned() } else { "catalog".to_owned() }
 }
 
-fn on_invalid(text: &str) -> Result<OnInvalid, String> {
-    match text {
-        "fail" => Ok(OnInvalid::Fail),
-        "quarantine" => Ok(OnInvalid::Quarantine),
-        _ => Err("expected fail or quarantine".into()),
-    }
+fn on_invalid() -> impl TypedValueParser<Value = OnInvalid> {
+    choice([("fail", OnInvalid::Fail), ("quarantine", OnInvalid::Quarantine)])
 }
 
 #[cfg(test)]

@@ -43,17 +43,17 @@ enum SiteCommand {
         replaced only if this command wrote it. The same catalog gives the same bytes, and files that did not change \
         keep their times.",
     after_help = "Examples:\n  \
-        opm site build my-catalog -o public\n  \
-        opm site build quay.io/example/catalog:latest -o public --versions heads --no-blobs\n  \
-        opm site build my-catalog -o public --base-url https://example.test/catalog/"
+        opm site build my-catalog --to public\n  \
+        opm site build quay.io/example/catalog:latest --to public --versions heads --no-blobs\n  \
+        opm site build my-catalog --to public --base-url https://example.test/catalog/"
 )]
 struct BuildArgs {
     /// Directory or image of the catalog
     #[arg(value_name = "SOURCE")]
     source: String,
     /// Directory to write
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    #[arg(long, value_name = "DIR", alias = "output", short_alias = 'o')]
+    to: PathBuf,
     /// Name of the catalog; that of the directory or image if not given
     #[arg(long, value_name = "NAME", value_parser = catalog_name)]
     name: Option<String>,
@@ -96,7 +96,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let limits = limits::from_env()?;
     let directory = Directory { root, limits, on_invalid: OnInvalid::Fail, shelve: Some(console::shelve) };
     let (shelves, _) = Shelves::of(&directory).map_err(|error| failure(error.into(), printer))?;
-    let folder = Folder::start(&args.output)?;
+    let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);
     let store = Served(&shelves);
     let export = Export::new(&console, &store, args.versions, &[])?;
@@ -124,7 +124,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     folder.finish()?;
     drop(progress);
     let (pages, megabytes) = (pages.into_inner(), bytes.into_inner() as f64 / 1e6);
-    printer.tell(&format!("wrote {pages} files, {megabytes:.1} MB, to {}", args.output.display()));
+    printer.tell(&format!("wrote {pages} files, {megabytes:.1} MB, to {}", args.to.display()));
     Ok(())
 }
 

@@ -5,9 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::builder::TypedValueParser;
 use fbc::{Fbc, FileId};
 use image::Location;
 
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::fetch::or_latest;
 use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
@@ -42,8 +44,8 @@ pub(crate) struct UnpackArgs {
     /// Directory to write, which must be empty or absent; called as the repository if not given
     #[arg(long, value_name = "DIR")]
     unpack_dir: Option<PathBuf>,
-    /// Which files the catalog is written to (image|single|package|bundle); image, or package where a file holds several
-    #[arg(long, value_name = "LAYOUT", value_parser = layout)]
+    /// Which files the catalog is written to; image, or package where a file holds several
+    #[arg(long, value_name = "LAYOUT", value_parser = layout())]
     layout: Option<Files>,
     /// Tell what is unpacked
     #[arg(long)]
@@ -61,14 +63,13 @@ enum Files {
     New(Layout),
 }
 
-fn layout(text: &str) -> Result<Files, String> {
-    Ok(match text {
-        "image" => Files::Image,
-        "single" => Files::New(Layout::Single),
-        "package" => Files::New(Layout::Package),
-        "bundle" => Files::New(Layout::Bundle),
-        _ => return Err("expected image, single, package or bundle".into()),
-    })
+fn layout() -> impl TypedValueParser<Value = Files> {
+    choice([
+        ("image", Files::Image),
+        ("single", Files::New(Layout::Single)),
+        ("package", Files::New(Layout::Package)),
+        ("bundle", Files::New(Layout::Bundle)),
+    ])
 }
 
 pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

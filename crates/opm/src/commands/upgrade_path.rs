@@ -45,8 +45,8 @@ pub(crate) struct UpgradePathArgs {
     /// Another catalog that the cluster sees, for dependencies; can be given several times
     #[arg(long, value_name = "[NAME=]CATALOG")]
     with: Vec<String>,
-    /// Output format (text|json)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
     #[command(flatten)]
     pull: PullFlags,

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 
 use catalog::Warnings;
 use catalog::needs::Requirement;
+use clap::builder::TypedValueParser;
 use fbc::json::{Layout, Raw, write_str};
 use fbc::{Blob, Fbc, FileId, Problem, Severity, Stage, path};
 use resolve::dependencies;
 use resolve::input::{Reader, Source};
 use resolve::pool::Pool;
+use serde_json::{Value, json};
 
 use super::offline::sources;
 
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::github::Annotation;
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -20,10 +23,10 @@ use crate::printer::{Printer, Style};
 use crate::report::{self, Found};
 use crate::{limits, sarif, source};
 
-/// Check a file-based catalog and tell all of its problems
+/// Check a file-based catalog and report all of its problems
 #[derive(clap::Args)]
 #[command(
-    long_about = "Check a file-based catalog and tell all of its problems.\n\n\
+    long_about = "Check a file-based catalog and report all of its problems.\n\n\
         For a valid catalog the exit code is 0, and nothing is printed but one line on a terminal. Otherwise every \
         problem is reported in one run, with its file, line and column, and the exit code is 1. docs/rules.md lists \
         the rules, and 'opm explain RULE' explains one.\n\n\
@@ -42,10 +45,13 @@ pub(crate) struct ValidateArgs {
     /// Directory or image of the catalog
     #[arg(value_name = "SOURCE")]
     source: String,
-    /// Output format (text|json|yaml|sarif|github)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
-    /// Tell also what merely looks wrong; the exit code does not depend on it
+    /// Show problems as the tree of the existing tool, without their places
+    #[arg(long)]
+    tree: bool,
+    /// Report also what merely looks wrong; the exit code does not depend on it
     #[arg(long)]
     warnings: bool,
     /// Accept only what the definition of the format allows, also where the existing tool accepts more
@@ -70,15 +76,14 @@ enum Output {
     Github,
 }
 
-fn output(text: &str) -> Result<Output, String> {
-    Ok(match text {
-        "text" | "" => Output::Text,
-        "json" => Output::Json,
-        "yaml" => Output::Yaml,
-        "sarif" => Output::Sarif,
-        "github" => Output::Github,
-        _ => return Err("expected text, json, yaml, sarif or github".into()),
-    })
+fn output() -> impl TypedValueParser<Value = Output> {
+    choice([
+        ("text", Output::Text),
+        ("json", Output::Json),
+        ("yaml", Output::Yaml),
+        ("sarif", Output::Sarif),
+        ("github", Output::Github),
+    ])
 }
 
 pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -120,6 +125,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         )));
     }
     match args.output {
+        Output::Text if args.tree => report::tell_tree(printer, &found),
         Output::Text if errors.is_empty() && printer.is_read => {
             report::tell(printer, &found);
             printer.tell("No errors found");
@@ -129,7 +135,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
             tell_strangers(&fbc, &found, &directory, printer);
         }
         Output::Json | Output::Yaml => {
-            let json = result(&errors);
+            let json = result(&found);
             let raw = Raw::from_checked(&json);
             let mut out = Vec::new();
             if args.output == Output::Json {
@@ -249,15 +255,56 @@ fn tell_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer
     printer.tell(&format!("{} {help}", printer.paint(Style::Help, "help:")));
 }
 
-/// The result as older tools print it.
-fn result(errors: &[&Found<'_>]) -> String {
-    if errors.is_empty() {
-        return "{\"passed\":true}".into();
+/// The result as older tools print it, and every problem with its place.
+fn result(found: &[Found<'_>]) -> String {
+    let errors = || found.iter().filter(|found| found.problem.severity == Severity::Error).map(|found| found.problem);
+    let mut out = match errors().next() {
+        None => b"{\"passed\":true".to_vec(),
+        Some(_) => {
+            let mut out = b"{\"passed\":false,\"error\":{\"message\":".to_vec();
+            write_str(&mut out, &catalog::tree::message(errors()));
+            out.push(b'}');
+            out
+        }
+    };
+    if !found.is_empty() {
+        let problems: Vec<Value> = found.iter().map(problem_value).collect();
+        out.extend_from_slice(b",\"problems\":");
+        out.extend_from_slice(Value::Array(problems).to_string().as_bytes());
     }
-    let mut out = b"{\"passed\":false,\"error\":{\"message\":".to_vec();
-    write_str(&mut out, &catalog::tree::message(errors.iter().map(|found| found.problem)));
-    out.extend_from_slice(b"}}");
+    out.push(b'}');
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Returns a problem for programs; the keys are a contract. What is not known is left out.
+fn problem_value(found: &Found<'_>) -> Value {
+    let problem = found.problem;
+    let mut value = json!({
+        "rule": problem.rule,
+        "severity": match problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        },
+        "message": problem.message,
+    });
+    let scope = &problem.scope;
+    let texts = [
+        ("package", scope.package.as_deref()),
+        ("channel", scope.channel.as_deref()),
+        ("bundle", scope.bundle.as_deref()),
+        ("file", found.path.as_deref()),
+        ("help", problem.help.as_deref()),
+    ];
+    for (key, text) in texts {
+        if let Some(text) = text {
+            value[key] = text.into();
+        }
+    }
+    if let Some(located) = &found.located {
+        value["line"] = located.line.into();
+        value["column"] = located.column.into();
+    }
+    value
 }
 
 fn tell_warnings(found: &[Found<'_>], printer: &Printer) {

@@ -37,8 +37,8 @@ pub(crate) struct WhyArgs {
     /// Catalogs, and last what is asked about: PACKAGE[@CHANNEL][=VERSION] or the name of a bundle
     #[arg(value_name = "CATALOG... PACKAGE", num_args = 2.., required = true)]
     catalogs_and_package: Vec<String>,
-    /// Output format (text|json)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
     #[command(flatten)]
     pull: PullFlags,

@@ -103,20 +103,15 @@ fn files_that_are_none_are_named() {
     --- stdout
     --- stderr
     error: read dangling: symbolic link leads nowhere: No such file or directory (os error 2)
-    read loop: symbolic link leads nowhere: Too many levels of symbolic links (os error 40)
-    read pipe: is neither a file nor a directory
-    read self: is a directory (links to directories are not followed)
-
-    read dangling: symbolic link leads nowhere: No such file or directory (os error 2)
       --> catalog/dangling [file-readable]
 
-    read loop: symbolic link leads nowhere: Too many levels of symbolic links (os error 40)
+    error: read loop: symbolic link leads nowhere: Too many levels of symbolic links (os error 40)
       --> catalog/loop [file-readable]
 
-    read pipe: is neither a file nor a directory
+    error: read pipe: is neither a file nor a directory
       --> catalog/pipe [file-readable]
 
-    read self: is a directory (links to directories are not followed)
+    error: read self: is a directory (links to directories are not followed)
       --> catalog/self [file-readable]
 
     4 problems found

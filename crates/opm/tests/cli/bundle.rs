@@ -123,7 +123,7 @@ fn container_engines_build_when_they_are_there() {
     };
     assert!(build("podman").contains("/podman build -f bundle.Dockerfile -t localhost/foo:v1 .\n"));
     assert!(build("buildah").contains("Failed to exec [\"buildah\", \"bud\", \"--format=docker\","));
-    assert!(build("kaniko").contains("kaniko is not supported image builder"));
+    assert!(build("kaniko").contains("invalid value 'kaniko'"));
 }
 
 #[test]
@@ -176,4 +176,20 @@ fn rules_of_a_bundle_are_compiled() {
     warning: Warning: Value : (lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
     error: Invalid CEL expression "property.exists(p, p.type == 'a')": undeclared reference to 'property'
     "#);
+}
+
+#[test]
+fn a_complete_bundle_needs_no_flags_but_its_name() {
+    let env = TestEnv::new();
+    env.copy_of("examples/bundles/lantern/1.3.0");
+    let build = |directory: &str| {
+        let arguments = ["bundle", "build", "-t", "r.test/b:v1", "-b", "none", "--image-output", "oci:image"];
+        let output = env.command().current_dir(env.path(directory)).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", env.show(output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let whole = build("1.3.0");
+    assert!(whole.starts_with("sha256:"), "{whole}");
+    let listed = env.stdout(&["render", "oci:1.3.0/image"]);
+    assert!(listed.contains("lantern.v1.3.0"), "{listed}");
 }

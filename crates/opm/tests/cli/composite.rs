@@ -49,9 +49,9 @@ fn prepared() -> TestEnv {
         "contribution/basic.yaml",
         "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\n\
          {schema: olm.channel, package: foo, name: stable, entries: [{name: foo.v1.0.0}]}\n---\n\
-         {schema: olm.bundle, image: ./bundle}\n",
+         {schema: olm.bundle, image: ../bundle}\n",
     );
-    env.file("contribution/semver.yaml", "schema: olm.semver\nstable: {bundles: [{image: ./bundle}]}\n");
+    env.file("contribution/semver.yaml", "schema: olm.semver\nstable: {bundles: [{image: ../bundle}]}\n");
     // Found in the directory of the catalog before that.
     env.file("one/small.yaml", SMALL).file("contribution/small.yaml", "not: a catalog\n");
     env.file("one/made.yaml", SMALL).file("two/keep", "");

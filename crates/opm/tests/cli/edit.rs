@@ -162,14 +162,13 @@ fn a_refusal_changes_nothing_and_says_the_way_out() {
     exit 1
     --- stdout
     --- stderr
-    error: invalid index:
-    └── invalid package "foo":
-        └── invalid channel "alpha":
-            └── multiple channel heads found in graph: foo.v1.1.0, foo.v1.2.0
+    error: package "foo", channel "alpha": multiple channel heads found in graph: foo.v1.1.0, foo.v1.2.0
       --> catalog/foo.yaml:14:11 [channel-single-head]
     14 |   - name: foo.v1.1.0   # has a leak
        |           ^^^^^^^^^^ nothing replaces or skips this entry
     help: add foo.v1.1.0 to the `skips` of foo.v1.2.0, or move one of them to another channel
+
+    1 problem found
     error: the changed catalog would not be valid, so nothing was changed
     "#);
     insta::assert_snapshot!(refused(&["remove", "catalog", "--package", "foo", "--channel", "alpha"]), @r#"
@@ -234,7 +233,7 @@ fn an_edit_that_was_cut_short_is_finished_by_the_next() {
     );
     env.file(".opm-edit-x/journal", journal).file(".opm-edit-x/tree/foo.yaml", &stable);
     let told = env.opm(&["edit", "set-default", "catalog", "foo", "stable"]);
-    assert!(told.contains("it is finished now") && told.contains("nothing to change"), "{told}");
+    assert!(told.contains("it is finished now") && !told.contains("default channel"), "{told}");
     assert_eq!(env.read("catalog/foo.yaml"), stable);
     assert_eq!(env.names("."), ["catalog"]);
     assert_eq!(env.names("catalog"), ["foo.yaml"]);
@@ -312,7 +311,7 @@ fn catalogs_are_merged_with_their_comments() {
     assert_eq!(env.names("both"), ["__global.yaml", "bar", "foo.yaml"]);
     insta::assert_snapshot!(env.stdout(&["edit", "merge", "catalog", "other", "--dry-run"]));
     assert_eq!(env.stdout(&["validate", "both"]), "");
-    assert_eq!(env.opm(&["edit", "merge", "both", "other"]), "exit 0\n--- stdout\n--- stderr\nnothing to change\n");
+    assert_eq!(env.opm(&["edit", "merge", "both", "other"]), "exit 0\n--- stdout\n--- stderr\n");
 }
 
 #[test]
@@ -340,7 +339,6 @@ fn what_catalogs_disagree_on_is_named() {
     note: package "foo": the default channel is "alpha" or "stable"; the first one stays
     note: package "foo": entry "foo.v1.2.0" of channel "alpha" has other edges; the first one stays
     note: package "foo": bundle "foo.v1.1.0" differs; the first one stays
-    nothing to change
     "#);
     assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
 }
@@ -354,6 +352,7 @@ fn images_are_filtered_and_merged_into_new_directories() {
     --- stdout
     --- stderr
     note: package "f" is kept: "b.v1.0.0" needs Foo (g/v1)
+    removed 3 packages, 4 channels, 7 bundles
     "#);
     assert_eq!(env.stdout(&["validate", "small", "--deps"]), "");
     env.file("mine/catalog.yaml", resolve::catalog("m/stable: m.v1.0.0"));
@@ -396,4 +395,54 @@ fn a_bundle_goes_into_a_channel_that_is_there_and_one_that_is_new() {
             "{channels}"
         );
     }
+}
+
+#[test]
+fn an_edit_says_in_one_line_what_it_did() {
+    let env = commented();
+    let done = |arguments: &[&str]| {
+        let told = env.opm(&[&["edit"], arguments].concat());
+        told.strip_prefix("exit 0\n--- stdout\n--- stderr\n").unwrap_or(&told).to_owned()
+    };
+    insta::assert_snapshot!(done(&["promote", "catalog", "foo.v1.2.0", "stable", "--skip", "foo.v1.1.0"]), @"added foo.v1.2.0 to stable: replaces foo.v1.0.0, skips foo.v1.1.0");
+    insta::assert_snapshot!(done(&["set-default", "catalog", "foo", "stable"]), @"the default channel of foo is stable, was alpha");
+    assert_eq!(done(&["set-default", "catalog", "foo", "stable"]), "");
+    assert_eq!(done(&["set-default", "catalog", "foo", "alpha", "-q"]), "");
+    insta::assert_snapshot!(done(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "-m", "use stable"]), @"deprecated channel alpha of foo");
+    insta::assert_snapshot!(done(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "--undo"]), @"channel alpha of foo is no longer deprecated");
+    insta::assert_snapshot!(done(&["remove", "catalog", "--bundle", "foo.v1.1.0"]), @"removed foo.v1.1.0 from alpha; foo.v1.2.0 in alpha replaces foo.v1.0.0, skips foo.v1.1.1, foo.v1.1.0");
+    insta::assert_snapshot!(done(&["set-edge", "catalog", "foo.v1.2.0", "--channel", "alpha", "--skips", ""]), @"changed: foo.v1.2.0 in alpha replaces foo.v1.0.0");
+}
+
+#[test]
+fn a_bundle_names_its_channels_and_edges_itself() {
+    let env = TestEnv::new();
+    bundle_for_two_channels(&env);
+    env.file("catalog/foo.yaml", SMALL);
+    insta::assert_snapshot!(env.opm(&["edit", "add-bundle", "catalog", "bundle"]), @r"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: bundle: the bundle has no image, which clusters need: name it by --image
+    note: from the bundle: channels stable, candidate; replaces foo.v1.0.0
+    added foo.v2.0.0 to candidate, stable: replaces foo.v1.0.0
+    ");
+    assert_eq!(env.stdout(&["validate", "catalog"]), "");
+}
+
+#[test]
+fn a_bundle_that_replaces_no_head_is_refused() {
+    let env = commented();
+    bundle_for_two_channels(&env);
+    let add = ["edit", "add-bundle", "catalog", "bundle", "--image", "r.test/foo:v2", "--channel", "alpha"];
+    insta::assert_snapshot!(env.opm(&add), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: "foo.v2.0.0" replaces "foo.v1.0.0", and channel "alpha" has the head "foo.v1.2.0" besides
+    help: --edge replaces makes it replace "foo.v1.2.0", --edge semver puts it in its place by version
+    "#);
+    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
+    env.stdout(&[&add[..], &["--edge", "semver"]].concat());
+    assert_eq!(env.stdout(&["validate", "catalog"]), "");
 }

@@ -53,3 +53,24 @@ fn an_unknown_package_is_named() {
     error: package "lamp" not found
     "#);
 }
+
+#[test]
+fn bundles_fit_into_a_line() {
+    let env = TestEnv::new();
+    env.copy_of("examples/catalog");
+    let table = env.stdout(&["list", "bundles", "catalog", "lantern"]);
+    insta::assert_snapshot!(table, @r"
+    CHANNEL    VERSION     BUNDLE               REPLACES  NOTE
+    candidate  2.0.0-rc.1  lantern.v2.0.0-rc.1  v1.2.0    head
+    candidate  1.2.0       lantern.v1.2.0       v1.1.1    >=1.0.0 <1.2.0
+    candidate  1.1.1       lantern.v1.1.1       v1.0.0    skips 1
+    candidate  1.1.0       lantern.v1.1.0       v1.0.0    deprecated
+    candidate  1.0.0       lantern.v1.0.0                 deprecated
+    stable     1.2.0       lantern.v1.2.0       v1.1.1    head, >=1.0.0 <1.2.0
+    stable     1.1.1       lantern.v1.1.1       v1.0.0    skips 1
+    stable     1.0.0       lantern.v1.0.0                 deprecated
+    ");
+    assert!(table.lines().all(|line| line.chars().count() <= 80));
+    let wide = env.stdout(&["list", "bundles", "catalog", "lantern", "-o", "wide"]);
+    assert!(wide.starts_with("PACKAGE") && wide.contains("registry.example.com/"), "{wide}");
+}

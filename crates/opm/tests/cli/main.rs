@@ -22,6 +22,7 @@ mod init;
 mod large_files;
 mod list;
 mod migrate;
+mod mount_points;
 mod package_files;
 mod random_edits;
 mod readme;

@@ -143,7 +143,7 @@ fn objects_are_written_to_files_in_order() {
     error: output dir "out" must be empty
     "#);
     let refused = env.opm(&["rehearse", "new", "--certificates", "nobody"]);
-    assert!(refused.contains("expected cert-manager, openshift or none"), "{refused}");
+    assert!(refused.contains("possible values: cert-manager, openshift, none"), "{refused}");
 }
 
 #[test]

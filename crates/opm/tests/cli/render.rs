@@ -131,6 +131,8 @@ fn nothing_is_printed_unless_every_source_can_be_read() {
     1 | schema: 5
       |         ^
     help: put quotes around the value of "schema"
+
+    1 problem found
     error: render reference "nosuch": not a directory (No such file or directory (os error 2)), and not an image either: repository name must be canonical
     "#);
 }

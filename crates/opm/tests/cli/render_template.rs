@@ -164,10 +164,22 @@ fn what_cannot_be_a_bundle_is_refused() {
         let told = with_input(&env, &[], &template);
         told.strip_prefix("exit 1\n--- stdout\n--- stderr\nerror: rendering template: ").unwrap_or(&told).to_owned()
     };
-    insta::assert_snapshot!(basic("bundles/1.0.0"), @r#"render reference "bundles/1.0.0": a directory is not allowed in a template; to name a bundle directory, write "./bundles/1.0.0""#);
-    insta::assert_snapshot!(basic("./catalog"), @r#"render reference "./catalog": a catalog directory is not allowed in a template, only an image or a bundle directory (it holds the directories 'manifests' and 'metadata')"#);
-    insta::assert_snapshot!(basic("./catalog/c.yaml"), @r#"render reference "./catalog/c.yaml": a file is not allowed in a template, only an image or a bundle directory"#);
-    insta::assert_snapshot!(basic("./nosuch"), @r#"render reference "./nosuch": No such file or directory (os error 2)"#);
+    insta::assert_snapshot!(basic("bundles/1.0.0"), @r#"
+    render reference "bundles/1.0.0": a directory is not allowed in a template; to name a bundle directory, write "./bundles/1.0.0"
+      --> <stdin>:2:39
+    "#);
+    insta::assert_snapshot!(basic("./catalog"), @r#"
+    render reference "./catalog": a catalog directory is not allowed in a template, only an image or a bundle directory (it holds the directories 'manifests' and 'metadata')
+      --> <stdin>:2:39
+    "#);
+    insta::assert_snapshot!(basic("./catalog/c.yaml"), @r#"
+    render reference "./catalog/c.yaml": a file is not allowed in a template, only an image or a bundle directory
+      --> <stdin>:2:39
+    "#);
+    insta::assert_snapshot!(basic("./nosuch"), @r#"
+    render reference "./nosuch": No such file or directory (os error 2)
+      --> <stdin>:2:39
+    "#);
     let unreachable = basic("127.0.0.1:1/foo:v1");
     assert!(
         unreachable.contains("failed to pull image \"127.0.0.1:1/foo:v1\"") && unreachable.contains("refused"),
@@ -196,7 +208,40 @@ fn arguments_that_make_no_sense_are_told() {
     insta::assert_snapshot!(told(&["broken.yaml"]), @"error: auto-detecting template type: broken.yaml:3: yaml: did not find expected node content");
     insta::assert_snapshot!(told(&["semver", "broken.yaml"]), @"error: rendering template: broken.yaml:3: yaml: did not find expected node content");
     insta::assert_snapshot!(told(&["basic", "other.yaml", "more"]), @"error: unexpected argument 'more' found");
-    insta::assert_snapshot!(told(&["other.yaml", "-o", "dot"]), @"error: invalid value 'dot' for '--output <json|yaml|mermaid>': expected json, yaml or mermaid");
-    insta::assert_snapshot!(told(&["other.yaml", "--migrate-level", "x9"]), @"error: invalid value 'x9' for '--migrate-level <LEVEL>': unknown migration level, expected none or bundle-object-to-csv-metadata");
+    insta::assert_snapshot!(told(&["other.yaml", "-o", "dot"]), @"error: invalid value 'dot' for '--output <FORMAT>'");
+    insta::assert_snapshot!(told(&["other.yaml", "--migrate-level", "x9"]), @"error: invalid value 'x9' for '--migrate-level <LEVEL>'");
     insta::assert_snapshot!(told(&[]), @"error: auto-detecting template type: template input missing required 'schema' field");
+}
+
+#[test]
+fn directories_of_a_template_lie_beside_it_and_faults_have_lines() {
+    let env = with_bundles();
+    let template = |entry: &str| {
+        format!(
+            "schema: olm.template.basic\nentries:\n- schema: olm.package\n  name: foo\n  defaultChannel: stable\n\
+             - schema: olm.bundle\n  image: {entry}\n"
+        )
+    };
+    env.file("templates/deep/basic.yaml", template("../../bundles/1.0.0"));
+    let rendered = env.stdout(&["template", "render", "basic", "templates/deep/basic.yaml"]);
+    assert!(rendered.contains("foo.v1.0.0"), "{rendered}");
+    env.file("templates/gone.yaml", template("./nosuch"));
+    insta::assert_snapshot!(env.opm(&["template", "render", "basic", "templates/gone.yaml"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: rendering template: render reference "./nosuch": No such file or directory (os error 2)
+      --> templates/gone.yaml:7:10
+    "#);
+    env.file(
+        "templates/semver.yaml",
+        "schema: olm.semver\ngenerateMajorChannels: true\nstable:\n  bundles:\n  - imag: foo:v1\n",
+    );
+    insta::assert_snapshot!(env.opm(&["template", "render", "templates/semver.yaml"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: rendering template: render: unknown field "stable.bundles[0].imag", expected one of: image
+      --> templates/semver.yaml:5:11
+    "#);
 }

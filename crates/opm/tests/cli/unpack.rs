@@ -115,5 +115,5 @@ fn the_layout_can_be_chosen() {
     let rendered = |source: &str| env.stdout(&["render", source]);
     assert_eq!(rendered("single"), rendered("catalog"));
     let told = env.opm(&["unpack", "oci:index:v1", "--layout", "some", "--unpack-dir", "out"]);
-    assert!(told.contains("expected image, single, package or bundle"), "{told}");
+    assert!(told.contains("possible values: image, single, package, bundle"), "{told}");
 }

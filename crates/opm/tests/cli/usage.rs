@@ -17,7 +17,8 @@ fn arguments_that_make_no_sense_are_named() {
     exit 1
     --- stdout
     --- stderr
-    error: invalid value 'toml' for '--output <json|yaml>': expected json or yaml
+    error: invalid value 'toml' for '--output <json|yaml>'
+      [possible values: json, yaml]
 
     For more information, try '--help'.
     ");
@@ -106,4 +107,36 @@ fn a_word_of_another_level_names_the_right_command() {
     assert!(told.contains("'opm alpha convert-template'"), "{told}");
     let told = env.opm(&["index", "list"]);
     assert!(told.starts_with("exit 1\n") && told.contains("unrecognized subcommand 'list'"), "{told}");
+}
+
+#[test]
+fn examples_stay_in_their_lines_on_narrow_terminals() {
+    let env = TestEnv::new();
+    for command in [&["build"] as &[&str], &["edit", "add-bundle"], &["rehearse"], &["mirror"], &["serve"]] {
+        let output = env.command().env("COLUMNS", "40").args(command).arg("--help").output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        let (_, examples) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{command:?}: {help}"));
+        for line in examples.lines().filter(|line| line.starts_with(' ')) {
+            let text = line.trim_start();
+            assert!(
+                text.starts_with("opm ") || text.starts_with("--") || text.starts_with('#'),
+                "{command:?}: {line:?}"
+            );
+        }
+        assert!(!help.contains('\u{a0}'));
+    }
+}
+
+#[test]
+fn flags_for_registries_show_where_registries_are_reached() {
+    let env = TestEnv::new();
+    for command in [&["schema"] as &[&str], &["explain"], &["edit", "set-default"], &["version"], &["catalog", "list"]]
+    {
+        assert!(!env.stdout(&[command, &["--help"]].concat()).contains("--use-http"), "{command:?}");
+    }
+    for command in [&["render"] as &[&str], &["edit", "add-bundle"], &["build"]] {
+        assert!(env.stdout(&[command, &["--help"]].concat()).contains("--use-http"), "{command:?}");
+    }
+    assert!(env.stdout(&["version", "--use-http"]).starts_with("Version: "));
+    assert!(env.stdout(&["--use-http", "version"]).starts_with("Version: "));
 }

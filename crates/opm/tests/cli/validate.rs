@@ -40,14 +40,13 @@ properties:
     exit 1
     --- stdout
     --- stderr
-    error: invalid index:
-    └── invalid package "foo":
-        └── invalid channel "stable":
-            └── multiple channel heads found in graph: foo.v1.0.0, foo.v2.0.0
+    error: package "foo", channel "stable": multiple channel heads found in graph: foo.v1.0.0, foo.v2.0.0
      --> catalog/foo.yaml:9:9 [channel-single-head]
     9 | - name: foo.v1.0.0
       |         ^^^^^^^^^^ nothing replaces or skips this entry
     help: add `replaces: foo.v1.0.0` to foo.v2.0.0, or move one of them to another channel
+
+    1 problem found
     "#);
 }
 
@@ -139,6 +138,7 @@ fn warnings_do_not_change_the_exit_code() {
      --> catalog/foo.yaml:4:9 [unknown-fields]
     4 | vendor: me
       |         ^^
+
     warning: head "foo.v1.0.0" has neither olm.csv.metadata nor objects: consoles cannot show it
       --> catalog/foo.yaml:13:7 [head-metadata]
     13 | name: foo.v1.0.0
@@ -174,24 +174,14 @@ fn dependencies_of_a_whole_catalog_are_checked() {
     exit 1
     --- stdout
     --- stderr
-    error: invalid index:
-    ├── invalid package "h":
-    │   └── invalid channel "stable":
-    │       └── invalid bundle "h.v2.0.0":
-    │           └── "h.v2.0.0", the head of channel "stable", cannot be installed: it requires Nothing (g/v1)
-    └── invalid package "k":
-        └── invalid channel "stable":
-            └── invalid bundle "k.v2.0.0":
-                └── "k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0
-
-    package "h", channel "stable", bundle "h.v2.0.0": "h.v2.0.0", the head of channel "stable", cannot be installed: it requires Nothing (g/v1)
+    error: package "h": "h.v2.0.0", the head of channel "stable", cannot be installed: it requires Nothing (g/v1)
       --> cat/catalog.yaml:84:35 [dependency-met]
     84 | - {type: olm.gvk.required, value: {group: g, version: v1, kind: Nothing}}
        |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ nothing that clusters can choose offers this
     help: no bundle here provides it
           if another catalog of the cluster offers it, name that by --with
 
-    package "k", channel "stable", bundle "k.v2.0.0": "k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0
+    error: package "k": "k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0
        --> cat/catalog.yaml:120:39 [dependency-met]
     120 | - {type: olm.package.required, value: {packageName: f, versionRange: '1.0.0'}}
         |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ nothing that clusters can choose offers this
@@ -213,16 +203,14 @@ fn dependencies_of_a_whole_catalog_are_checked() {
     exit 1
     --- stdout
     --- stderr
-    error: invalid index:
-    └── invalid package "k":
-        └── invalid channel "stable":
-            └── invalid bundle "k.v2.0.0":
-                └── "k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0
+    error: package "k": "k.v2.0.0", the head of channel "stable", cannot be installed: it requires package f 1.0.0
        --> cat/catalog.yaml:120:39 [dependency-met]
     120 | - {type: olm.package.required, value: {packageName: f, versionRange: '1.0.0'}}
         |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ nothing that clusters can choose offers this
     help: f.v1.0.0 would do, but in channel stable it is skipped by f.v2.0.0
           not in the range: f.v2.0.0
+
+    1 problem found
     "#);
     env.file("rule/catalog.yaml", resolve::catalog("r/stable: r.v1.0.0 rule=properties.exists("));
     insta::assert_snapshot!(env.opm(&["validate", "rule", "--deps", "-o", "json"]), @r#"
@@ -232,7 +220,20 @@ fn dependencies_of_a_whole_catalog_are_checked() {
       "passed": false,
       "error": {
         "message": "invalid index:\n└── invalid package \"r\":\n    └── invalid channel \"stable\":\n        └── invalid bundle \"r.v1.0.0\":\n            └── \"r.v1.0.0\", the head of channel \"stable\", cannot be installed: convert olm.constraint to resolver predicate: ERROR: <input>:1:19: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
-      }
+      },
+      "problems": [
+        {
+          "rule": "dependency-readable",
+          "severity": "error",
+          "message": "\"r.v1.0.0\", the head of channel \"stable\", cannot be installed: convert olm.constraint to resolver predicate: ERROR: <input>:1:19: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', ')', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}",
+          "package": "r",
+          "channel": "stable",
+          "bundle": "r.v1.0.0",
+          "file": "rule/catalog.yaml",
+          "line": 18,
+          "column": 33
+        }
+      ]
     }
     --- stderr
     "#);
@@ -293,4 +294,64 @@ fn the_root_of_a_repository_is_no_catalog_but_may_hold_one() {
     assert!(told.ends_with(end), "{told}");
     env.file("repo/.indexignore", "README.md\nMakefile\nsrc/\n");
     assert_eq!(env.opm(&["validate", "repo"]), "exit 0\n--- stdout\n--- stderr\n");
+}
+
+#[test]
+fn programs_get_every_problem_with_its_place() {
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", SMALL.replace("defaultChannel: stable", "defaultChannel: steady"));
+    let output = env.command().args(["validate", "catalog", "-o", "json"]).output().unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["passed"], false);
+    insta::assert_snapshot!(format!("{:#}", result["problems"]), @r#"
+    [
+      {
+        "rule": "channel-has-entries",
+        "severity": "error",
+        "message": "channel must contain at least one bundle",
+        "package": "foo",
+        "channel": "steady",
+        "file": "catalog/foo.yaml",
+        "help": "name a channel of the package",
+        "line": 3,
+        "column": 17
+      }
+    ]
+    "#);
+    insta::assert_snapshot!(env.opm(&["validate", "catalog", "--tree"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: invalid index:
+    └── invalid package "foo":
+        └── invalid channel "steady":
+            └── channel must contain at least one bundle
+    "#);
+}
+
+#[test]
+fn what_differs_in_the_version_alone_is_shown_once() {
+    let env = TestEnv::new();
+    let mut text =
+        SMALL.replace("- name: foo.v1.0.0\n", "- name: foo.v1.0.0\n  skips: [foo.v1.1.0, foo.v1.2.0, foo.v1.10.0]\n");
+    for version in ["1.1.0", "1.2.0", "1.10.0"] {
+        text += &format!(
+            "---\nschema: olm.bundle\nname: foo.v{version}\npackage: foo\nimage: r.test/foo:v{version}\nproperties:\n\
+             - {{type: olm.package, value: {{packageName: foo, version: {version}}}}}\n"
+        );
+    }
+    env.file("catalog/foo.yaml", text);
+    insta::assert_snapshot!(env.opm(&["validate", "catalog"]), @r#"
+    exit 1
+    --- stdout
+    --- stderr
+    error: package "foo", bundle "foo.v1.1.0" not found in any channel entries
+      --> catalog/foo.yaml:23:7 [bundle-in-channel]
+    23 | name: foo.v1.1.0
+       |       ^^^^^^^^^^
+    help: add an entry for it to a channel, or remove the bundle
+    note: the same in 2 other places, foo.v1.2.0 to foo.v1.10.0
+
+    3 problems found
+    "#);
 }

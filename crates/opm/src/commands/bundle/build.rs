@@ -2,9 +2,11 @@
 
 use std::process::{Command, Stdio};
 
+use clap::builder::TypedValueParser;
 use image::{Base, ImagePlan, Layer, Location, Modes, Platform, Store};
 
 use super::generate::{self, DOCKERFILE, MakeFlags};
+use crate::choice::choice;
 use crate::commands::build::{deliver, output, source_date_epoch};
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -29,8 +31,8 @@ pub(super) struct BuildArgs {
     /// Name of the image
     #[arg(short, long, value_name = "REF")]
     tag: String,
-    /// Program that builds the image (docker|podman|buildah|none)
-    #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = builder)]
+    /// Program that builds the image
+    #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = builder())]
     image_builder: Builder,
     /// Overwrite annotations and Dockerfile that are there already
     #[arg(short, long)]
@@ -54,14 +56,13 @@ enum Builder {
     Ourselves,
 }
 
-fn builder(text: &str) -> Result<Builder, String> {
-    match text {
-        "docker" => Ok(Builder::Docker),
-        "podman" => Ok(Builder::Podman),
-        "buildah" => Ok(Builder::Buildah),
-        "none" => Ok(Builder::Ourselves),
-        other => Err(format!("{other} is not supported image builder, expected docker, podman, buildah or none")),
-    }
+fn builder() -> impl TypedValueParser<Value = Builder> {
+    choice([
+        ("docker", Builder::Docker),
+        ("podman", Builder::Podman),
+        ("buildah", Builder::Buildah),
+        ("none", Builder::Ourselves),
+    ])
 }
 
 pub(super) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

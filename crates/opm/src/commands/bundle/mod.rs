@@ -11,8 +11,10 @@ use std::path::Path;
 
 use bundle::{Findings, Optional};
 use clap::Subcommand;
+use clap::builder::TypedValueParser;
 use fbc::Limits;
 
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
@@ -89,10 +91,6 @@ fn check(dir: &Path, optional: &[Optional], limits: &Limits) -> Result<Vec<Strin
 }
 
 /// Reads the name of a check that is made on request.
-fn optional(text: &str) -> Result<Optional, String> {
-    match text {
-        "operatorhub" => Ok(Optional::OperatorHub),
-        "bundle-objects" => Ok(Optional::BundleObjects),
-        _ => Err("expected operatorhub or bundle-objects".into()),
-    }
+fn optional() -> impl TypedValueParser<Value = Optional> {
+    choice([("operatorhub", Optional::OperatorHub), ("bundle-objects", Optional::BundleObjects)])
 }

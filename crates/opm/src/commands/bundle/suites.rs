@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use bundle::{Finding, Given, Optional, Severity, VALIDATORS};
+use clap::builder::TypedValueParser;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
@@ -11,6 +12,7 @@ use rehearse::{Bundle, For, Level, Mode, v0};
 
 use super::validate::compatible;
 use crate::checks_file::Configuration;
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::findings::{self, Output};
 use crate::printer::Printer;
@@ -19,8 +21,8 @@ use crate::{limits, table};
 /// What is asked for beside the checks of the existing tool.
 #[derive(clap::Args)]
 pub(super) struct SuiteFlags {
-    /// Checks for a purpose (olm-v0|olm-v1|community|certified|all); can be given several times
-    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = suite)]
+    /// Checks for a purpose; can be given several times
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = SUITES)]
     suite: Vec<String>,
     /// Optional checks by label, as in name=good-practices or suite=operatorframework
     #[arg(long, value_name = "SELECTOR")]
@@ -31,29 +33,21 @@ pub(super) struct SuiteFlags {
     /// List all checks that can be asked for
     #[arg(long)]
     pub(super) list_optional: bool,
-    /// Fail for findings of this severity or worse (error|warning)
-    #[arg(long, value_name = "SEVERITY", default_value = "error", value_parser = fail_on)]
+    /// Fail for findings of this severity or worse
+    #[arg(long, value_name = "SEVERITY", default_value = "error", value_parser = fail_on())]
     fail_on: Severity,
     /// File with levels and waivers; unless given, .opm.yaml or .opm-checks.yaml in the bundle or above it
     #[arg(long, value_name = "FILE")]
     checks: Option<std::path::PathBuf>,
-    /// Output format (text|json|sarif|github|markdown)
-    #[arg(short = 'O', long, value_name = "FORMAT", default_value = "text", value_parser = findings::output)]
+    /// Output format
+    #[arg(short = 'O', long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
     output: Output,
 }
 
 const SUITES: [&str; 5] = ["olm-v0", "olm-v1", "community", "certified", "all"];
 
-fn suite(text: &str) -> Result<String, String> {
-    if SUITES.contains(&text) { Ok(text.to_owned()) } else { Err(format!("expected {}", SUITES.join(", "))) }
-}
-
-fn fail_on(text: &str) -> Result<Severity, String> {
-    match text {
-        "error" => Ok(Severity::Error),
-        "warning" => Ok(Severity::Warning),
-        _ => Err("expected error or warning".into()),
-    }
+fn fail_on() -> impl TypedValueParser<Value = Severity> {
+    choice([("error", Severity::Error), ("warning", Severity::Warning)])
 }
 
 impl SuiteFlags {

@@ -5,12 +5,14 @@ use std::process::Command;
 
 use bundle::{Finding, Findings, Optional, Severity};
 use catalog::needs::Facts;
+use clap::builder::TypedValueParser;
 use fbc::Limits;
 use fbc::json::Raw;
 use resolve::rule::Rule;
 
 use super::optional;
 use super::suites::{self, SuiteFlags};
+use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
@@ -37,8 +39,8 @@ pub(super) struct ValidateArgs {
     /// Directory or image of the bundle
     #[arg(value_name = "BUNDLE", required_unless_present = "list_optional")]
     source: Option<String>,
-    /// Further checks (operatorhub|bundle-objects); can be given several times
-    #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional)]
+    /// Further checks; can be given several times
+    #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
     optional_validators: Vec<Optional>,
     #[command(flatten)]
     more: SuiteFlags,
@@ -57,11 +59,11 @@ pub(super) struct AlphaValidateArgs {
     /// The image
     #[arg(short, long, value_name = "REF")]
     tag: String,
-    /// Program that pulls the image (docker|podman|none)
-    #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = puller)]
+    /// Program that pulls the image
+    #[arg(short = 'b', long, value_name = "PROGRAM", default_value = "docker", value_parser = puller())]
     image_builder: Puller,
-    /// Further checks (operatorhub|bundle-objects); can be given several times
-    #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional)]
+    /// Further checks; can be given several times
+    #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
     optional_validators: Vec<Optional>,
     #[command(flatten)]
     pull: PullFlags,
@@ -74,13 +76,8 @@ enum Puller {
     Ourselves,
 }
 
-fn puller(text: &str) -> Result<Puller, String> {
-    match text {
-        "docker" => Ok(Puller::Program("docker")),
-        "podman" => Ok(Puller::Program("podman")),
-        "none" => Ok(Puller::Ourselves),
-        _ => Err("expected docker, podman or none".into()),
-    }
+fn puller() -> impl TypedValueParser<Value = Puller> {
+    choice([("docker", Puller::Program("docker")), ("podman", Puller::Program("podman")), ("none", Puller::Ourselves)])
 }
 
 pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

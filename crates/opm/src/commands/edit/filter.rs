@@ -54,7 +54,7 @@ pub(super) struct FilterArgs {
 #[group(required = true, multiple = true)]
 struct WhatArgs {
     /// Keep these packages only; can be given several times
-    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',')]
     package: Vec<String>,
     /// Keep these channels only of their packages; can be given several times
     #[arg(long, value_name = "PACKAGE/CHANNEL", value_delimiter = ',', value_parser = channel)]

@@ -4,9 +4,10 @@
 //! ones, under a journal: a failure puts back what was moved, and after a crash the next edit of that catalog
 //! finishes what the journal says before it does anything else.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -64,15 +65,29 @@ fn read_journal(root: &Path, aside: &Path) -> Option<Vec<(PathBuf, bool)>> {
     let text = fs::read_to_string(aside.join(JOURNAL)).ok()?;
     let journal: Value = serde_json::from_str(&text).ok()?;
     let root = fs::canonicalize(root).ok()?;
-    if journal["catalog"].as_str() != root.to_str() {
+    if path_of(&journal["catalog"]).as_ref() != Some(&root) {
         return None;
     }
     let file = |file: &Value| {
-        let path = Path::new(file["path"].as_str()?);
+        let path = path_of(&file["path"])?;
         let inside = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
-        inside.then(|| (path.to_path_buf(), file["removed"] == true))
+        inside.then(|| (path, file["removed"] == true))
     };
     journal["files"].as_array()?.iter().map(file).collect()
+}
+
+/// Writes a path for a journal: as text, or as its bytes where it is none.
+fn path_value(path: &Path) -> Value {
+    path.to_str().map_or_else(|| json!(path.as_os_str().as_bytes()), Value::from)
+}
+
+/// Reads what [`path_value`] wrote.
+fn path_of(value: &Value) -> Option<PathBuf> {
+    if let Some(text) = value.as_str() {
+        return Some(text.into());
+    }
+    let bytes = value.as_array()?.iter().map(|byte| byte.as_u64().and_then(|byte| u8::try_from(byte).ok()));
+    Some(OsString::from_vec(bytes.collect::<Option<_>>()?).into())
 }
 
 /// Does what is left to do of a journal.
@@ -87,7 +102,7 @@ fn finish(root: &Path, aside: &Path) -> io::Result<()> {
             // A file that is not aside any more is in place.
             false if new.exists() => {
                 fs::create_dir_all(target.parent().unwrap_or(root))?;
-                fs::rename(&new, &target)?;
+                swap_in(&new, &target)?;
             }
             false => {}
         }
@@ -158,20 +173,15 @@ pub(super) fn replace(root: &Path, aside: &Unfinished, files: &[ChangedFile]) ->
         let odd = |why: &str| {
             Failure::message(format!("{}: {why}; --to writes the changed catalog elsewhere", target.display()))
         };
-        let path = file.path.to_str().ok_or_else(|| odd("the name is not UTF-8"))?;
         if file.exists {
             let metadata = fs::symlink_metadata(&target).map_err(|error| in_path(&target, &error))?;
             if metadata.file_type().is_symlink() {
                 return Err(odd("is a symbolic link"));
             }
-            let here = fs::metadata(aside.path()).map_err(|error| in_path(aside.path(), &error))?;
-            if metadata.dev() != here.dev() {
-                return Err(odd("is on another file system than the directory above the catalog"));
-            }
         }
-        listed.push(json!({"path": path, "removed": file.becomes == Becomes::Gone}));
+        listed.push(json!({"path": path_value(&file.path), "removed": file.becomes == Becomes::Gone}));
     }
-    let journal = json!({"catalog": root.to_str(), "files": listed}).to_string();
+    let journal = json!({"catalog": path_value(&root), "files": listed}).to_string();
     let prepared = || -> io::Result<()> {
         files
             .par_iter()
@@ -219,7 +229,37 @@ fn move_one(root: &Path, aside: &Path, number: usize, file: &ChangedFile) -> io:
     }
     match file.becomes {
         Becomes::Gone => fs::remove_file(&target),
-        _ => fs::rename(aside.join(TREE).join(&file.path), &target),
+        _ => swap_in(&aside.join(TREE).join(&file.path), &target),
+    }
+}
+
+/// Puts a file in the place of another in one step.
+///
+/// Where the catalog is a mount point, or part of it is one, a copy beside the old file takes its place.
+fn swap_in(new: &Path, target: &Path) -> io::Result<()> {
+    match fs::rename(new, target) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+        moved => return moved,
+    }
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(".opm-edit");
+    let copy = target.with_file_name(name);
+    let _ = fs::remove_file(&copy);
+    let mut from = File::open(new)?;
+    let swapped = File::create_new(&copy)
+        .and_then(|mut to| {
+            io::copy(&mut from, &mut to)?;
+            to.set_permissions(from.metadata()?.permissions())?;
+            to.sync_all()
+        })
+        .and_then(|()| fs::rename(&copy, target));
+    match swapped {
+        Ok(()) => fs::remove_file(new),
+        Err(error) => {
+            let _ = fs::remove_file(&copy);
+            Err(error)
+        }
     }
 }
 
@@ -230,7 +270,7 @@ fn put_back(root: &Path, aside: &Path, files: &[ChangedFile]) {
         let old = aside.join(OLD).join(i.to_string());
         // There is nothing better to do with what cannot be put back than to go on with the others.
         let _ = match file.exists {
-            true if old.exists() => fs::rename(&old, &target),
+            true if old.exists() => swap_in(&old, &target),
             true => Ok(()),
             false => fs::remove_file(&target),
         };

@@ -27,7 +27,7 @@ pub(super) struct PromoteArgs {
     #[arg(value_name = "CHANNEL")]
     channel: String,
     /// The package, if several have a bundle of that name
-    #[arg(long, value_name = "PACKAGE")]
+    #[arg(short, long, value_name = "PACKAGE")]
     package: Option<String>,
     #[command(flatten)]
     edge: EntryArgs,
@@ -36,24 +36,28 @@ pub(super) struct PromoteArgs {
 /// How an entry is put into a channel
 #[derive(clap::Args)]
 pub(super) struct EntryArgs {
-    /// How it is put between the others (replaces|semver|skip-patch)
-    #[arg(long, value_name = "POLICY", default_value = "replaces", value_parser = policy)]
-    edge: Policy,
+    /// How it is put between the others; defaults to replaces
+    #[arg(long, value_name = "POLICY", conflicts_with = "replaces")]
+    pub(super) edge: Option<Edge>,
+    /// Bundle that it replaces, in place of what --edge would choose; empty for none
+    #[arg(long, value_name = "BUNDLE")]
+    pub(super) replaces: Option<String>,
     /// Bundles that it skips as well; can be given several times
     #[arg(long, value_name = "BUNDLE", value_delimiter = ',')]
-    skip: Vec<String>,
+    pub(super) skip: Vec<String>,
     /// Versions that upgrade to it directly
     #[arg(long, value_name = "RANGE")]
-    skip_range: Option<String>,
+    pub(super) skip_range: Option<String>,
     /// Make the channel if there is none
     #[arg(long)]
-    create: bool,
+    pub(super) create: bool,
 }
 
 impl EntryArgs {
     pub(super) fn promotion(&self) -> Promotion {
         Promotion {
-            policy: self.edge,
+            policy: self.edge.unwrap_or(Edge::Replaces).policy(),
+            replaces: self.replaces.clone(),
             skips: self.skip.clone(),
             skip_range: self.skip_range.clone(),
             create: self.create,
@@ -61,12 +65,24 @@ impl EntryArgs {
     }
 }
 
-fn policy(text: &str) -> Result<Policy, String> {
-    match text {
-        "replaces" => Ok(Policy::Replaces),
-        "semver" => Ok(Policy::Semver),
-        "skip-patch" => Ok(Policy::SkipPatch),
-        _ => Err("expected replaces, semver or skip-patch".into()),
+/// How an entry is put between the others of a channel.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(super) enum Edge {
+    /// It becomes the head and replaces the head there was
+    Replaces,
+    /// It goes to its place by version
+    Semver,
+    /// The same, and it skips the earlier patches of its minor version
+    SkipPatch,
+}
+
+impl Edge {
+    fn policy(self) -> Policy {
+        match self {
+            Edge::Replaces => Policy::Replaces,
+            Edge::Semver => Policy::Semver,
+            Edge::SkipPatch => Policy::SkipPatch,
+        }
     }
 }
 

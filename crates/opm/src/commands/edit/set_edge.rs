@@ -27,7 +27,7 @@ pub(super) struct SetEdgeArgs {
     #[arg(long, value_name = "CHANNEL")]
     channel: String,
     /// The package, if several have a bundle of that name
-    #[arg(long, value_name = "PACKAGE")]
+    #[arg(short, long, value_name = "PACKAGE")]
     package: Option<String>,
     #[command(flatten)]
     edges: EdgeArgs,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use edit::changes::Changes;
 use edit::rewrite::{self, FileChange, Rewritten};
+use edit::summary::summary;
 use edit::text::{self, Splice};
 use edit::unified::unified;
 use edit::verify::Contents;
@@ -18,7 +19,7 @@ use super::check::{Wanted, check};
 use super::{attached, place};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::images::Images;
-use crate::interrupt::Unfinished;
+use crate::interrupt::{self, Unfinished};
 use crate::printer::{Printer, Style};
 use crate::source::{self, Source};
 use crate::{database, limits, report};
@@ -30,11 +31,14 @@ pub(super) struct Where {
     #[arg(value_name = "CATALOG")]
     pub(super) catalog: PathBuf,
     /// Write the changed catalog to a new directory and leave this one as it is
-    #[arg(short = 'o', long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR")]
     pub(super) to: Option<PathBuf>,
     /// Print what would change as a unified diff, and change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Do not print what was done
+    #[arg(short, long)]
+    pub(super) quiet: bool,
 }
 
 /// The beginning of the names of directories that catalogs are written aside in.
@@ -120,10 +124,10 @@ pub(super) fn fetched(
         if elsewhere && !place.catalog.is_dir() {
             return Err(Failure::message(format!("{name} is not a directory: --to DIR says where the result goes")));
         }
-        return Ok((Where { catalog: place.catalog.clone(), to: None, dry_run: false }, None));
+        return Ok((Where { catalog: place.catalog.clone(), to: None, dry_run: false, quiet: place.quiet }, None));
     }
     let (catalog, aside) = directory(&place.catalog, images, printer)?;
-    Ok((Where { catalog, to: place.to.clone(), dry_run: place.dry_run }, aside))
+    Ok((Where { catalog, to: place.to.clone(), dry_run: place.dry_run, quiet: place.quiet }, aside))
 }
 
 /// Looks at each blob while its text is at hand.
@@ -164,7 +168,7 @@ pub(in crate::commands) fn change_first_layout(
     load: impl FnOnce(&Path, &Printer) -> Result<Loaded, Failure>,
     verb: impl FnOnce(&Loaded, &mut Outline) -> Result<Vec<String>, Refusal>,
 ) -> Outcome {
-    let place = Where { catalog: root.to_path_buf(), to: None, dry_run: false };
+    let place = Where { catalog: root.to_path_buf(), to: None, dry_run: false, quiet: true };
     change_loaded(&place, Layout::First, printer, load, verb)
 }
 
@@ -186,8 +190,7 @@ fn change_loaded(
     let notes = verb(&loaded, &mut outline).map_err(refused)?;
     let mut changes = Changes::between(&loaded.fbc, &loaded.outline, &outline).map_err(refused)?;
     if changes.is_empty() && place.to.is_none() {
-        tell(&notes, printer);
-        printer.tell("nothing to change");
+        tell(place, &notes, printer);
         return Ok(());
     }
     let mut new = new_files(&loaded.fbc, root, &changes, layout)?;
@@ -210,18 +213,22 @@ fn change_loaded(
     if !loaded.fbc.is_current() {
         return Err(Failure::message(format!("{}: the catalog changed meanwhile; try again", root.display())));
     }
-    tell(&notes, printer);
+    tell(place, &notes, printer);
     if place.dry_run {
         return show(root, &files, printer);
     }
     match &place.to {
-        Some(to) => fs::rename(&tree, to).map_err(|error| in_path(to, &error)),
-        None => place::replace(root, &aside, &files),
+        Some(to) => interrupt::put(&tree, to).map_err(|error| in_path(to, &error))?,
+        None => place::replace(root, &aside, &files)?,
     }
+    if let Some(done) = summary(&loaded.outline, &outline).filter(|_| !place.quiet) {
+        printer.tell(&done);
+    }
+    Ok(())
 }
 
-fn tell(notes: &[String], printer: &Printer) {
-    for note in notes {
+fn tell(place: &Where, notes: &[String], printer: &Printer) {
+    for note in notes.iter().filter(|_| !place.quiet) {
         printer.tell(&format!("{} {note}", printer.paint(Style::Note, "note:")));
     }
 }
@@ -361,7 +368,15 @@ fn show(root: &Path, files: &[ChangedFile], printer: &mut Printer) -> Outcome {
         };
         let path = file.path.display().to_string();
         let text = unified(&path, old.as_deref(), new.as_deref(), &file.splices);
-        printer.data().write_all(text.as_bytes())?;
+        for line in text.split_inclusive('\n') {
+            let code = match line.as_bytes().first() {
+                Some(b'+') => "32",
+                Some(b'-') => "31",
+                Some(b'@') => "36",
+                _ => "",
+            };
+            printer.coloured_line(code, line.trim_end_matches('\n'))?;
+        }
     }
     Ok(())
 }

@@ -54,14 +54,14 @@ pub(crate) struct BuildArgs {
 /// The programs that pull and build, where both can be chosen.
 #[derive(clap::Args)]
 pub(crate) struct ToolArgs {
-    /// Program to pull and build images with (none|docker|podman)
-    #[arg(short, long, value_name = "TOOL", value_parser = container_tool)]
+    /// Program to pull and build images with
+    #[arg(short, long, value_name = "TOOL", value_parser = container_tool())]
     container_tool: Option<ContainerTool>,
-    /// Program to build the image with (none|docker|podman); podman or docker, or none where neither is installed
-    #[arg(short = 'u', long, value_name = "TOOL", value_parser = container_tool)]
+    /// Program to build the image with; podman or docker, or none where neither is installed
+    #[arg(short = 'u', long, value_name = "TOOL", value_parser = container_tool())]
     build_tool: Option<ContainerTool>,
-    /// Program to pull images with (none|docker|podman); none if not given
-    #[arg(short, long, value_name = "TOOL", value_parser = container_tool)]
+    /// Program to pull images with; none if not given
+    #[arg(short, long, value_name = "TOOL", value_parser = container_tool())]
     pull_tool: Option<ContainerTool>,
 }
 
@@ -87,9 +87,9 @@ impl ToolArgs {
 /// The one program of commands that pull and build with the same.
 #[derive(clap::Args)]
 pub(crate) struct OneToolArgs {
-    /// Program to pull and build images with (none|docker|podman); without it nothing is needed to pull, and podman or
+    /// Program to pull and build images with; without it nothing is needed to pull, and podman or
     /// docker builds, or none where neither is installed
-    #[arg(short, long, value_name = "TOOL", value_parser = container_tool)]
+    #[arg(short, long, value_name = "TOOL", value_parser = container_tool())]
     container_tool: Option<ContainerTool>,
 }
 

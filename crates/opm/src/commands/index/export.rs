@@ -36,8 +36,8 @@ pub(crate) struct ExportArgs {
     /// Directory to write to
     #[arg(short = 'f', long, value_name = "DIR", default_value = "downloaded")]
     download_folder: PathBuf,
-    /// Program to pull images with (none|docker|podman)
-    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool)]
+    /// Program to pull images with
+    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool())]
     container_tool: ContainerTool,
     #[command(flatten)]
     pull: PullFlags,

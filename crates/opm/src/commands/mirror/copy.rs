@@ -10,13 +10,13 @@ use mirror::volume::parse_size;
 
 use super::flags::{ChoiceFlags, MoveFlags, TargetFlags};
 use super::prepare::{prepare, read};
-use super::progress::Moved;
 use super::pull::contents;
 use super::push::finish;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use crate::transfer::Moved;
 
 /// Bring everything that a file asks for straight to a registry
 #[derive(clap::Args)]

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::builder::TypedValueParser;
 use image::{Client, Platform, Store};
 use mirror::destination::{Layout, Target};
 use mirror::report::{self, Missing, OnMissing};
 
-use super::progress::Moved;
+use crate::choice::choice;
 use crate::exit::Failure;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
+use crate::transfer::Moved;
 
 /// What is chosen, beside what the file says
 #[derive(clap::Args, Clone, Debug)]
@@ -18,7 +20,7 @@ use crate::printer::{Printer, Style};
 pub(crate) struct ChoiceFlags {
     /// What becomes of bundles that lack an image: the set is not whole until they have it (fail), they leave the
     /// catalog (drop), or they stay in it (keep)
-    #[arg(long, value_name = "fail|drop|keep", default_value = "fail", value_parser = on_missing)]
+    #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_missing())]
     pub(crate) missing: OnMissing,
     /// Bring what kept bundles need as well, by the catalog's dependencies
     #[arg(long)]
@@ -35,20 +37,20 @@ pub(crate) struct ChoiceFlags {
     pub(crate) ignore_unknown: bool,
     /// Edges of upgrades that lead out of what is kept: stay as they are written (keep), or the newest bundle of the
     /// channel skips what lost its way (bridge)
-    #[arg(long, value_name = "keep|bridge", default_value = "keep", value_parser = ["keep", "bridge"])]
+    #[arg(long, value_name = "HOW", default_value = "keep", value_parser = ["keep", "bridge"])]
     pub(crate) edges: String,
     /// Paths at the destination: those of the sources (path), or those behind the name of the source's registry (host)
-    #[arg(long, value_name = "path|host", default_value = "path", value_parser = layout)]
+    #[arg(long, value_name = "LAYOUT", default_value = "path", value_parser = layout())]
     pub(crate) layout: Layout,
     /// Go on without these parts of the file, for which nothing is done
-    #[arg(long, value_name = "platform,helm", value_delimiter = ',', value_parser = ["platform", "helm"])]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = ["platform", "helm"])]
     pub(crate) skip: Vec<String>,
     /// Leave signatures and other things that were made for images behind
     #[arg(long)]
     pub(crate) without_referrers: bool,
     /// What serves the catalog in its image: this program (ours), that of the original image (original), or nothing
     /// (none), for clusters that bring their own
-    #[arg(long, value_name = "ours|original|none", default_value = "ours", value_parser = ["ours", "original", "none"])]
+    #[arg(long, value_name = "WHICH", default_value = "ours", value_parser = ["ours", "original", "none"])]
     pub(crate) catalog_program: String,
     /// This program for another platform of the catalog; can be given several times
     #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary)]
@@ -88,21 +90,12 @@ impl ChoiceFlags {
     }
 }
 
-fn on_missing(text: &str) -> Result<OnMissing, String> {
-    match text {
-        "fail" => Ok(OnMissing::Fail),
-        "drop" => Ok(OnMissing::Drop),
-        "keep" => Ok(OnMissing::Keep),
-        _ => Err("expected fail, drop or keep".into()),
-    }
+fn on_missing() -> impl TypedValueParser<Value = OnMissing> {
+    choice([("fail", OnMissing::Fail), ("drop", OnMissing::Drop), ("keep", OnMissing::Keep)])
 }
 
-fn layout(text: &str) -> Result<Layout, String> {
-    match text {
-        "path" => Ok(Layout::Path),
-        "host" => Ok(Layout::Host),
-        _ => Err("expected path or host".into()),
-    }
+fn layout() -> impl TypedValueParser<Value = Layout> {
+    choice([("path", Layout::Path), ("host", Layout::Host)])
 }
 
 fn binary(text: &str) -> Result<(Platform, PathBuf), String> {
@@ -212,15 +205,5 @@ pub(crate) fn tell_missing(missing: &[Missing], printer: &Printer) {
     if !missing.is_empty() {
         printer.tell(&format!("missing images: {}", missing.len()));
         printer.tell(report::text(missing).trim_end());
-    }
-}
-
-/// Writes a number of bytes for people.
-pub(crate) fn bytes(count: u64) -> String {
-    match count {
-        0..1_000 => format!("{count} B"),
-        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
-        _ => format!("{:.2} GB", count as f64 / 1e9),
     }
 }

@@ -7,7 +7,6 @@ pub(crate) mod oc_mirror;
 mod open;
 mod plan;
 mod prepare;
-mod progress;
 mod prune;
 mod pull;
 mod push;

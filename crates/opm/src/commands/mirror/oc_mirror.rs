@@ -85,7 +85,7 @@ struct OcMirrorArgs {
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u8).range(1..=10))]
     parallel_layers: u8,
     /// What serves the catalog in its image: ours, original or none
-    #[arg(long, value_name = "ours|original|none", default_value = "original", value_parser = ["ours", "original", "none"])]
+    #[arg(long, value_name = "WHICH", default_value = "original", value_parser = ["ours", "original", "none"])]
     catalog_program: String,
 }
 

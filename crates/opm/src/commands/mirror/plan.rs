@@ -9,14 +9,14 @@ use mirror::lock::{Lock, Role};
 use mirror::set::Contents;
 use serde_json::json;
 
-use super::flags::{ChoiceFlags, MoveFlags, bytes};
+use super::flags::{ChoiceFlags, MoveFlags};
 use super::prepare::{prepare, read};
-use super::progress::Moved;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::table;
+use crate::transfer::{Moved, bytes};
 
 /// Show what would be brought over, and what it costs
 #[derive(clap::Args)]
@@ -37,7 +37,7 @@ pub(super) struct PlanArgs {
     #[arg(value_name = "FILE|LOCK")]
     file: String,
     /// Form of the answer: text, json, or mapping, a line SOURCE=DESTINATION for each image
-    #[arg(short, long, value_name = "text|json|mapping", default_value = "text", value_parser = ["text", "json", "mapping"])]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json", "mapping"])]
     output: String,
     /// Write what was chosen to a file
     #[arg(long, value_name = "OUT")]

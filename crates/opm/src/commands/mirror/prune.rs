@@ -8,11 +8,11 @@ use mirror::prune::{find, remove};
 use mirror::set::read_lock;
 
 use super::flags::MoveFlags;
-use super::progress::Moved;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use crate::transfer::Moved;
 
 /// Remove from a registry what no kept set needs
 #[derive(clap::Args)]

@@ -11,13 +11,13 @@ use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
 use mirror::volume;
 
-use super::flags::{ChoiceFlags, MoveFlags, bytes};
+use super::flags::{ChoiceFlags, MoveFlags};
 use super::open;
 use super::prepare::{Input, Prepared, prepare, read};
-use super::progress::Moved;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
+use crate::transfer::{Moved, bytes};
 
 /// Fetch everything that a file asks for to a directory
 #[derive(clap::Args)]

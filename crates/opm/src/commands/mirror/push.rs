@@ -13,13 +13,13 @@ use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
 use mirror::volume::Volumes;
 
-use super::flags::{MoveFlags, TargetFlags, bytes, tell_missing};
-use super::progress::Moved;
+use super::flags::{MoveFlags, TargetFlags, tell_missing};
 use super::pull::contents;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use crate::transfer::{Moved, bytes};
 
 /// Manifests and lists of them are no larger.
 const DOCUMENT_LIMIT: u64 = 4 << 20;

@@ -9,13 +9,13 @@ use mirror::report::json;
 use mirror::set::{Contents, read_lock};
 use mirror::verify;
 
-use super::flags::{MoveFlags, bytes, tell_missing};
-use super::progress::Moved;
+use super::flags::{MoveFlags, tell_missing};
 use super::push::{From, check_expected};
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use crate::transfer::{Moved, bytes};
 
 /// Check that a set is all there and whole
 #[derive(clap::Args)]
@@ -48,7 +48,7 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "OUT")]
     have: Option<PathBuf>,
     /// Form of the answer
-    #[arg(short, long, value_name = "text|json", default_value = "text", value_parser = ["text", "json"])]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     output: String,
     /// How many components the path of a repository may have; what is too much is joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]

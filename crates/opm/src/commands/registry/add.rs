@@ -32,8 +32,8 @@ pub(crate) struct AddArgs {
     bundle_images: Vec<String>,
     #[command(flatten)]
     how: HowArgs,
-    /// Program to pull images with (none|docker|podman)
-    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool)]
+    /// Program to pull images with
+    #[arg(short, long, value_name = "TOOL", default_value = "none", value_parser = container_tool())]
     container_tool: ContainerTool,
     #[command(flatten)]
     pull: PullFlags,

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use clap::builder::TypedValueParser;
 use rehearse::v1::{Certificates, Profile, Runtime};
 use rehearse::{Bundle, Installer};
 use serde_json::{Map, Value};
 
 use super::Rehearsal;
+use crate::choice::choice;
 use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
@@ -32,17 +34,17 @@ pub(crate) struct RehearseArgs {
     /// Directory or image of the bundle
     #[arg(value_name = "BUNDLE")]
     pub(super) source: String,
-    /// Which OLM installs it (v0|v1): v0 is the one with Subscriptions, v1 the one with ClusterExtensions
-    #[arg(long, value_name = "GENERATION", default_value = "v1", value_parser = generation)]
+    /// Which OLM installs it: v0 is the one with Subscriptions, v1 the one with ClusterExtensions
+    #[arg(long, value_name = "GENERATION", default_value = "v1", value_parser = generation())]
     pub(super) olm: Generation,
     /// Release of OLM v1, 1.6 to 1.11; the newest unless given
     #[arg(long, value_name = "VERSION", value_parser = minor)]
     olm_version: Option<u32>,
-    /// What applies the objects in OLM v1 (helm|boxcutter)
-    #[arg(long, value_name = "RUNTIME", default_value = "helm", value_parser = runtime)]
+    /// What applies the objects in OLM v1
+    #[arg(long, value_name = "RUNTIME", default_value = "helm", value_parser = runtime())]
     runtime: Runtime,
-    /// Feature of OLM v1 that is switched on (SingleOwnNamespaceInstallSupport|DeploymentConfig); can be given several times
-    #[arg(long, value_name = "GATE", value_delimiter = ',', value_parser = gate)]
+    /// Feature of OLM v1 that is switched on; can be given several times
+    #[arg(long, value_name = "GATE", value_delimiter = ',', value_parser = gate())]
     gate: Vec<Gate>,
     /// Namespace to install in; unless given, the one that the bundle suggests, or PACKAGE-system
     #[arg(short, long, value_name = "NAMESPACE")]
@@ -56,8 +58,8 @@ pub(crate) struct RehearseArgs {
     /// File with the configuration: spec.config.inline of a ClusterExtension
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Who makes certificates for webhooks in OLM v1 (cert-manager|openshift|none)
-    #[arg(long, value_name = "PROVIDER", default_value = "cert-manager", value_parser = certificates)]
+    /// Who makes certificates for webhooks in OLM v1
+    #[arg(long, value_name = "PROVIDER", default_value = "cert-manager", value_parser = certificates())]
     pub(super) certificates: Certificates,
     /// Name of the ClusterExtension; the package unless given
     #[arg(long, value_name = "NAME")]
@@ -66,13 +68,13 @@ pub(crate) struct RehearseArgs {
     #[arg(long, value_name = "BUNDLE")]
     pub(super) from: Option<String>,
     /// Print the least ClusterRole that an installer account needs: every right (every), or bind and escalate (short)
-    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "every", require_equals = true, value_parser = installer)]
+    #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "every", require_equals = true, value_parser = installer())]
     pub(super) installer: Option<Installer>,
     /// Write each object to a file of its own in this directory, which must be empty or not exist
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) output_dir: Option<PathBuf>,
-    /// Output format (text|yaml|json|sarif|github|markdown)
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     pub(super) output: Output,
     #[command(flatten)]
     pub(super) pull: PullFlags,
@@ -109,12 +111,8 @@ enum Gate {
     DeploymentConfig,
 }
 
-fn generation(text: &str) -> Result<Generation, String> {
-    match text {
-        "v0" => Ok(Generation::V0),
-        "v1" => Ok(Generation::V1),
-        _ => Err("expected v0 or v1".into()),
-    }
+fn generation() -> impl TypedValueParser<Value = Generation> {
+    choice([("v0", Generation::V0), ("v1", Generation::V1)])
 }
 
 fn minor(text: &str) -> Result<u32, String> {
@@ -124,49 +122,38 @@ fn minor(text: &str) -> Result<u32, String> {
     minor.filter(|minor| Profile::of(*minor).is_some()).ok_or_else(known)
 }
 
-fn runtime(text: &str) -> Result<Runtime, String> {
-    match text {
-        "helm" => Ok(Runtime::Helm),
-        "boxcutter" => Ok(Runtime::Boxcutter),
-        _ => Err("expected helm or boxcutter".into()),
-    }
+fn runtime() -> impl TypedValueParser<Value = Runtime> {
+    choice([("helm", Runtime::Helm), ("boxcutter", Runtime::Boxcutter)])
 }
 
-fn gate(text: &str) -> Result<Gate, String> {
-    match text {
-        "SingleOwnNamespaceInstallSupport" => Ok(Gate::SingleOwnNamespace),
-        "DeploymentConfig" => Ok(Gate::DeploymentConfig),
-        _ => Err("expected SingleOwnNamespaceInstallSupport or DeploymentConfig".into()),
-    }
+fn gate() -> impl TypedValueParser<Value = Gate> {
+    choice([
+        ("SingleOwnNamespaceInstallSupport", Gate::SingleOwnNamespace),
+        ("DeploymentConfig", Gate::DeploymentConfig),
+    ])
 }
 
-fn certificates(text: &str) -> Result<Certificates, String> {
-    match text {
-        "cert-manager" => Ok(Certificates::CertManager),
-        "openshift" => Ok(Certificates::OpenShift),
-        "none" => Ok(Certificates::None),
-        _ => Err("expected cert-manager, openshift or none".into()),
-    }
+fn certificates() -> impl TypedValueParser<Value = Certificates> {
+    choice([
+        ("cert-manager", Certificates::CertManager),
+        ("openshift", Certificates::OpenShift),
+        ("none", Certificates::None),
+    ])
 }
 
-fn installer(text: &str) -> Result<Installer, String> {
-    match text {
-        "every" => Ok(Installer::Every),
-        "short" => Ok(Installer::Short),
-        _ => Err("expected every or short".into()),
-    }
+fn installer() -> impl TypedValueParser<Value = Installer> {
+    choice([("every", Installer::Every), ("short", Installer::Short)])
 }
 
-fn output(text: &str) -> Result<Output, String> {
-    Ok(match text {
-        "text" | "" => Output::Text,
-        "yaml" => Output::Yaml,
-        "json" => Output::Json,
-        "sarif" => Output::Findings(findings::Output::Sarif),
-        "github" => Output::Findings(findings::Output::Github),
-        "markdown" => Output::Findings(findings::Output::Markdown),
-        _ => return Err("expected text, yaml, json, sarif, github or markdown".into()),
-    })
+fn output() -> impl TypedValueParser<Value = Output> {
+    choice([
+        ("text", Output::Text),
+        ("yaml", Output::Yaml),
+        ("json", Output::Json),
+        ("sarif", Output::Findings(findings::Output::Sarif)),
+        ("github", Output::Findings(findings::Output::Github)),
+        ("markdown", Output::Findings(findings::Output::Markdown)),
+    ])
 }
 
 impl RehearseArgs {

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use clap::builder::TypedValueParser;
 use cluster::run::pod::{Item, PodSettings, Security};
 use image::Reference;
 
+use crate::choice::choice;
 use crate::cluster_flags::ClusterFlags;
 use crate::commands::serve::duration;
 use crate::exit::Failure;
@@ -62,10 +64,10 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "SECRET", default_value = "", hide_default_value = true)]
     ca_secret_name: String,
     /// When the image of the registry pod is pulled (Always|IfNotPresent|Never)
-    #[arg(long, value_name = "POLICY", default_value = "Always", value_parser = pull_policy)]
+    #[arg(long, value_name = "POLICY", default_value = "Always", value_parser = ["Always", "IfNotPresent", "Never"])]
     image_pull_policy: String,
-    /// How strictly pods are confined (legacy|restricted)
-    #[arg(long, value_name = "CONTEXT", default_value = "legacy", value_parser = security)]
+    /// How strictly pods are confined
+    #[arg(long, value_name = "CONTEXT", default_value = "legacy", value_parser = security())]
     security_context_config: Security,
     /// Say that the registry pod must not run as root, as restricted namespaces ask for
     #[arg(long)]
@@ -74,8 +76,8 @@ pub(super) struct ServeFlags {
     #[arg(long, value_name = "UID", value_parser = clap::value_parser!(u32).range(1..))]
     run_as_user: Option<u32>,
     /// What becomes of a database index: the pod adds the bundle to it, or it is migrated to a file-based catalog
-    /// (pod|migrate); pod if not given
-    #[arg(long, value_name = "HOW", value_parser = database)]
+    ///; pod if not given
+    #[arg(long, value_name = "HOW", value_parser = database())]
     pub(super) sqlite: Option<Database>,
     /// Push the catalog as an image of this name, and run that, instead of bringing it to the cluster by ConfigMaps
     #[arg(long, value_name = "REF", value_parser = crate::commands::build::reference)]
@@ -144,27 +146,12 @@ pub(super) enum Database {
     Migrate,
 }
 
-fn database(text: &str) -> Result<Database, String> {
-    match text {
-        "pod" => Ok(Database::Pod),
-        "migrate" => Ok(Database::Migrate),
-        _ => Err("expected pod or migrate".into()),
-    }
+fn database() -> impl TypedValueParser<Value = Database> {
+    choice([("pod", Database::Pod), ("migrate", Database::Migrate)])
 }
 
-fn security(text: &str) -> Result<Security, String> {
-    match text {
-        "legacy" => Ok(Security::Legacy),
-        "restricted" => Ok(Security::Restricted),
-        _ => Err("must be one of \"legacy\", or \"restricted\"".into()),
-    }
-}
-
-fn pull_policy(text: &str) -> Result<String, String> {
-    match text {
-        "Always" | "IfNotPresent" | "Never" => Ok(text.to_owned()),
-        _ => Err("expected Always, IfNotPresent or Never".into()),
-    }
+fn security() -> impl TypedValueParser<Value = Security> {
+    choice([("legacy", Security::Legacy), ("restricted", Security::Restricted)])
 }
 
 /// Reads the name of an image that a cluster can pull.

@@ -11,10 +11,10 @@ use serde_json::json;
 use super::{ChoiceFlags, Common, MoveFlags, Place, disk, place};
 use crate::commands::mirror::open;
 use crate::commands::mirror::prepare::{Input, prepare};
-use crate::commands::mirror::progress::Moved;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
+use crate::transfer::Moved;
 
 /// The largest list.
 const LIMIT: u64 = 64 << 20;

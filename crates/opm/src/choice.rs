@@ -1,0 +1,21 @@
+//! Flags that take one of a few words.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// Reads one of some words and returns what it stands for. Help and completion show the words.
+///
+/// An empty word stands for the first, as users of Go programs expect.
+pub(crate) fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
+    words: [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    let values = words.iter().enumerate().map(|(number, (word, _))| {
+        let value = PossibleValue::new(*word);
+        if number == 0 { value.alias("") } else { value }
+    });
+    let parser = PossibleValuesParser::new(values.collect::<Vec<_>>());
+    parser.try_map(move |given| {
+        let found =
+            words.iter().find(|(word, _)| *word == given).or_else(|| words.first().filter(|_| given.is_empty()));
+        found.map(|(_, value)| value.clone()).ok_or("no such choice")
+    })
+}

@@ -1,0 +1,69 @@
+//! Catalogs in directories that something is mounted on, as volumes of containers are.
+
+use std::process::Command;
+
+use crate::env::{SMALL, TestEnv};
+
+/// Runs a script with a fresh file system mounted at `volume`, and returns what it prints; nothing where that is not
+/// allowed.
+fn on_volume(env: &TestEnv, script: &str) -> Option<String> {
+    std::fs::create_dir_all(env.path("volume")).unwrap();
+    let script = format!("mount -t tmpfs tmpfs volume || exit 77\nset -e\n{script}");
+    let output = Command::new("unshare")
+        .args(["--mount", "--map-root-user", "sh", "-c", &script])
+        .current_dir(env.path("."))
+        .env("PATH", std::env::var("PATH").unwrap_or_default())
+        .env("opm", env!("CARGO_BIN_EXE_opm"))
+        .output();
+    match output {
+        Ok(output) if output.status.code() == Some(77) => {}
+        Ok(output) if String::from_utf8_lossy(&output.stderr).contains("unshare failed") => {}
+        Ok(output) => {
+            assert!(output.status.success(), "{}", env.show(output));
+            return Some(String::from_utf8(output.stdout).unwrap());
+        }
+        Err(_) => {}
+    }
+    eprintln!("nothing can be mounted here, so that this was not tested");
+    None
+}
+
+#[test]
+fn migrated_unpacked_and_changed_catalogs_fill_a_mount_point() {
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", SMALL);
+    env.stdout(&["build", "catalog", "--data-only", "-t", "r.test/c:v1", "--to", "oci:image"]);
+    let script = "
+        $opm migrate catalog volume && ls -A volume && rm -r volume/*
+        $opm unpack oci:image --unpack-dir volume && ls -A volume && rm -r volume/*
+        $opm edit deprecate catalog -p foo -m old --to volume -q && ls -A volume && $opm validate volume";
+    let Some(listed) = on_volume(&env, script) else { return };
+    assert_eq!(listed, "foo\nfoo.yaml\nfoo.yaml\n");
+}
+
+#[test]
+fn a_catalog_on_a_mount_point_is_edited_in_place() {
+    let env = TestEnv::new();
+    env.file("catalog/foo.yaml", SMALL).file("catalog/bar.yaml", SMALL.replace("foo", "bar"));
+    let script = "
+        cp catalog/* volume
+        chmod 640 volume/foo.yaml
+        $opm edit deprecate volume -p foo -m old -q
+        stat -c %a volume/foo.yaml
+        $opm edit filter volume -p foo -q
+        $opm edit add-bundle volume bundle --create --channel a --image r.test/b:v1 -q
+        ls -A volume .
+        $opm validate volume
+        $opm list packages volume -o csv | cut -d, -f1";
+    env.file(
+        "bundle/manifests/csv.yaml",
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: baz.v1.0.0}\n\
+         spec: {version: 1.0.0}\n",
+    );
+    env.file(
+        "bundle/metadata/annotations.yaml",
+        "annotations:\n  operators.operatorframework.io.bundle.package.v1: baz\n",
+    );
+    let Some(listed) = on_volume(&env, script) else { return };
+    assert_eq!(listed, "640\n.:\nbundle\ncatalog\nvolume\n\nvolume:\nbaz\nfoo.yaml\nname\nbaz\nfoo\n");
+}
