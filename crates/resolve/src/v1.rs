@@ -42,13 +42,17 @@ pub fn select(pool: &Pool<'_>, wish: &Wish<'_>) -> Result<Node, String> {
     best.retain(|&node| Some(priority(node)) == highest);
     match best.as_slice() {
         [only] => Ok(*only),
-        [] => Err(format!("no bundles found for {}", described(wish))),
+        [] => Err(format!("{}no bundles found for {}", upgrading(wish), described(wish))),
         several => {
             let mut names: Vec<&str> =
                 several.iter().map(|&node| pool.sources[pool.member(node).source].name.as_str()).collect();
             names.sort_unstable();
-            let names = names.join(" ");
-            Err(format!("found bundles for {} in multiple catalogs with the same priority [{names}]", described(wish)))
+            Err(format!(
+                "{}found bundles for {} in multiple catalogs with the same priority [{}]",
+                upgrading(wish),
+                described(wish),
+                names.join(" ")
+            ))
         }
     }
 }
@@ -97,10 +101,13 @@ fn described(wish: &Wish<'_>) -> String {
     if !wish.channels.is_empty() {
         text += &format!(" in channels [{}]", wish.channels.join(" "));
     }
-    if let Some(old) = wish.installed.filter(|_| !wish.any_version) {
-        text += &format!(" that upgrade the currently installed {:?}", old.name);
-    }
     text
+}
+
+/// Says what is installed, as clusters do before they say anything else.
+fn upgrading(wish: &Wish<'_>) -> String {
+    let version = wish.installed.and_then(|old| old.version.as_ref());
+    version.map(|it| format!("error upgrading from currently installed version \"{it}\": ")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -133,8 +140,8 @@ mod tests {
         assert_eq!(told(skips, "", &["stable"], "a.v3"), "a.v3");
         assert_eq!(
             told(skips, "7.x", &["stable"], "a.v3"),
-            "no bundles found for package \"a\" matching version \"7.x\" in channels [stable] that upgrade the \
-             currently installed \"a.v3\""
+            "error upgrading from currently installed version \"3.0.0\": no bundles found for package \"a\" matching \
+             version \"7.x\" in channels [stable]"
         );
     }
 

@@ -318,7 +318,8 @@ fn second(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Prin
             Err(message) => {
                 failed = true;
                 if args.output == Output::Text {
-                    printer.error(&message);
+                    // Clusters say so themselves.
+                    printer.error(message.strip_prefix("error ").unwrap_or(&message));
                 }
                 answers.push(json!({"action": "fail", "package": wish.package, "message": message}));
             }

@@ -284,7 +284,7 @@ fn the_second_generation_takes_the_newest() {
     exit 1
     --- stdout
     --- stderr
-    error: no bundles found for package "k" matching version "^1.1" that upgrade the currently installed "k.v2.0.0"
+    error: upgrading from currently installed version "2.0.0": no bundles found for package "k" matching version "^1.1"
     "#);
     insta::assert_snapshot!(env.opm(&["resolve", "cat", "--olm", "v1", "--install", "k=^1.1", "--installed", "k.v2.0.0", "--self-certified"]), @r"
     exit 0

@@ -1,11 +1,16 @@
 //! Whole commands with the real OLM: its own programs on a real API server, and a stand-in for a node.
 
+mod dice;
 #[allow(dead_code, reason = "shared with tests of other commands")]
 #[path = "../cli/env.rs"]
 mod env;
 mod operator;
 mod stage;
+mod stage_v1;
 
+mod catalogd;
+mod extension;
 mod resolver;
+mod resolver_v1;
 mod run_bundle;
 mod two_runs;

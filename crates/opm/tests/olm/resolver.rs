@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use cluster::Kind;
 use serde_json::{Value, json};
 
+use crate::dice::Dice;
 use crate::stage::{Stage, until};
 
 /// Names the number of namespaces.
@@ -16,20 +17,6 @@ const DEFAULT: usize = 6;
 /// How many are resolved at a time.
 const AT_A_TIME: usize = 1;
 const PACKAGES: [&str; 4] = ["p0", "p1", "p2", "p3"];
-
-/// Numbers that look random, and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-
-    fn one_in(&mut self, sides: u64) -> bool {
-        self.roll(sides) == 0
-    }
-}
 
 /// What a namespace sees and asks for.
 struct Case {
@@ -109,10 +96,7 @@ fn catalog(dice: &mut Dice) -> String {
 }
 
 fn case(seed: u64) -> Case {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(7));
-    for _ in 0..3 {
-        dice.roll(2);
-    }
+    let mut dice = Dice::new(seed);
     let count = 1 + dice.roll(2);
     let catalogs: Vec<(String, u64, String)> =
         (0..count).map(|number| (format!("c{number}"), dice.roll(3) * 10, catalog(&mut dice))).collect();

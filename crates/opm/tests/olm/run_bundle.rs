@@ -39,7 +39,7 @@ async fn an_operator_is_installed_upgraded_and_removed() {
 }
 
 /// Returns a catalog of one operator, as text.
-fn catalog_of(stage: &Stage, operator: &Operator) -> String {
+pub(crate) fn catalog_of(stage: &Stage, operator: &Operator) -> String {
     let image = stage.bundle(operator);
     let (package, csv) = (&operator.package, operator.csv_name());
     let rendered = stage.env.stdout(&["render", &image, "--use-http", "-o", "yaml"]);

@@ -53,13 +53,19 @@ impl Stage {
         Stage::with(olm).await
     }
 
-    async fn with(olm: Olm) -> Option<Stage> {
+    /// Makes a stage on a cluster.
+    pub(crate) async fn with(olm: Olm) -> Option<Stage> {
         let registry = DockerRegistry::start(RegistryPlan::default())?;
         let namespace = olm.api.namespace().await;
         let node = olm.node(&namespace, Path::new(env!("CARGO_BIN_EXE_opm"))).await;
         let access = Access { kubeconfig: Some(olm.api.kubeconfig()), context: None, namespace: Some(namespace) };
         let cluster = access.connect().await.expect("a cluster");
-        Some(Stage { env: TestEnv::new(), olm, cluster, registry, _node: node })
+        let env = TestEnv::new();
+        // The image that serves catalogs is asked for here, and never where it really is.
+        let place = format!("location = \"{}/opm\"\ninsecure = true\n", registry.host());
+        let settings = format!("[[registry]]\nprefix = \"quay.io/operator-framework/opm\"\n{place}");
+        env.file("home/.config/containers/registries.conf", settings);
+        Some(Stage { env, olm, cluster, registry, _node: node })
     }
 
     pub(crate) fn namespace(&self) -> &str {
@@ -164,8 +170,13 @@ impl Stage {
 
     /// Serves a directory of the scratch directory until the server is dropped; returns its address.
     pub(crate) async fn serve(&self, directory: &str) -> (Stopped, String) {
+        self.serve_with(&[directory], "listening").await
+    }
+
+    /// Serves with more arguments; returns the address in the line of the log that has some words.
+    pub(crate) async fn serve_with(&self, arguments: &[&str], words: &'static str) -> (Stopped, String) {
         let mut command = self.env.command();
-        command.args(["serve", directory, "--address", "127.0.0.1", "--port", "0", "-t", ""]);
+        command.arg("serve").args(arguments).args(["--address", "127.0.0.1", "--port", "0", "-t", ""]);
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("opm runs");
         let mut log = BufReader::new(child.stderr.take().expect("a log"));
         let server = Stopped(child);
@@ -174,7 +185,8 @@ impl Stage {
             loop {
                 let start = text.len();
                 assert!(log.read_line(&mut text).expect("a log") > 0, "it does not serve:\n{text}");
-                if let Some((_, rest)) = text[start..].split_once("address=127.0.0.1:") {
+                let address = text[start..].split_once("address=127.0.0.1:").filter(|_| text[start..].contains(words));
+                if let Some((_, rest)) = address {
                     let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
                     // The log has to be read, or the server stops when the pipe is full.
                     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));

@@ -136,7 +136,8 @@ fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Asked<'
         return text(
             StatusCode::BAD_REQUEST,
             "invalid catalog name: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-             '-' or '.', and must start and end with an alphanumeric character\n",
+             '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+             validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')\n",
         );
     }
     if !matches!(rest, ["all" | "metas"] | ["packages", _]) {

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::certificates::{issue_certificate, make_authority, openssl};
 
 pub(crate) use process::{Process, log_end};
-pub(crate) use shared::{Set, join};
+pub(crate) use shared::{Set, join, join_with, start_beside};
 
 pub use crds::OLM_CRDS;
 

@@ -54,6 +54,11 @@ static JOINED: Mutex<Vec<(Set, File)>> = Mutex::new(Vec::new());
 
 /// Returns the server that tests share with a set of programs; the first of them starts both.
 pub(crate) fn join(set: Set) -> KubeApi {
+    join_with(set, |_| {})
+}
+
+/// As [`join`], and completes the set while no other process starts or completes it.
+pub(crate) fn join_with(set: Set, complete: impl FnOnce(&KubeApi)) -> KubeApi {
     let name = match set {
         Set::Plain => "kube",
         Set::Olm => "olm",
@@ -73,7 +78,17 @@ pub(crate) fn join(set: Set) -> KubeApi {
     let starting = open("starting");
     starting.lock().expect("locked");
     let directory = base.join("server");
-    running(&directory).unwrap_or_else(|| start(&base, directory, set))
+    let api = running(&directory).unwrap_or_else(|| start(&base, directory, set));
+    complete(&api);
+    api
+}
+
+/// Starts a program beside a server that tests share; it ends with the server.
+pub(crate) fn start_beside(api: &KubeApi, name: &str, words: &[String]) {
+    let later = api.directory.join("later");
+    script(&api.directory.join(name), words);
+    fs::create_dir_all(&later).expect("a directory for scripts");
+    fs::rename(api.directory.join(name), later.join(format!("{name}.sh"))).expect("a script");
 }
 
 fn user() -> u32 {
@@ -117,11 +132,8 @@ fn start(base: &Path, directory: PathBuf, set: Set) -> KubeApi {
         Set::Plain => api.block_on(crds::apply),
         Set::Olm => {
             api.block_on(olm::install);
-            let later = api.directory.join("later");
             for (name, words) in olm::programs(&api.directory, &api.kubeconfig()) {
-                script(&api.directory.join(&name), &words);
-                fs::create_dir_all(&later).expect("a directory for scripts");
-                fs::rename(api.directory.join(&name), later.join(format!("{name}.sh"))).expect("a script");
+                start_beside(&api, &name, &words);
             }
         }
     }

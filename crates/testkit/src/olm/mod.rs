@@ -4,6 +4,7 @@
 
 mod node;
 mod proxy;
+mod v1;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,11 +18,15 @@ use crate::needs::{missing, skipped};
 use proxy::Proxy;
 
 pub use node::Node;
+pub use v1::{Answer, OlmV1, ask, plain_client};
 
 /// The namespace that OLM works in, whose catalogs are for all namespaces.
 pub const OLM_NAMESPACE: &str = "olm";
 /// Names the directory that `cargo xtask kube` unpacks the programs from.
 const SOURCE: &str = "OPM_CLUSTER_DIR";
+/// What the first generation of OLM needs.
+const NEEDED: [&str; 4] =
+    ["bin/kube-controller-manager", "bin/catalog-operator", "bin/olm-operator", "crds/olm-v0.yaml"];
 /// How long programs may take to start.
 const START: Duration = Duration::from_secs(60);
 
@@ -41,13 +46,13 @@ impl Olm {
     ///
     /// Whoever uses it works in a namespace of its own. No name of a service leads anywhere: catalogs have addresses.
     pub fn shared() -> Option<Olm> {
-        are_there().then(|| Olm { api: join(Set::Olm), proxy: None, _programs: Vec::new() })
+        are_there(&NEEDED).then(|| Olm { api: join(Set::Olm), proxy: None, _programs: Vec::new() })
     }
 
     /// Starts a set that nobody else uses, in which names of services lead to the pods that nodes run, with OLM's
     /// package server; nothing where its programs are missing.
     pub fn start() -> Option<Olm> {
-        if !are_there() {
+        if !are_there(&NEEDED) {
             return None;
         }
         let proxy = Proxy::start();
@@ -137,8 +142,7 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// Returns whether everything is there that OLM needs; where it is not, reports that the test does nothing.
-fn are_there() -> bool {
-    let needed = ["bin/kube-controller-manager", "bin/catalog-operator", "bin/olm-operator", "crds/olm-v0.yaml"];
+fn are_there(needed: &[&str]) -> bool {
     let Some(lacking) = needed.iter().map(|name| unpacked().join(name)).find(|file| !file.is_file()) else {
         return true;
     };

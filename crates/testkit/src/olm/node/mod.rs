@@ -26,6 +26,7 @@ use tokio_stream::StreamExt;
 
 use super::proxy::Proxy;
 use crate::kube_api::KubeApi;
+pub(super) use pod::decode;
 
 /// A node that runs the pods of one namespace until it is dropped.
 pub struct Node {

@@ -338,7 +338,7 @@ fn copy_bundle(image: &Image, spec: &Value, place: &Path) -> (i32, String) {
 }
 
 /// Decodes base64 as the API server writes it.
-fn decode(text: &str) -> Vec<u8> {
+pub(in crate::olm) fn decode(text: &str) -> Vec<u8> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),
         b'a'..=b'z' => Some(byte - b'a' + 26),

@@ -1,0 +1,84 @@
+//! catalogd beside `opm serve --http`: an image that `opm build` made, and what both answer for it.
+
+use serde_json::json;
+use testkit::{Answer, ask, plain_client};
+
+use crate::stage::until;
+use crate::stage_v1::StageV1;
+
+/// Fields of all types, kinds of blobs that nobody knows, and letters that other programs escape.
+const ODD: &str = r#"{"schema":"example.com/odd","name":"odd","package":"lantern","z":1,"a":[true,null,1.5,-2,"<&> \u2028 é"],
+"m":{"y":{},"x":[]},"big":1234567890}
+{"schema":"example.com/odd","name":"odd"}
+{"schema":"olm.bundle","name":"lantern.v9.9.9-none","package":"other"}
+"#;
+
+/// Sorts the lines of an answer: catalogd has no order among them.
+fn sorted(mut answer: Answer) -> Answer {
+    let mut lines: Vec<&str> = answer.body.split_inclusive('\n').collect();
+    lines.sort_unstable();
+    answer.body = lines.concat();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn catalogd_answers_for_an_image_of_opm_as_opm_does() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let env = &stage.stage.env;
+    env.copy_of("examples/catalog");
+    env.file("catalog/odd.json", ODD.lines().take(3).collect::<Vec<_>>().join("\n"));
+    let made = stage.catalog("catalog", json!({})).await;
+    let name = stage.name("catalog");
+    let base = made["status"]["urls"]["base"].as_str().expect("an address");
+    assert!(base.ends_with(&format!("/catalogs/{name}")), "{base}");
+    assert!(made["status"]["resolvedSource"]["image"]["ref"].as_str().is_some_and(|text| text.contains("@sha256:")));
+    let arguments = ["catalog", "--http", "127.0.0.1:0", "--http-catalog", &name];
+    let (_server, address) = stage.stage.serve_with(&arguments, "serving HTTP").await;
+    let (theirs, ours) = (stage.v1.catalogd(), plain_client(&address));
+    let all = format!("/catalogs/{name}/api/v1/all");
+    until("opm serves", || async { (ask(&ours, "GET", &all).await.status == 200).then_some(()) }).await;
+    let mut lines = 0;
+    let mut differences = Vec::new();
+    for (method, path) in [
+        ("GET", "all"),
+        ("GET", "all?schema=olm.bundle"),
+        ("GET", "metas"),
+        ("GET", "metas?schema=olm.package"),
+        ("GET", "metas?schema=olm.channel"),
+        ("GET", "metas?schema=olm.bundle"),
+        ("GET", "metas?schema=olm.package&name=lantern"),
+        ("GET", "metas?package=lantern"),
+        ("GET", "metas?name=odd"),
+        ("GET", "metas?schema=example.com/odd&package=lantern"),
+        ("GET", "metas?schema=olm.channel&package=lantern&name=stable"),
+        ("GET", "metas?schema=none"),
+        ("GET", "metas?schema=&package=lantern"),
+        ("GET", "metas?schema=olm.package&schema=olm.bundle"),
+        ("GET", "metas?colour=red"),
+        ("HEAD", "all"),
+        ("HEAD", "metas?package=lantern"),
+        ("POST", "all"),
+        ("PUT", "metas"),
+        ("GET", "none"),
+        ("GET", ""),
+        ("GET", "all/"),
+    ] {
+        let path = format!("/catalogs/{name}/api/v1/{path}");
+        let (their, our) = (sorted(ask(&theirs, method, &path).await), sorted(ask(&ours, method, &path).await));
+        lines += their.body.lines().count();
+        if their != our {
+            differences.push(format!("{method} {path}\ncatalogd: {their:?}\nopm: {our:?}"));
+        }
+    }
+    for path in
+        ["/catalogs/none/api/v1/all", "/catalogs/none/api/v1/metas", "/catalogs/No_Name/api/v1/all", "/catalogs/"]
+    {
+        let (their, our) = (ask(&theirs, "GET", path).await, ask(&ours, "GET", path).await);
+        if their != our {
+            differences.push(format!("GET {path}\ncatalogd: {their:?}\nopm: {our:?}"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+    assert!(lines > 40, "{lines}");
+    stage.remove(&[], &["catalog"]).await;
+}

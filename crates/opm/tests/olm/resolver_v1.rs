@@ -1,0 +1,212 @@
+//! `opm resolve --olm v1` beside operator-controller: made-up catalogs and wishes, the chosen version and the reason.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::stage_v1::{StageV1, condition};
+
+/// Names the number of wishes.
+const ROUNDS: &str = "OPM_RESOLVE_ROUNDS";
+/// What fits into a run of all tests.
+const DEFAULT: u64 = 4;
+const RANGES: [&str; 10] =
+    ["", "", "", ">=2.0.0", "1.x", "~2.1", "<1.0.0", "^1.1", ">=1.0.0, <2.0.0", "1.0.0 || 2.0.0"];
+
+/// What a ClusterExtension asks for.
+#[derive(Debug, Clone)]
+struct Wish {
+    channels: Vec<&'static str>,
+    range: &'static str,
+    any_version: bool,
+}
+
+struct Case {
+    /// Catalogs: name, priority, content.
+    catalogs: Vec<(String, u64, String)>,
+    /// What is asked for first, and then, when that is installed.
+    wishes: [Wish; 2],
+}
+
+fn versions(count: u64) -> Vec<String> {
+    (0..count).map(|number| format!("{}.{}.0", 1 + number / 2, number % 2)).collect()
+}
+
+/// Returns a catalog of the package; all its bundles are the same image.
+fn catalog(dice: &mut Dice, image: &str) -> String {
+    let versions = versions(2 + dice.roll(5));
+    let mut text = "schema: olm.package\nname: foo\ndefaultChannel: stable\n".to_owned();
+    for channel in ["stable", "fast"] {
+        if channel == "fast" && dice.one_in(2) {
+            continue;
+        }
+        let _ = write!(text, "---\nschema: olm.channel\npackage: foo\nname: {channel}\nentries:\n");
+        let mut before: Option<&str> = None;
+        for version in &versions {
+            let _ = writeln!(text, "- name: foo.v{version}");
+            if let Some(before) = before {
+                let _ = writeln!(text, "  replaces: foo.v{before}");
+            }
+            match dice.roll(5) {
+                0 => drop(writeln!(text, "  skipRange: '<{version}'")),
+                1 => drop(writeln!(text, "  skips: [foo.v{}]", versions[0])),
+                _ => {}
+            }
+            before = Some(version);
+        }
+    }
+    for version in &versions {
+        let _ = write!(
+            text,
+            "---\nschema: olm.bundle\nname: foo.v{version}\npackage: foo\nimage: {image}\nproperties:\n\
+             - {{type: olm.package, value: {{packageName: foo, version: {version}}}}}\n"
+        );
+    }
+    let mut deprecated = String::new();
+    for version in &versions {
+        if dice.one_in(4) {
+            let _ = write!(
+                deprecated,
+                "- reference: {{schema: olm.bundle, name: foo.v{version}}}\n  message: foo.v{version} is old\n"
+            );
+        }
+    }
+    if dice.one_in(3) {
+        deprecated += "- reference: {schema: olm.channel, name: stable}\n  message: stable is old\n";
+    }
+    if dice.one_in(4) {
+        deprecated += "- reference: {schema: olm.package}\n  message: foo is old\n";
+    }
+    if !deprecated.is_empty() {
+        let _ = write!(text, "---\nschema: olm.deprecations\npackage: foo\nentries:\n{deprecated}");
+    }
+    text
+}
+
+fn case(seed: u64, image: &str) -> Case {
+    let mut dice = Dice::new(seed);
+    let count = 1 + dice.roll(2);
+    let catalogs =
+        (0..count).map(|number| (format!("c{number}"), dice.roll(2) * 10, catalog(&mut dice, image))).collect();
+    let mut wish = |is_first: bool| Wish {
+        channels: [vec![], vec!["stable"], vec!["fast"], vec!["fast", "stable"]][dice.roll(4) as usize].clone(),
+        range: match (is_first, dice.one_in(2)) {
+            // Something old, so that there is something newer.
+            (true, true) => "1.x",
+            _ => RANGES[dice.roll(RANGES.len() as u64) as usize],
+        },
+        any_version: !is_first && dice.one_in(4),
+    };
+    Case { catalogs, wishes: [wish(true), wish(false)] }
+}
+
+/// The name of the chosen bundle, or the reason why there is none.
+type Outcome = Result<String, String>;
+
+fn offline(stage: &StageV1, case: &Case, wish: &Wish, installed: Option<&str>) -> Outcome {
+    let mut command = stage.stage.env.command();
+    command.args(["resolve", "--olm", "v1", "-o", "json"]);
+    for (name, priority, _) in &case.catalogs {
+        // By the names that the cluster knows them by, which are told.
+        let known = stage.name(name);
+        command.arg(format!("{known}={name}")).arg("--priority").arg(format!("{known}={priority}"));
+    }
+    let channels = if wish.channels.is_empty() { String::new() } else { format!("@{}", wish.channels.join(",")) };
+    let range = if wish.range.is_empty() { String::new() } else { format!("={}", wish.range) };
+    command.args(["--install", &format!("foo{channels}{range}")]);
+    if let Some(installed) = installed {
+        command.args(["--installed", installed]);
+    }
+    if wish.any_version {
+        command.arg("--self-certified");
+    }
+    let output = command.output().expect("opm runs");
+    let told: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let bundle = &told["bundles"][0];
+    match bundle["name"].as_str() {
+        Some(name) => Ok(name.to_owned()),
+        None => Err(bundle["message"].as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+/// Returns the fields of the source of a ClusterExtension.
+fn source(wish: &Wish) -> Value {
+    json!({
+        "channels": if wish.channels.is_empty() { Value::Null } else { json!(wish.channels) },
+        "version": if wish.range.is_empty() { Value::Null } else { json!(wish.range) },
+        "upgradeConstraintPolicy": if wish.any_version { "SelfCertified" } else { "CatalogProvided" },
+    })
+}
+
+/// Waits for what operator-controller makes of the newest wish.
+async fn by_olm(stage: &StageV1, name: &str) -> Outcome {
+    let status = stage
+        .decided(name, |status| {
+            matches!(condition(status, "Progressing")["reason"].as_str(), Some("Succeeded" | "Retrying" | "Blocked"))
+        })
+        .await;
+    let progressing = condition(&status, "Progressing");
+    match progressing["reason"] == "Succeeded" {
+        true => Ok(status["install"]["bundle"]["name"].as_str().unwrap_or_default().to_owned()),
+        false => Err(progressing["message"].as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+/// Returns the image of an operator that has nothing that two of them could quarrel about.
+fn image(stage: &StageV1) -> String {
+    let mut operator = stage.stage.operator("foo", "1.0.0");
+    operator.more = json!({
+        "installModes": [{"type": "AllNamespaces", "supported": true}], "customresourcedefinitions": {},
+        "install": {"strategy": "deployment", "spec": {"deployments": []}},
+    });
+    let mut files = operator.files();
+    files.retain(|(path, _)| path != "/manifests/crd.json");
+    stage.stage.push("foo-bundle:v1", &files, &operator.labels())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn extensions_resolve_as_operator_controller_resolves_them() {
+    let rounds = std::env::var(ROUNDS).map_or(DEFAULT, |text| text.parse().expect("a number of wishes"));
+    let Some(stage) = StageV1::shared().await else { return };
+    let image = image(&stage);
+    stage.account().await;
+    let (mut chosen, mut refused, mut wrong) = (0, 0, Vec::new());
+    for seed in 0..rounds {
+        let case = case(seed, &image);
+        let name = format!("foo{seed}");
+        let mut known = Vec::new();
+        for (catalog, priority, content) in &case.catalogs {
+            let directory = format!("{catalog}-{seed}");
+            stage.stage.env.file(&format!("{directory}/catalog.yaml"), content);
+            stage.catalog(&directory, json!({"priority": priority})).await;
+            known.push((directory, *priority, content.clone()));
+        }
+        let case = Case { catalogs: known, ..case };
+        let [first, second] = case.wishes.clone();
+        stage.extension(&name, "foo", source(&first)).await;
+        let mut installed: Option<String> = None;
+        for wish in [first, second] {
+            stage.change(&name, source(&wish)).await;
+            let expected = by_olm(&stage, &name).await;
+            let resolved = offline(&stage, &case, &wish, installed.as_deref());
+            match &expected {
+                Ok(name) => {
+                    chosen += 1;
+                    installed = Some(name.clone());
+                }
+                Err(_) => refused += 1,
+            }
+            if resolved != expected {
+                let contents: Vec<&str> = case.catalogs.iter().map(|(_, _, content)| content.as_str()).collect();
+                wrong
+                    .push(format!("{seed} {wish:?}: OLM {expected:?}\nopm {resolved:?}\n{}", contents.join("\n===\n")));
+            }
+        }
+        let catalogs: Vec<&str> = case.catalogs.iter().map(|(name, ..)| name.as_str()).collect();
+        stage.remove(&[&name], &catalogs).await;
+    }
+    assert!(wrong.is_empty(), "{} differ ({chosen} chosen, {refused} refused):\n{}", wrong.len(), wrong.join("\n\n"));
+    assert!(chosen > 0, "all are refused");
+}

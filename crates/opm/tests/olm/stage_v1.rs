@@ -1,0 +1,133 @@
+//! A namespace of a cluster with both generations of OLM.
+
+use cluster::Kind;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use testkit::OlmV1;
+
+use crate::stage::{Stage, until};
+
+pub(crate) const EXTENSION: Kind = Kind {
+    group: "olm.operatorframework.io",
+    version: "v1",
+    kind: "ClusterExtension",
+    plural: "clusterextensions",
+    namespaced: false,
+};
+
+pub(crate) const CATALOG: Kind = Kind { kind: "ClusterCatalog", plural: "clustercatalogs", ..EXTENSION };
+
+pub(crate) struct StageV1 {
+    pub(crate) stage: Stage,
+    pub(crate) v1: OlmV1,
+}
+
+impl StageV1 {
+    /// Makes a stage on the cluster that tests share; nothing where there is none.
+    pub(crate) async fn shared() -> Option<StageV1> {
+        let v1 = tokio::task::block_in_place(OlmV1::shared)?;
+        let stage = Stage::shared().await?;
+        Some(StageV1 { stage, v1 })
+    }
+
+    /// Returns the name of something that is in no namespace.
+    pub(crate) fn name(&self, name: &str) -> String {
+        format!("{}-{name}", self.stage.namespace())
+    }
+
+    /// Builds and pushes the image of a catalog in the scratch directory, and returns its name.
+    pub(crate) fn build(&self, directory: &str) -> String {
+        let image = format!("{}/{directory}:v1", self.stage.registry.host());
+        self.stage.env.stdout(&["build", directory, "-t", &image, "--data-only", "--push", "--use-http"]);
+        image
+    }
+
+    /// Makes a ClusterCatalog of a directory, which extensions of this stage select, and waits until it is served.
+    pub(crate) async fn catalog(&self, directory: &str, spec: Value) -> Value {
+        let image = self.build(directory);
+        self.v1.catalog(&self.name(directory), &image, spec, &[("stage", self.stage.namespace())]).await
+    }
+
+    /// Makes an account that may do everything.
+    pub(crate) async fn account(&self) {
+        let stage = &self.stage;
+        stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": "installer"}})).await;
+        let binding = json!({
+            "metadata": {"name": self.name("installer")},
+            "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": stage.namespace()}],
+            "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
+        });
+        let kind = Kind {
+            group: "rbac.authorization.k8s.io",
+            kind: "ClusterRoleBinding",
+            plural: "clusterrolebindings",
+            ..EXTENSION
+        };
+        stage.create(kind, &binding).await;
+    }
+
+    /// Makes a ClusterExtension that selects the catalogs of this stage, with more fields of its source.
+    pub(crate) async fn extension(&self, name: &str, package: &str, source: Value) {
+        let mut catalog =
+            json!({"packageName": package, "selector": {"matchLabels": {"stage": self.stage.namespace()}}});
+        catalog.as_object_mut().expect("a source").extend(source.as_object().expect("fields").clone());
+        let object = json!({"metadata": {"name": self.name(name)}, "spec": {
+            "namespace": self.stage.namespace(), "serviceAccount": {"name": "installer"},
+            "source": {"sourceType": "Catalog", "catalog": catalog},
+        }});
+        self.stage.create(EXTENSION, &object).await;
+    }
+
+    /// Changes the source of a ClusterExtension.
+    pub(crate) async fn change(&self, name: &str, source: Value) {
+        let patch = Patch::Merge(json!({"spec": {"source": {"catalog": source}}}));
+        let extensions = self.stage.cluster.objects(EXTENSION);
+        extensions.patch(&self.name(name), &PatchParams::default(), &patch).await.expect("changed");
+    }
+
+    /// Waits until operator-controller has decided about the newest form of a ClusterExtension; returns its status.
+    pub(crate) async fn decided(&self, name: &str, is_decided: impl Fn(&Value) -> bool) -> Value {
+        let name = self.name(name);
+        let mut last = Value::Null;
+        let start = std::time::Instant::now();
+        loop {
+            if let Some(found) = self.stage.get(EXTENSION, &name).await {
+                let generation = &found["metadata"]["generation"];
+                let conditions = found["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let seen = conditions
+                    .iter()
+                    .any(|one| one["type"] == "Progressing" && one["observedGeneration"] == *generation);
+                if seen && is_decided(&found["status"]) {
+                    return found["status"].clone();
+                }
+                last = found["status"].clone();
+            }
+            assert!(
+                start.elapsed().as_secs() < 120,
+                "{name} is not decided: {last:#}\n{}",
+                self.v1.log("operator-controller")
+            );
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Deletes what is in no namespace, and waits until the extensions are gone.
+    pub(crate) async fn remove(&self, extensions: &[&str], catalogs: &[&str]) {
+        for (kind, names) in [(EXTENSION, extensions), (CATALOG, catalogs)] {
+            let objects = self.stage.cluster.objects(kind);
+            for name in names {
+                let _ = objects.delete(&self.name(name), &DeleteParams::default()).await;
+            }
+            for name in names {
+                until("it is gone", || async { self.stage.get(kind, &self.name(name)).await.is_none().then_some(()) })
+                    .await;
+            }
+        }
+    }
+}
+
+/// Returns a condition of a status.
+pub(crate) fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
+    let conditions = status["conditions"].as_array();
+    conditions.and_then(|all| all.iter().find(|one| one["type"] == kind)).unwrap_or(&Value::Null)
+}
