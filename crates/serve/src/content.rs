@@ -14,6 +14,7 @@ use fbc::{Blob, Fbc};
 use rayon::prelude::*;
 
 use crate::cache::Digest;
+use crate::graphql::Discovered;
 
 /// How many blobs are made into lines before they are written.
 const BATCH: usize = 64;
@@ -28,6 +29,8 @@ pub struct Content {
     lines: Vec<Line>,
     /// Each different schema, package and name once.
     texts: Vec<Box<str>>,
+    /// The types of its blobs, for those who ask by GraphQL.
+    pub(crate) discovered: Discovered,
 }
 
 /// Where a blob is, and what it is called.
@@ -119,7 +122,76 @@ impl Content {
         }
         let file = out.into_inner().map_err(|error| no_room(error.into_error()))?;
         let digest = Digest::of(&digests).to_string();
-        Ok(Content { file, length, digest, since: SystemTime::now(), lines, texts })
+        Ok(Content { file, length, digest, since: SystemTime::now(), lines, texts, discovered: Discovered::default() })
+    }
+
+    /// Keeps a text that is sent as slowly as its reader takes it.
+    ///
+    /// # Errors
+    /// Fails when there is no room for it.
+    pub(crate) fn spooled(text: &[u8]) -> io::Result<Content> {
+        let mut file = tempfile::tempfile()?;
+        file.write_all(text)?;
+        let (length, discovered) = (text.len() as u64, Discovered::default());
+        let (digest, since) = (String::new(), SystemTime::now());
+        Ok(Content { file, length, digest, since, lines: Vec::new(), texts: Vec::new(), discovered })
+    }
+
+    /// Makes content of schemas and blobs in canonical form; none of them has a package or a name.
+    ///
+    /// # Errors
+    /// Fails when there is no room for it.
+    pub(crate) fn of_lines(blobs: &[(&str, &str)]) -> io::Result<Content> {
+        let text: Vec<String> = blobs.iter().map(|(_, blob)| format!("{blob}\n")).collect();
+        let mut content = Content::spooled(text.concat().as_bytes())?;
+        content.texts = std::iter::once("").chain(blobs.iter().map(|(schema, _)| *schema)).map(Box::from).collect();
+        let mut offset = 0;
+        for (index, line) in text.iter().enumerate() {
+            let length = u32::try_from(line.len()).map_err(io::Error::other)?;
+            content.lines.push(Line { offset, length, schema: index as u32 + 1, package: 0, name: 0 });
+            offset += u64::from(length);
+        }
+        Ok(content)
+    }
+
+    /// Returns the schemas of all blobs, in order.
+    pub(crate) fn schemas(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().map(|line| self.text(line.schema))
+    }
+
+    /// Returns the places of the blobs of a schema, in order, of one package or name where these are given.
+    pub(crate) fn rows(
+        &self,
+        schema: &str,
+        package: Option<&str>,
+        name: Option<&str>,
+    ) -> impl Iterator<Item = usize> + use<> {
+        let is_package = schema == PACKAGE;
+        let number = |wanted: Option<&str>| wanted.map(|wanted| self.number(wanted));
+        let (schema, package, name) = (self.number(schema), number(package), number(name));
+        let fits = |line: &Line| {
+            let own = if is_package { line.name } else { line.package };
+            Some(line.schema) == schema
+                && package.is_none_or(|wanted| wanted == Some(own))
+                && name.is_none_or(|wanted| wanted == Some(line.name))
+        };
+        let rows: Vec<usize> = (0..self.lines.len()).filter(|row| fits(&self.lines[*row])).collect();
+        rows.into_iter()
+    }
+
+    /// Returns a blob of at most `most` bytes as a line.
+    ///
+    /// # Errors
+    /// Fails when it is longer, or cannot be read.
+    pub(crate) fn line(&self, row: usize, most: u32) -> io::Result<String> {
+        let line = self.lines.get(row).ok_or(io::ErrorKind::NotFound)?;
+        if line.length > most {
+            let name = self.text(line.name);
+            return Err(io::Error::other(format!("blob {name:?} is larger than {} MiB", most >> 20)));
+        }
+        let mut bytes = vec![0; line.length as usize];
+        self.file.read_exact_at(&mut bytes, line.offset)?;
+        String::from_utf8(bytes).map_err(io::Error::other)
     }
 
     fn text(&self, number: u32) -> &str {

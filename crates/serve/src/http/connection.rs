@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -14,8 +16,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Site;
+use super::console::Job;
+use super::graphql::Query;
 use super::wire::Wire;
+use super::{Reply, Site};
 use crate::listen::{self, Listener, Peer, Socket};
 use crate::slots::{Slot, Slots};
 use crate::tls::{Protocol, Tls};
@@ -108,20 +112,42 @@ impl Drop for Connection {
     }
 }
 
+/// What is to be done for a request.
+enum Work {
+    /// Pages are made on threads that may wait.
+    Page(Job),
+    Query(Box<Query>),
+    Done(Reply),
+}
+
+impl Work {
+    /// Pages and queries are answered only while there is room for those who take their time.
+    fn of(site: &Site, request: Request<Incoming>, room: bool) -> Work {
+        if !room {
+            return Work::Done(site.answer(&request, room));
+        }
+        if let Some(job) = site.job(&request) {
+            return Work::Page(job);
+        }
+        match Query::asked(site, &request) {
+            Some(content) => Work::Query(Box::new(Query::new(site, content, request))),
+            None => Work::Done(site.answer(&request, room)),
+        }
+    }
+}
+
 async fn answer(site: &Site, room: bool, socket: Socket, slot: &mut Slot, ending: &mut watch::Receiver<bool>) {
     let usage = slot.usage().clone();
     let wire = TokioIo::new(Wire::new(socket, usage.clone()));
     let service = service_fn(|request| {
         usage.work();
-        // Pages are made on threads that may wait, and only while there is room for those who take their time.
-        let job = if room { site.job(&request) } else { None };
-        let ready = if job.is_none() { Some(site.answer(&request, room)) } else { None };
+        let work = Work::of(site, request, room);
         let usage = usage.clone();
         async move {
-            let mut response = match (job, ready) {
-                (Some(job), _) => job.run().await,
-                (None, Some(response)) => response,
-                (None, None) => super::not_found(),
+            let mut response = match work {
+                Work::Page(job) => job.run().await,
+                Work::Query(query) => query.run().await,
+                Work::Done(response) => response,
             };
             if !room {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

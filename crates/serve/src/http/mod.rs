@@ -5,6 +5,7 @@ pub mod conditions;
 mod connection;
 mod console;
 mod events;
+mod graphql;
 mod page;
 pub mod range;
 mod reply;
@@ -36,6 +37,8 @@ pub(crate) struct Site {
     console: Option<Arc<Console>>,
     /// How many bodies are worked on at a time.
     workers: Arc<Semaphore>,
+    /// How many large requests are read at a time.
+    large: Arc<Semaphore>,
 }
 
 impl Site {
@@ -52,7 +55,8 @@ impl Site {
     fn new(live: &Arc<Live>, catalog: Option<String>, command_line: Option<String>) -> Site {
         let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 2;
         let workers = Arc::new(Semaphore::new(workers));
-        Site { live: Arc::clone(live), catalog, command_line, console: None, workers }
+        let large = Arc::new(Semaphore::new(graphql::LARGE_REQUESTS));
+        Site { live: Arc::clone(live), catalog, command_line, console: None, workers, large }
     }
 
     /// Shows pages, too. A server that is reached from its own machine only is called by names of that machine, or
@@ -139,6 +143,9 @@ fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Asked<'
              '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
              validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')\n",
         );
+    }
+    if rest == ["graphql"] {
+        return graphql::refused(site, name == ours, request.method);
     }
     if !matches!(rest, ["all" | "metas"] | ["packages", _]) {
         return not_found();

@@ -167,3 +167,20 @@ pub(crate) async fn streaming<R: prost::Message + Default + 'static>(
     }
     Ok(all)
 }
+
+/// Posts a body as plain HTTP and returns everything that comes back.
+pub(crate) async fn post(port: u16, path: &str, body: &str) -> String {
+    let length = body.len();
+    let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    let request = head + body;
+    tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let mut answer = Vec::new();
+        // A server that refuses a body does not take all of it.
+        let _ = stream.write_all(request.as_bytes());
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    })
+    .await
+    .unwrap()
+}

@@ -3,6 +3,7 @@
 mod cache;
 mod catalogs;
 mod damage;
+mod graphql;
 mod harness;
 mod hostile;
 mod reflection;

@@ -1,0 +1,162 @@
+//! The types of a catalog, found in its blobs.
+
+use std::collections::BTreeMap;
+
+use fbc::json::{Kind, Raw};
+
+use super::names;
+use super::types::{BOOLEAN, FLOAT, Field, INT, Id, QUERY, Ref, STRING, Schema, Shape, Types, argument};
+
+/// Of each list of objects, so many are read for their fields.
+const SAMPLES: usize = 10;
+/// A catalog has no more schemas than this, and an object no more fields.
+const MOST: usize = 1000;
+
+/// What is known of a field after some blobs.
+struct Seen {
+    scalar: Id,
+    list: bool,
+    /// Whether nothing was seen yet that is no object: an empty list, or `null`.
+    open: bool,
+    /// The fields of the objects in a list.
+    inner: BTreeMap<String, Seen>,
+    sources: Vec<String>,
+}
+
+#[derive(Default)]
+struct Found {
+    objects: usize,
+    fields: BTreeMap<String, Seen>,
+}
+
+/// Collects what the blobs of a catalog look like.
+#[derive(Default)]
+pub(super) struct Discovery {
+    schemas: BTreeMap<String, Found>,
+}
+
+impl Discovery {
+    /// Takes a blob into account.
+    ///
+    /// # Errors
+    /// Fails when there are too many schemas or fields.
+    pub(super) fn see(&mut self, schema: &str, blob: Raw<'_>) -> Result<(), String> {
+        if !self.schemas.contains_key(schema) {
+            if self.schemas.len() == MOST {
+                return Err(format!("the catalog has more than {MOST} schemas"));
+            }
+            self.schemas.insert(schema.to_owned(), Found::default());
+        }
+        let Some(found) = self.schemas.get_mut(schema) else { return Ok(()) };
+        found.objects += 1;
+        members(&mut found.fields, blob, true).map_err(|error| format!("schema {schema:?} {error}"))
+    }
+
+    /// Makes types of what was seen.
+    ///
+    /// # Errors
+    /// Fails when two things would have the same name.
+    pub(super) fn types(self) -> Result<Types, String> {
+        let mut types = Types::built_in();
+        let mut roots: Vec<Field> = Vec::new();
+        let clash = |name: &str| format!("the catalog has several schemas or fields that GraphQL would call {name:?}");
+        for (schema, found) in self.schemas {
+            let (type_name, root) = (names::kind(&schema), names::root(&schema));
+            let Some(id) = types.add(type_name.clone(), Shape::Object, "", &[]) else { return Err(clash(&type_name)) };
+            if roots.iter().any(|other| other.name == root) {
+                return Err(clash(&root));
+            }
+            types.schemas.push(Schema { name: schema.clone(), objects: found.objects, fields: found.fields.len() });
+            let mut fields = Vec::new();
+            for (name, seen) in found.fields {
+                let kind = if seen.inner.is_empty() {
+                    seen.reference()
+                } else {
+                    let nested = format!("{type_name}{}", names::kind(&name));
+                    let Some(id) = types.add(nested.clone(), Shape::Object, "", &[]) else {
+                        return Err(clash(&nested));
+                    };
+                    let inner = seen.inner.into_iter();
+                    types.types[id].fields = inner.map(|(name, seen)| seen.field(name)).collect();
+                    Ref::List(Box::new(Ref::Named(id)))
+                };
+                fields.push(Field { name, description: "", kind, arguments: Vec::new(), sources: seen.sources });
+            }
+            types.types[id].fields = fields;
+            roots.push(Field {
+                name: root,
+                description: "",
+                kind: Ref::List(Box::new(Ref::Named(id))),
+                arguments: vec![
+                    argument("limit", "Maximum number of items to return", INT, Some("100")),
+                    argument("offset", "Number of items to skip", INT, Some("0")),
+                    argument("package", "Only blobs of this package", STRING, None),
+                    argument("name", "Only blobs of this name", STRING, None),
+                ],
+                sources: vec![schema],
+            });
+        }
+        roots.push(Field {
+            name: "summary".into(),
+            description: "",
+            kind: types.reference("CatalogSummary"),
+            arguments: Vec::new(),
+            sources: Vec::new(),
+        });
+        types.types[QUERY].fields = roots;
+        Ok(types)
+    }
+}
+
+impl Seen {
+    fn reference(&self) -> Ref {
+        let scalar = Ref::Named(self.scalar);
+        if self.list { Ref::List(Box::new(scalar)) } else { scalar }
+    }
+
+    fn field(self, name: String) -> Field {
+        Field { name, description: "", kind: self.reference(), arguments: Vec::new(), sources: self.sources }
+    }
+}
+
+/// Notes the members of an object; those of objects in lists only where `nested` says so.
+fn members(fields: &mut BTreeMap<String, Seen>, object: Raw<'_>, nested: bool) -> Result<(), String> {
+    for (key, value) in object.members() {
+        let name = names::field(&key);
+        if !fields.contains_key(&name) {
+            if fields.len() == MOST {
+                return Err(format!("has more than {MOST} fields"));
+            }
+            let (list, sample) = match value.kind() {
+                Kind::Array => (true, value.items().next()),
+                _ => (false, Some(value)),
+            };
+            let open = sample.is_none_or(|sample| matches!(sample.kind(), Kind::Null | Kind::Object));
+            let seen = Seen { scalar: scalar(sample), list, open, inner: BTreeMap::new(), sources: Vec::new() };
+            fields.insert(name.clone(), seen);
+        }
+        let Some(seen) = fields.get_mut(&name) else { continue };
+        if !seen.sources.iter().any(|source| *source == key) {
+            if seen.sources.len() == MOST {
+                return Err(format!("has more than {MOST} fields"));
+            }
+            seen.sources.push(key.into_owned());
+        }
+        if nested && seen.open && value.kind() == Kind::Array {
+            for item in value.items().take(SAMPLES).filter(|item| item.kind() == Kind::Object) {
+                members(&mut seen.inner, item, false)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the type that holds a value.
+fn scalar(value: Option<Raw<'_>>) -> Id {
+    match value.map(|value| (value.kind(), value.text())) {
+        Some((Kind::Bool, _)) => BOOLEAN,
+        Some((Kind::Number, text)) if text.parse::<f64>().is_ok_and(|number| number.fract() == 0.0) => INT,
+        Some((Kind::Number, _)) => FLOAT,
+        _ => STRING,
+    }
+}

@@ -1,0 +1,212 @@
+//! Answering what a query asks for.
+
+use fbc::json::{Kind, Layout, Raw, write_canonical, write_str};
+
+use super::introspect::{self, Answer, Node, number, word};
+use super::plan::{Wanted, What};
+use super::types::{BOOLEAN, FLOAT, INT, Id, Ref, Schema, Types};
+use super::{Clock, Failure};
+use crate::content::Content;
+
+/// At most so many blobs are answered for a field, and as many unless fewer are asked for.
+const PAGE: i64 = 100;
+/// Larger blobs are not answered from.
+const BLOB: u32 = 16 << 20;
+/// An answer is no larger than this.
+pub(super) const ANSWER: usize = 32 << 20;
+
+/// Something that has fields.
+enum Place<'a> {
+    Query,
+    /// A blob, or an object in it, by its members.
+    Object(Vec<(std::borrow::Cow<'a, str>, Raw<'a>)>),
+    Summary,
+    SchemaSummary(&'a Schema),
+    Types(Node<'a>),
+}
+
+pub(super) struct Execution<'a> {
+    pub(super) types: &'a Types,
+    pub(super) content: &'a Content,
+    pub(super) clock: &'a Clock,
+    pub(super) out: Vec<u8>,
+}
+
+impl Execution<'_> {
+    /// Writes the answer to a whole query.
+    ///
+    /// # Errors
+    /// Fails when it takes too long or too much room, or a blob cannot be read.
+    pub(super) fn run(&mut self, wanted: &[Wanted<'_>]) -> Result<(), Failure> {
+        self.object(&Place::Query, wanted)
+    }
+
+    fn object(&mut self, place: &Place<'_>, wanted: &[Wanted<'_>]) -> Result<(), Failure> {
+        self.out.push(b'{');
+        for (index, wanted) in wanted.iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            write_str(&mut self.out, wanted.key);
+            self.out.push(b':');
+            self.field(place, wanted)?;
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    /// Ends what takes too long or too much room.
+    fn check(&self) -> Result<(), Failure> {
+        self.clock.check()?;
+        if self.out.len() > ANSWER {
+            let limit = ANSWER >> 20;
+            return Err(Failure::new(format!("the answer is larger than {limit} MiB, ask for less with \"limit\"")));
+        }
+        Ok(())
+    }
+
+    fn null(&mut self) {
+        self.out.extend_from_slice(b"null");
+    }
+
+    fn text(&mut self, text: &str) {
+        write_str(&mut self.out, text);
+    }
+
+    fn number(&mut self, number: usize) {
+        self.out.extend_from_slice(number.to_string().as_bytes());
+    }
+
+    fn list<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Self, T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.out.push(b'[');
+        for (index, item) in items.into_iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            write(self, item)?;
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    fn field(&mut self, place: &Place<'_>, wanted: &Wanted<'_>) -> Result<(), Failure> {
+        self.check()?;
+        let types = self.types;
+        match (&wanted.what, place) {
+            (What::TypeName(id), _) => self.text(&types.types[*id].name),
+            (What::Schema, _) => self.object(&Place::Types(Node::Schema), &wanted.children)?,
+            (What::Type(name), _) => match introspect::asked(types, name) {
+                Some(node) => self.object(&Place::Types(node), &wanted.children)?,
+                None => self.null(),
+            },
+            (What::Field { field, arguments }, Place::Query) => match field.sources.first() {
+                None => self.object(&Place::Summary, &wanted.children)?,
+                Some(schema) => {
+                    let limit = number(arguments, "limit").filter(|limit| (1..=PAGE).contains(limit)).unwrap_or(PAGE);
+                    let offset = number(arguments, "offset").unwrap_or(0).max(0);
+                    let names = (word(arguments, "package"), word(arguments, "name"));
+                    let rows = self.content.rows(schema, names.0, names.1).skip(offset as usize).take(limit as usize);
+                    let rows: Vec<usize> = rows.collect();
+                    self.list(rows, |this, row| this.blob(row, &wanted.children))?;
+                }
+            },
+            (What::Field { field, .. }, Place::Object(members)) => {
+                let value = members.iter().find(|(key, _)| field.sources.iter().any(|source| source == key));
+                match value {
+                    None => self.null(),
+                    Some((_, value)) => self.value(&field.kind, *value, &wanted.children)?,
+                }
+            }
+            (What::Field { field, .. }, Place::Summary) => match field.name.as_str() {
+                "totalSchemas" => self.number(types.schemas.len()),
+                _ => self.list(&types.schemas, |this, schema| {
+                    this.object(&Place::SchemaSummary(schema), &wanted.children)
+                })?,
+            },
+            (What::Field { field, .. }, Place::SchemaSummary(schema)) => match field.name.as_str() {
+                "name" => self.text(&schema.name),
+                "totalObjects" => self.number(schema.objects),
+                _ => self.number(schema.fields),
+            },
+            (what @ What::Field { .. }, Place::Types(node)) => self.about_types(node, what, &wanted.children)?,
+        }
+        Ok(())
+    }
+
+    fn about_types(&mut self, node: &Node<'_>, what: &What<'_>, children: &[Wanted<'_>]) -> Result<(), Failure> {
+        match introspect::answer(self.types, node, what) {
+            Answer::Null => self.null(),
+            Answer::Bool(value) => self.out.extend_from_slice(if value { b"true" } else { b"false" }),
+            Answer::Text(text) => self.text(text),
+            Answer::Texts(texts) => self.list(texts, |this, text| {
+                this.text(text);
+                Ok(())
+            })?,
+            Answer::One(node) => self.object(&Place::Types(node), children)?,
+            Answer::Many(nodes) => self.list(nodes, |this, node| this.object(&Place::Types(node), children))?,
+        }
+        Ok(())
+    }
+
+    fn blob(&mut self, row: usize, children: &[Wanted<'_>]) -> Result<(), Failure> {
+        let line = self.content.line(row, BLOB).map_err(|error| Failure::new(error.to_string()))?;
+        let members = Raw::from_checked(line.trim_end()).members().collect();
+        self.object(&Place::Object(members), children)
+    }
+
+    /// Writes a value of a blob as the type of its field; `null` where it has another.
+    fn value(&mut self, kind: &Ref, value: Raw<'_>, children: &[Wanted<'_>]) -> Result<(), Failure> {
+        self.check()?;
+        match kind {
+            Ref::NonNull(inner) => self.value(inner, value, children),
+            Ref::List(inner) => match value.kind() {
+                Kind::Array => self.list(value.items(), |this, item| this.value(inner, item, children)),
+                _ => {
+                    self.null();
+                    Ok(())
+                }
+            },
+            Ref::Named(_) if !children.is_empty() => match value.kind() {
+                Kind::Object => self.object(&Place::Object(value.members().collect()), children),
+                _ => {
+                    self.null();
+                    Ok(())
+                }
+            },
+            Ref::Named(id) => {
+                self.scalar(*id, value);
+                Ok(())
+            }
+        }
+    }
+
+    fn scalar(&mut self, id: Id, value: Raw<'_>) {
+        match (id, value.kind()) {
+            (_, Kind::Null) => self.null(),
+            (INT, Kind::Number) => {
+                let number = value.text().parse::<f64>().ok().filter(|number| number.fract() == 0.0);
+                let range = f64::from(i32::MIN)..=f64::from(i32::MAX);
+                match number.filter(|number| range.contains(number)) {
+                    Some(number) => self.out.extend_from_slice((number as i32).to_string().as_bytes()),
+                    None => self.null(),
+                }
+            }
+            (FLOAT, Kind::Number) | (BOOLEAN, Kind::Bool) => self.out.extend_from_slice(value.text().as_bytes()),
+            (INT | FLOAT | BOOLEAN, _) => self.null(),
+            (_, Kind::String) => match value.as_str() {
+                Some(text) => self.text(&text),
+                None => self.null(),
+            },
+            (_, Kind::Number | Kind::Bool) => self.text(value.text()),
+            (_, Kind::Array | Kind::Object) => {
+                let mut json = Vec::new();
+                write_canonical(value, Layout::Compact, &mut json);
+                self.text(&String::from_utf8_lossy(&json));
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! How large a query may be.
+
+use std::collections::BTreeSet;
+
+use super::Failure;
+use super::parse::{Document, Selection};
+
+/// How deep selections may be, how many aliases and how many fields a query may have.
+const DEPTH: usize = 10;
+const ALIASES: usize = 50;
+const FIELDS: usize = 500;
+/// Questions about types go deeper: those that tools ask name types in types.
+pub(super) const TYPE_DEPTH: usize = 25;
+
+/// Checks how large a query is, before anything else is done with it.
+///
+/// # Errors
+/// Fails when it is too large.
+pub(super) fn measure(document: &Document<'_>) -> Result<(), Failure> {
+    let mut size = Size { document, aliases: 0, fields: 0, visited: BTreeSet::new() };
+    document.operations.iter().try_for_each(|operation| size.walk(&operation.selections, 1, DEPTH))?;
+    acyclic(document)
+}
+
+/// Checks that no fragment stands in itself.
+fn acyclic(document: &Document<'_>) -> Result<(), Failure> {
+    let mut done = BTreeSet::new();
+    document.fragments.keys().try_for_each(|name| visit(document, name, &mut Vec::new(), &mut done))
+}
+
+fn visit<'a>(
+    document: &'a Document<'a>,
+    name: &'a str,
+    open: &mut Vec<&'a str>,
+    done: &mut BTreeSet<&'a str>,
+) -> Result<(), Failure> {
+    let Some(fragment) = document.fragments.get(name).filter(|_| !done.contains(name)) else { return Ok(()) };
+    if open.contains(&name) {
+        return Err(Failure::at(fragment.at, format!("Cannot spread fragment {name:?} within itself.")));
+    }
+    open.push(name);
+    let mut inner = BTreeSet::new();
+    spreads(&fragment.selections, &mut inner);
+    for name in inner {
+        visit(document, name, open, done)?;
+    }
+    open.pop();
+    done.insert(name);
+    Ok(())
+}
+
+/// Collects the fragments that stand in selections, however deep.
+fn spreads<'a>(selections: &'a [Selection<'a>], names: &mut BTreeSet<&'a str>) {
+    for selection in selections {
+        match selection {
+            Selection::Field(field) => spreads(&field.selections, names),
+            Selection::Inline { selections, .. } => spreads(selections, names),
+            Selection::Spread { name, .. } => {
+                names.insert(name);
+            }
+        }
+    }
+}
+
+struct Size<'a> {
+    document: &'a Document<'a>,
+    aliases: usize,
+    fields: usize,
+    visited: BTreeSet<&'a str>,
+}
+
+impl<'a> Size<'a> {
+    fn walk(&mut self, selections: &'a [Selection<'a>], depth: usize, most: usize) -> Result<(), Failure> {
+        if depth > most {
+            return Err(Failure::new(format!("query exceeds maximum depth of {most}")));
+        }
+        for selection in selections {
+            match selection {
+                Selection::Field(field) => {
+                    self.fields += 1;
+                    self.aliases += usize::from(field.alias.is_some());
+                    if self.fields > FIELDS {
+                        return Err(Failure::at(field.at, format!("query exceeds maximum field count of {FIELDS}")));
+                    }
+                    if self.aliases > ALIASES {
+                        return Err(Failure::at(field.at, format!("query exceeds maximum alias count of {ALIASES}")));
+                    }
+                    if !field.selections.is_empty() {
+                        let most = if matches!(field.name, "__schema" | "__type") { TYPE_DEPTH } else { most };
+                        self.walk(&field.selections, depth + 1, most)?;
+                    }
+                }
+                Selection::Inline { selections, .. } => self.walk(selections, depth + 1, most)?,
+                Selection::Spread { name, .. } => {
+                    if self.visited.insert(name)
+                        && let Some(fragment) = self.document.fragments.get(name)
+                    {
+                        self.walk(&fragment.selections, depth + 1, most)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! GraphQL queries of a catalog, as catalogd answers them, with variables and filters.
+//!
+//! The language is small where it is read only and has one root: `lex` and `parse` read a query, `plan` checks it
+//! against the types that `discover` finds in the blobs, and `execute` writes the answer straight from their text. A
+//! library would hold every blob as a tree.
+
+mod discover;
+mod execute;
+mod introspect;
+mod lex;
+mod measure;
+mod names;
+mod parse;
+mod plan;
+mod types;
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use fbc::json::{Kind, Raw, write_str};
+
+use crate::content::Content;
+use discover::Discovery;
+use execute::Execution;
+use types::Types;
+
+/// A query has no more bytes than this.
+const QUERY_SIZE: usize = 100_000;
+/// How long a query may take.
+const TIME: Duration = Duration::from_secs(5);
+/// How deep the JSON of a request may be.
+const REQUEST_DEPTH: usize = 64;
+
+/// The types of a catalog, found when they are first asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Discovered(OnceLock<Result<Types, String>>);
+
+/// A byte of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span(usize);
+
+/// Why a query is not answered.
+#[derive(Debug)]
+struct Failure {
+    message: String,
+    at: Option<Span>,
+}
+
+impl Failure {
+    fn new(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), at: None }
+    }
+
+    fn at(at: Span, message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), at: Some(at) }
+    }
+}
+
+/// Ends what takes too long.
+struct Clock(Instant);
+
+impl Clock {
+    fn check(&self) -> Result<(), Failure> {
+        if Instant::now() < self.0 { Ok(()) } else { Err(Failure::new("query took longer than 5 seconds")) }
+    }
+}
+
+/// A request whose form is right.
+pub(crate) struct Request<'a> {
+    query: std::borrow::Cow<'a, str>,
+    operation: Option<std::borrow::Cow<'a, str>>,
+    variables: Option<Raw<'a>>,
+}
+
+impl<'a> Request<'a> {
+    /// Reads the body of a request.
+    ///
+    /// # Errors
+    /// Fails with what the client is answered: the body is no request.
+    pub(crate) fn read(body: &'a [u8]) -> Result<Request<'a>, &'static str> {
+        const INVALID: &str = "Invalid request body";
+        let text = std::str::from_utf8(body).map_err(|_| INVALID)?;
+        let json = Raw::parse(text, REQUEST_DEPTH).map_err(|_| INVALID)?;
+        if json.kind() != Kind::Object {
+            return Err(INVALID);
+        }
+        let member = |name| json.get(name).filter(|value| !value.is_null());
+        let text = |name| match member(name) {
+            None => Ok(None),
+            Some(value) => value.as_str().map(Some).ok_or(INVALID),
+        };
+        let query = text("query")?.unwrap_or_default();
+        let operation = text("operationName")?.filter(|name| !name.is_empty());
+        let variables = member("variables");
+        if variables.is_some_and(|variables| variables.kind() != Kind::Object) {
+            return Err(INVALID);
+        }
+        match query.len() {
+            0 => Err("Query cannot be empty"),
+            1..=QUERY_SIZE => Ok(Request { query, operation, variables }),
+            _ => Err("Query too large"),
+        }
+    }
+
+    /// Answers with JSON, whether the query is right or not.
+    pub(crate) fn answer(&self, content: &Content) -> Vec<u8> {
+        match self.data(content) {
+            Ok(data) => data,
+            Err(failure) => self.failed(&failure),
+        }
+    }
+
+    fn data(&self, content: &Content) -> Result<Vec<u8>, Failure> {
+        let document = parse::document(&self.query)?;
+        measure::measure(&document)?;
+        let types = content.discovered.0.get_or_init(|| discover(content)).as_ref();
+        let types = types.map_err(|reason| Failure::new(reason.clone()))?;
+        let clock = Clock(Instant::now() + TIME);
+        let operation = plan::operation(&document, self.operation.as_deref())?;
+        let wanted = plan::plan(types, &document, operation, self.variables, &clock)?;
+        let mut execution = Execution { types, content, clock: &clock, out: b"{\"data\":".to_vec() };
+        execution.run(&wanted)?;
+        let mut out = execution.out;
+        out.push(b'}');
+        Ok(out)
+    }
+
+    fn failed(&self, failure: &Failure) -> Vec<u8> {
+        let mut out = b"{\"data\":null,\"errors\":[{\"message\":".to_vec();
+        write_str(&mut out, &failure.message);
+        if let Some(Span(at)) = failure.at {
+            let before = self.query.get(..at).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+            let place = format!(",\"locations\":[{{\"line\":{line},\"column\":{column}}}]");
+            out.extend_from_slice(place.as_bytes());
+        }
+        out.extend_from_slice(b"}]}");
+        out
+    }
+}
+
+/// Reads all blobs for their fields.
+fn discover(content: &Content) -> Result<Types, String> {
+    let mut discovery = Discovery::default();
+    for (row, schema) in content.schemas().enumerate() {
+        let line = content.line(row, u32::MAX).map_err(|error| error.to_string())?;
+        discovery.see(schema, Raw::from_checked(line.trim_end()))?;
+    }
+    discovery.types()
+}
+
+/// Reads and checks a query as far as that goes without a catalog, and answers it for one of two blobs.
+///
+/// This is what is fuzzed.
+#[doc(hidden)]
+pub fn try_out(body: &[u8]) -> Option<Vec<u8>> {
+    static CONTENT: OnceLock<Option<Content>> = OnceLock::new();
+    const BLOBS: [(&str, &str); 2] = [
+        ("olm.package", "{\"defaultChannel\":\"stable\",\"name\":\"a\",\"schema\":\"olm.package\"}"),
+        (
+            "olm.channel",
+            "{\"entries\":[{\"name\":\"a.v1\",\"skips\":[\"a.v0\"]}],\"name\":\"stable\",\"package\":\"a\",\"schema\":\
+             \"olm.channel\",\"weight\":1.5}",
+        ),
+    ];
+    let content = CONTENT.get_or_init(|| Content::of_lines(&BLOBS).ok()).as_ref()?;
+    Request::read(body).ok().map(|request| request.answer(content))
+}

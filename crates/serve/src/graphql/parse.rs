@@ -1,0 +1,368 @@
+//! Queries as they are written.
+
+use std::collections::BTreeMap;
+
+use super::lex::{Kind, Lexer, Token};
+use super::{Failure, Span};
+
+/// Selections and values stand no deeper in each other than this.
+const NESTING: usize = 32;
+/// A query has no more fragments than this, so that walks over them end soon.
+const FRAGMENTS: usize = 100;
+
+/// All that a query text defines.
+#[derive(Debug, Default)]
+pub(super) struct Document<'a> {
+    pub(super) operations: Vec<Operation<'a>>,
+    pub(super) fragments: BTreeMap<&'a str, Fragment<'a>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Operation<'a> {
+    /// `query`, `mutation` or `subscription`.
+    pub(super) kind: &'a str,
+    pub(super) name: Option<&'a str>,
+    pub(super) variables: Vec<Variable<'a>>,
+    pub(super) selections: Vec<Selection<'a>>,
+    pub(super) at: Span,
+}
+
+#[derive(Debug)]
+pub(super) struct Variable<'a> {
+    pub(super) name: &'a str,
+    /// The type as it is written, without white space.
+    pub(super) kind: String,
+    pub(super) default: Option<Value<'a>>,
+    pub(super) at: Span,
+}
+
+#[derive(Debug)]
+pub(super) struct Fragment<'a> {
+    pub(super) on: &'a str,
+    pub(super) selections: Vec<Selection<'a>>,
+    pub(super) at: Span,
+}
+
+#[derive(Debug)]
+pub(super) enum Selection<'a> {
+    Field(Field<'a>),
+    Spread { name: &'a str, directives: Vec<Directive<'a>>, at: Span },
+    Inline { on: Option<&'a str>, directives: Vec<Directive<'a>>, selections: Vec<Selection<'a>>, at: Span },
+}
+
+#[derive(Debug)]
+pub(super) struct Field<'a> {
+    pub(super) alias: Option<&'a str>,
+    pub(super) name: &'a str,
+    pub(super) arguments: Vec<Argument<'a>>,
+    pub(super) directives: Vec<Directive<'a>>,
+    pub(super) selections: Vec<Selection<'a>>,
+    pub(super) at: Span,
+}
+
+impl<'a> Field<'a> {
+    /// Returns the name of the answer.
+    pub(super) fn key(&self) -> &'a str {
+        self.alias.unwrap_or(self.name)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Directive<'a> {
+    pub(super) name: &'a str,
+    pub(super) arguments: Vec<Argument<'a>>,
+    pub(super) at: Span,
+}
+
+#[derive(Debug)]
+pub(super) struct Argument<'a> {
+    pub(super) name: &'a str,
+    pub(super) value: Value<'a>,
+    pub(super) at: Span,
+}
+
+/// A value as it is written. What lists and objects hold is checked and dropped: no argument takes one.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Value<'a> {
+    Variable(&'a str),
+    Int(&'a str),
+    Float(&'a str),
+    Text(String),
+    Bool(bool),
+    Null,
+    Enum(&'a str),
+    List,
+    Object,
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    /// The next word.
+    next: Token<'a>,
+}
+
+/// Reads a query.
+///
+/// # Errors
+/// Fails where it is no query.
+pub(super) fn document(text: &str) -> Result<Document<'_>, Failure> {
+    let mut lexer = Lexer::new(text);
+    let next = lexer.next()?;
+    let mut parser = Parser { lexer, next };
+    let mut document = Document::default();
+    while parser.next.kind != Kind::End {
+        parser.definition(&mut document)?;
+    }
+    if document.operations.is_empty() {
+        return Err(parser.unexpected());
+    }
+    Ok(document)
+}
+
+impl<'a> Parser<'a> {
+    fn advance(&mut self) -> Result<Token<'a>, Failure> {
+        let next = self.lexer.next()?;
+        Ok(std::mem::replace(&mut self.next, next))
+    }
+
+    fn unexpected(&self) -> Failure {
+        let found = match &self.next.kind {
+            Kind::Mark(b'.') => "\"...\"".to_owned(),
+            Kind::Mark(mark) => format!("\"{}\"", char::from(*mark)),
+            Kind::Name(name) => format!("Name {name:?}"),
+            Kind::Int(number) => format!("Int {number:?}"),
+            Kind::Float(number) => format!("Float {number:?}"),
+            Kind::Text(_) => "String".to_owned(),
+            Kind::End => "<EOF>".to_owned(),
+        };
+        Failure::at(self.next.at, format!("Syntax Error: Unexpected {found}."))
+    }
+
+    fn is(&self, mark: u8) -> bool {
+        self.next.kind == Kind::Mark(mark)
+    }
+
+    /// Takes a mark if it is next.
+    fn take(&mut self, mark: u8) -> Result<bool, Failure> {
+        if self.is(mark) {
+            self.advance()?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn expect(&mut self, mark: u8) -> Result<(), Failure> {
+        if self.take(mark)? { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn name(&mut self) -> Result<&'a str, Failure> {
+        let Kind::Name(name) = self.next.kind else { return Err(self.unexpected()) };
+        self.advance()?;
+        Ok(name)
+    }
+
+    fn definition(&mut self, document: &mut Document<'a>) -> Result<(), Failure> {
+        let at = self.next.at;
+        match self.next.kind {
+            Kind::Mark(b'{') => {
+                let selections = self.selections(0)?;
+                document.operations.push(Operation {
+                    kind: "query",
+                    name: None,
+                    variables: Vec::new(),
+                    selections,
+                    at,
+                });
+            }
+            Kind::Name("fragment") => {
+                self.advance()?;
+                let name = self.name()?;
+                let condition = if name == "on" { None } else { self.condition()? };
+                let Some(on) = condition else { return Err(self.unexpected()) };
+                self.directives()?;
+                let selections = self.selections(0)?;
+                if document.fragments.len() == FRAGMENTS {
+                    return Err(Failure::at(at, format!("query exceeds maximum fragment count of {FRAGMENTS}")));
+                }
+                if document.fragments.insert(name, Fragment { on, selections, at }).is_some() {
+                    return Err(Failure::at(at, format!("There can only be one fragment named {name:?}.")));
+                }
+            }
+            Kind::Name(kind @ ("query" | "mutation" | "subscription")) => {
+                self.advance()?;
+                let name = if matches!(self.next.kind, Kind::Name(_)) { Some(self.name()?) } else { None };
+                let variables = self.variables()?;
+                self.directives()?;
+                let selections = self.selections(0)?;
+                document.operations.push(Operation { kind, name, variables, selections, at });
+            }
+            _ => return Err(self.unexpected()),
+        }
+        Ok(())
+    }
+
+    fn variables(&mut self) -> Result<Vec<Variable<'a>>, Failure> {
+        let mut variables: Vec<Variable<'a>> = Vec::new();
+        if !self.take(b'(')? {
+            return Ok(variables);
+        }
+        while !self.take(b')')? {
+            let at = self.next.at;
+            self.expect(b'$')?;
+            let name = self.name()?;
+            self.expect(b':')?;
+            let mut kind = String::new();
+            self.kind(&mut kind, 0)?;
+            let default = if self.take(b'=')? { Some(self.value(0)?) } else { None };
+            self.directives()?;
+            if variables.iter().any(|variable| variable.name == name) {
+                return Err(Failure::at(at, format!("There can be only one variable named {name:?}.")));
+            }
+            variables.push(Variable { name, kind, default, at });
+        }
+        if variables.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(variables)
+    }
+
+    fn kind(&mut self, out: &mut String, depth: usize) -> Result<(), Failure> {
+        if depth > NESTING {
+            return Err(self.unexpected());
+        }
+        if self.take(b'[')? {
+            out.push('[');
+            self.kind(out, depth + 1)?;
+            self.expect(b']')?;
+            out.push(']');
+        } else {
+            out.push_str(self.name()?);
+        }
+        if self.take(b'!')? {
+            out.push('!');
+        }
+        Ok(())
+    }
+
+    /// Reads `on Type` if it is next.
+    fn condition(&mut self) -> Result<Option<&'a str>, Failure> {
+        if self.next.kind != Kind::Name("on") {
+            return Ok(None);
+        }
+        self.advance()?;
+        self.name().map(Some)
+    }
+
+    fn selections(&mut self, depth: usize) -> Result<Vec<Selection<'a>>, Failure> {
+        if depth >= NESTING {
+            return Err(Failure::at(self.next.at, "query exceeds maximum depth of 10"));
+        }
+        self.expect(b'{')?;
+        let mut selections = Vec::new();
+        while !self.take(b'}')? {
+            selections.push(self.selection(depth)?);
+        }
+        if selections.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(selections)
+    }
+
+    fn selection(&mut self, depth: usize) -> Result<Selection<'a>, Failure> {
+        let at = self.next.at;
+        if self.take(b'.')? {
+            if let Kind::Name(name) = self.next.kind
+                && name != "on"
+            {
+                self.advance()?;
+                return Ok(Selection::Spread { name, directives: self.directives()?, at });
+            }
+            let on = self.condition()?;
+            let directives = self.directives()?;
+            return Ok(Selection::Inline { on, directives, selections: self.selections(depth + 1)?, at });
+        }
+        let mut name = self.name()?;
+        let mut alias = None;
+        if self.take(b':')? {
+            alias = Some(name);
+            name = self.name()?;
+        }
+        let arguments = self.arguments()?;
+        let directives = self.directives()?;
+        let selections = if self.is(b'{') { self.selections(depth + 1)? } else { Vec::new() };
+        Ok(Selection::Field(Field { alias, name, arguments, directives, selections, at }))
+    }
+
+    fn arguments(&mut self) -> Result<Vec<Argument<'a>>, Failure> {
+        let mut arguments: Vec<Argument<'a>> = Vec::new();
+        if !self.take(b'(')? {
+            return Ok(arguments);
+        }
+        while !self.take(b')')? {
+            let at = self.next.at;
+            let name = self.name()?;
+            self.expect(b':')?;
+            let value = self.value(0)?;
+            if arguments.iter().any(|argument| argument.name == name) {
+                return Err(Failure::at(at, format!("There can be only one argument named {name:?}.")));
+            }
+            arguments.push(Argument { name, value, at });
+            // No field has more than a handful, and what repeats is looked for among all.
+            if arguments.len() > NESTING {
+                return Err(self.unexpected());
+            }
+        }
+        if arguments.is_empty() {
+            return Err(self.unexpected());
+        }
+        Ok(arguments)
+    }
+
+    fn directives(&mut self) -> Result<Vec<Directive<'a>>, Failure> {
+        let mut directives = Vec::new();
+        while self.is(b'@') {
+            let at = self.advance()?.at;
+            let name = self.name()?;
+            directives.push(Directive { name, arguments: self.arguments()?, at });
+        }
+        Ok(directives)
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value<'a>, Failure> {
+        if depth > NESTING {
+            return Err(self.unexpected());
+        }
+        let value = match &self.next.kind {
+            Kind::Mark(b'$') => {
+                self.advance()?;
+                return self.name().map(Value::Variable);
+            }
+            Kind::Mark(b'[') => {
+                self.advance()?;
+                while !self.take(b']')? {
+                    self.value(depth + 1)?;
+                }
+                return Ok(Value::List);
+            }
+            Kind::Mark(b'{') => {
+                self.advance()?;
+                while !self.take(b'}')? {
+                    self.name()?;
+                    self.expect(b':')?;
+                    self.value(depth + 1)?;
+                }
+                return Ok(Value::Object);
+            }
+            Kind::Int(number) => Value::Int(number),
+            Kind::Float(number) => Value::Float(number),
+            Kind::Text(text) => Value::Text(text.clone()),
+            Kind::Name("true") => Value::Bool(true),
+            Kind::Name("false") => Value::Bool(false),
+            Kind::Name("null") => Value::Null,
+            Kind::Name(name) => Value::Enum(name),
+            _ => return Err(self.unexpected()),
+        };
+        self.advance()?;
+        Ok(value)
+    }
+}

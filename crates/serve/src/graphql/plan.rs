@@ -1,0 +1,377 @@
+//! What a query asks for, checked against the types before anything is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fbc::json::{Kind, Raw};
+
+use super::measure::TYPE_DEPTH;
+use super::parse::{self, Directive, Document, Operation, Selection, Value, Variable};
+use super::types::{Argument, BOOLEAN, FLOAT, Field, INT, Id, QUERY, Ref, STRING, Shape, Types};
+use super::{Clock, Failure, Span};
+
+/// A query asks for no more than this when its fragments are put in place.
+const EXPANDED: usize = 20_000;
+
+/// The value of an argument.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Given {
+    Null,
+    Int(i64),
+    Text(String),
+    Bool(bool),
+    /// A number; no argument takes one, variables may hold one.
+    Float,
+}
+
+/// A field that is to be answered.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    /// The name of the answer.
+    pub(super) key: &'a str,
+    pub(super) what: What<'a>,
+    pub(super) children: Vec<Wanted<'a>>,
+}
+
+#[derive(Debug)]
+pub(super) enum What<'a> {
+    /// `__typename`
+    TypeName(Id),
+    /// `__schema`
+    Schema,
+    /// `__type`, and the name asked for.
+    Type(String),
+    Field {
+        field: &'a Field,
+        arguments: Vec<(&'static str, Given)>,
+    },
+}
+
+/// Chooses the operation that is meant.
+///
+/// # Errors
+/// Fails when none or several fit, or it is no query.
+pub(super) fn operation<'a>(document: &'a Document<'a>, name: Option<&str>) -> Result<&'a Operation<'a>, Failure> {
+    let operations = &document.operations;
+    for (index, operation) in operations.iter().enumerate() {
+        if operations.len() > 1 && operation.name.is_none() {
+            return Err(Failure::at(operation.at, "This anonymous operation must be the only defined operation."));
+        }
+        if operation.name.is_some() && operations[..index].iter().any(|other| other.name == operation.name) {
+            let name = operation.name.unwrap_or_default();
+            return Err(Failure::at(operation.at, format!("There can only be one operation named {name:?}.")));
+        }
+    }
+    let operation = match (name, operations.as_slice()) {
+        (None, [operation]) => operation,
+        (None, _) => {
+            return Err(Failure::new("Must provide operation name if query contains multiple operations."));
+        }
+        (Some(name), _) => operations
+            .iter()
+            .find(|operation| operation.name == Some(name))
+            .ok_or_else(|| Failure::new(format!("Unknown operation named {name:?}.")))?,
+    };
+    if operation.kind != "query" {
+        return Err(Failure::at(operation.at, format!("Schema is not configured for {}s", operation.kind)));
+    }
+    Ok(operation)
+}
+
+/// Checks `operation` and returns what it asks for.
+///
+/// # Errors
+/// Fails where the query does not fit the types.
+pub(super) fn plan<'a>(
+    types: &'a Types,
+    document: &'a Document<'a>,
+    operation: &'a Operation<'a>,
+    variables: Option<Raw<'_>>,
+    clock: &Clock,
+) -> Result<Vec<Wanted<'a>>, Failure> {
+    let mut given = BTreeMap::new();
+    for variable in &operation.variables {
+        if let Some(value) = bound(types, variable, variables)? {
+            given.insert(variable.name, value);
+        }
+    }
+    let names = operation.variables.iter().map(|variable| variable.name).collect();
+    let mut planner = Planner { types, document, given, names, expanded: 0, depth: 0, clock };
+    planner.object(QUERY, &[&operation.selections])
+}
+
+/// Returns the value of a variable, if it has one.
+fn bound(types: &Types, variable: &Variable<'_>, variables: Option<Raw<'_>>) -> Result<Option<Given>, Failure> {
+    let fail = |message: String| Failure::at(variable.at, message);
+    let (name, kind) = (variable.name, variable.kind.as_str());
+    let (base, required) = kind.strip_suffix('!').map_or((kind, false), |base| (base, true));
+    // The language has a scalar of identifiers too, which are text.
+    let id = if base == "ID" { Some(STRING) } else { types.named(base) };
+    let id = match id {
+        Some(id) if types.types[id].shape == Shape::Scalar => id,
+        _ => {
+            return Err(fail(format!("Variable \"${name}\" cannot be of type {kind:?}: no argument has that type.")));
+        }
+    };
+    let value = variables.and_then(|all| all.members().find(|(key, _)| key == name)).map(|(_, value)| value);
+    let given = match value {
+        None => match &variable.default {
+            Some(Value::Variable(_)) => None,
+            Some(value) => Some(literal(value, id).ok_or_else(|| {
+                fail(format!("Variable \"${name}\" has a default value that is not of type {base:?}."))
+            })?),
+            None => None,
+        },
+        Some(value) => Some(from_json(value, id).ok_or_else(|| {
+            fail(format!("Variable \"${name}\" got invalid value; expected type {kind:?}, found {}.", value.kind()))
+        })?),
+    };
+    if required && matches!(given, None | Some(Given::Null)) {
+        return Err(fail(format!("Variable \"${name}\" of required type {kind:?} was not provided.")));
+    }
+    Ok(given)
+}
+
+fn from_json(value: Raw<'_>, id: Id) -> Option<Given> {
+    match (value.kind(), id) {
+        (Kind::Null, _) => Some(Given::Null),
+        (Kind::Number, INT) => value.text().parse::<i32>().ok().map(|number| Given::Int(number.into())),
+        (Kind::Number, FLOAT) => Some(Given::Float),
+        (Kind::Bool, BOOLEAN) => value.as_bool().map(Given::Bool),
+        (Kind::String, STRING) => value.as_str().map(|text| Given::Text(text.into_owned())),
+        _ => None,
+    }
+}
+
+fn literal(value: &Value<'_>, id: Id) -> Option<Given> {
+    match (value, id) {
+        (Value::Null, _) => Some(Given::Null),
+        (Value::Int(text), INT) => text.parse::<i32>().ok().map(|number| Given::Int(number.into())),
+        (Value::Int(_) | Value::Float(_), FLOAT) => Some(Given::Float),
+        (Value::Bool(value), BOOLEAN) => Some(Given::Bool(*value)),
+        (Value::Text(text), STRING) => Some(Given::Text(text.clone())),
+        _ => None,
+    }
+}
+
+struct Planner<'a, 'c> {
+    types: &'a Types,
+    document: &'a Document<'a>,
+    given: BTreeMap<&'a str, Given>,
+    names: BTreeSet<&'a str>,
+    expanded: usize,
+    /// How deep the object stands that is being planned.
+    depth: usize,
+    clock: &'c Clock,
+}
+
+impl<'a> Planner<'a, '_> {
+    /// Plans an object: fields of the same answer are asked for together.
+    fn object(&mut self, of: Id, selections: &[&'a [Selection<'a>]]) -> Result<Vec<Wanted<'a>>, Failure> {
+        let mut groups: Vec<(&'a str, Vec<&'a parse::Field<'a>>)> = Vec::new();
+        let mut places = BTreeMap::new();
+        let mut visited = BTreeSet::new();
+        for selections in selections {
+            self.collect(of, selections, &mut groups, &mut places, &mut visited)?;
+        }
+        self.depth += 1;
+        if self.depth > TYPE_DEPTH {
+            return Err(Failure::new(format!("query exceeds maximum depth of {TYPE_DEPTH}")));
+        }
+        let planned = groups.into_iter().map(|(key, fields)| self.wanted(of, key, &fields)).collect();
+        self.depth -= 1;
+        planned
+    }
+
+    fn collect(
+        &mut self,
+        of: Id,
+        selections: &'a [Selection<'a>],
+        groups: &mut Vec<(&'a str, Vec<&'a parse::Field<'a>>)>,
+        places: &mut BTreeMap<&'a str, usize>,
+        visited: &mut BTreeSet<&'a str>,
+    ) -> Result<(), Failure> {
+        for selection in selections {
+            self.clock.check()?;
+            match selection {
+                Selection::Field(field) => {
+                    if self.is_asked(&field.directives)? {
+                        let place = *places.entry(field.key()).or_insert(groups.len());
+                        match groups.get_mut(place) {
+                            Some((_, fields)) => fields.push(field),
+                            None => groups.push((field.key(), vec![field])),
+                        }
+                    }
+                }
+                Selection::Inline { on, directives, selections, at } => {
+                    if let Some(on) = on {
+                        self.fits(of, on, *at)?;
+                    }
+                    if self.is_asked(directives)? {
+                        self.collect(of, selections, groups, places, visited)?;
+                    }
+                }
+                Selection::Spread { name, directives, at } => {
+                    let Some(fragment) = self.document.fragments.get(name) else {
+                        return Err(Failure::at(*at, format!("Unknown fragment {name:?}.")));
+                    };
+                    self.fits(of, fragment.on, fragment.at)?;
+                    if self.is_asked(directives)? && visited.insert(name) {
+                        self.collect(of, &fragment.selections, groups, places, visited)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a fragment is for the type it stands in.
+    fn fits(&self, of: Id, on: &str, at: Span) -> Result<(), Failure> {
+        match self.types.named(on) {
+            Some(id) if id == of => Ok(()),
+            Some(_) => {
+                let of = &self.types.types[of].name;
+                Err(Failure::at(
+                    at,
+                    format!("Fragment cannot be spread here as objects of type {of:?} can never be of type {on:?}."),
+                ))
+            }
+            None => Err(Failure::at(at, format!("Unknown type {on:?}."))),
+        }
+    }
+
+    /// Obeys `@include` and `@skip`.
+    fn is_asked(&self, directives: &[Directive<'a>]) -> Result<bool, Failure> {
+        let mut asked = true;
+        for directive in directives {
+            let skips = match directive.name {
+                "include" => false,
+                "skip" => true,
+                name => return Err(Failure::at(directive.at, format!("Unknown directive {name:?}."))),
+            };
+            let [argument] = directive.arguments.as_slice() else {
+                let name = directive.name;
+                return Err(Failure::at(directive.at, format!("Directive \"@{name}\" takes one argument, \"if\".")));
+            };
+            let condition =
+                if argument.name == "if" { self.value(&argument.value, BOOLEAN, argument.at)? } else { None };
+            let Some(Given::Bool(condition)) = condition else {
+                return Err(Failure::at(argument.at, "Argument \"if\" of type \"Boolean!\" is required."));
+            };
+            asked &= condition != skips;
+        }
+        Ok(asked)
+    }
+
+    /// Returns a value of the type `id`; nothing where a variable has none.
+    fn value(&self, value: &Value<'a>, id: Id, at: Span) -> Result<Option<Given>, Failure> {
+        let wrong = || Failure::at(at, format!("Expected type {:?}.", self.types.types[id].name));
+        let Value::Variable(name) = value else { return literal(value, id).map(Some).ok_or_else(wrong) };
+        if !self.names.contains(name) {
+            return Err(Failure::at(at, format!("Variable \"${name}\" is not defined.")));
+        }
+        match (self.given.get(name), id) {
+            (None, _) => Ok(None),
+            (Some(given @ (Given::Null | Given::Int(_))), INT)
+            | (Some(given @ (Given::Null | Given::Text(_))), STRING)
+            | (Some(given @ (Given::Null | Given::Bool(_))), BOOLEAN) => Ok(Some(given.clone())),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// Plans the fields that have one answer.
+    fn wanted(&mut self, of: Id, key: &'a str, fields: &[&'a parse::Field<'a>]) -> Result<Wanted<'a>, Failure> {
+        let [first, rest @ ..] = fields else { return Err(Failure::new("no field")) };
+        self.expanded += 1;
+        if self.expanded > EXPANDED {
+            return Err(Failure::new(format!("query asks for more than {EXPANDED} fields")));
+        }
+        let (what, kind) = self.what(of, first)?;
+        for other in rest {
+            let same = other.name == first.name
+                && {
+                    let (other, _) = self.what(of, other)?;
+                    matches!((&what, &other), (What::Field { arguments: a, .. }, What::Field { arguments: b, .. }) if a == b)
+                        || matches!((&what, &other), (What::Type(a), What::Type(b)) if a == b)
+                        || matches!(
+                            (&what, &other),
+                            (What::Schema, What::Schema) | (What::TypeName(_), What::TypeName(_))
+                        )
+                };
+            if !same {
+                return Err(Failure::at(
+                    other.at,
+                    format!(
+                        "Fields {key:?} conflict because they ask for different things. Use different aliases on \
+                         the fields to fetch both if this was intentional."
+                    ),
+                ));
+            }
+        }
+        let (id, name) = (kind.named(), first.name);
+        let written = self.types.written(&kind);
+        let inner: Vec<&'a [Selection<'a>]> =
+            fields.iter().map(|field| field.selections.as_slice()).filter(|inner| !inner.is_empty()).collect();
+        let composite = self.types.types[id].shape == Shape::Object;
+        if composite && inner.is_empty() {
+            return Err(Failure::at(
+                first.at,
+                format!("Field {name:?} of type {written:?} must have a sub selection."),
+            ));
+        }
+        if !composite && !inner.is_empty() {
+            return Err(Failure::at(
+                first.at,
+                format!("Field {name:?} must not have a selection since type {written:?} has no subfields."),
+            ));
+        }
+        let children = if composite { self.object(id, &inner)? } else { Vec::new() };
+        Ok(Wanted { key, what, children })
+    }
+
+    /// Finds a field and the values of its arguments.
+    fn what(&self, of: Id, field: &'a parse::Field<'a>) -> Result<(What<'a>, Ref), Failure> {
+        match (field.name, of) {
+            ("__typename", _) => {
+                self.arguments(field, &[])?;
+                return Ok((What::TypeName(of), Ref::NonNull(Box::new(Ref::Named(STRING)))));
+            }
+            ("__schema", QUERY) => {
+                self.arguments(field, &[])?;
+                return Ok((What::Schema, self.types.reference("__Schema!")));
+            }
+            ("__type", QUERY) => {
+                let known = [super::types::argument("name", "", STRING, None)];
+                let given = self.arguments(field, &known)?;
+                let Some((_, Given::Text(name))) = given.into_iter().next() else {
+                    return Err(Failure::at(
+                        field.at,
+                        "Field \"__type\" argument \"name\" of type \"String!\" is required but not provided.",
+                    ));
+                };
+                return Ok((What::Type(name), self.types.reference("__Type")));
+            }
+            _ => {}
+        }
+        let Some(found) = self.types.field(of, field.name) else {
+            let (name, of) = (field.name, &self.types.types[of].name);
+            return Err(Failure::at(field.at, format!("Cannot query field {name:?} on type {of:?}.")));
+        };
+        let arguments = self.arguments(field, &found.arguments)?;
+        Ok((What::Field { field: found, arguments }, found.kind.clone()))
+    }
+
+    fn arguments(&self, field: &parse::Field<'a>, known: &[Argument]) -> Result<Vec<(&'static str, Given)>, Failure> {
+        let mut given = Vec::new();
+        for argument in &field.arguments {
+            let Some(known) = known.iter().find(|known| known.name == argument.name) else {
+                let (name, field) = (argument.name, field.name);
+                return Err(Failure::at(argument.at, format!("Unknown argument {name:?} on field {field:?}.")));
+            };
+            if let Some(value) = self.value(&argument.value, known.kind.named(), argument.at)? {
+                given.push((known.name, value));
+            }
+        }
+        given.sort_by_key(|(name, _)| *name);
+        Ok(given)
+    }
+}

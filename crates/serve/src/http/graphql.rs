@@ -1,0 +1,165 @@
+//! GraphQL over HTTP: requests are read within bounds, and answered on threads that may wait.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::body::{Body, Coding};
+use super::{Reply, Site, reply};
+use crate::content::{Content, Reader, Selection};
+use crate::graphql;
+use crate::live::{Blobs, Live};
+
+/// A request has no more bytes than this.
+const REQUEST: usize = 1 << 20;
+/// Requests of up to this many bytes are read from everybody at once.
+const SMALL: usize = 16 << 10;
+/// How many larger ones are read at a time.
+pub(super) const LARGE_REQUESTS: usize = 8;
+/// How long a client may take to send its request.
+const READING: Duration = Duration::from_secs(10);
+/// Longer answers wait in a file for those who take them.
+const HELD: usize = 64 << 10;
+
+/// A query that came in.
+pub(super) struct Query {
+    content: Arc<Content>,
+    live: Arc<Live>,
+    workers: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+    headers: HeaderMap,
+    body: Incoming,
+}
+
+impl Query {
+    /// Tells whether a request is a query of the catalog, and returns that if it is here.
+    pub(super) fn asked<B>(site: &Site, request: &Request<B>) -> Option<Arc<Content>> {
+        let parts: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
+        let ["catalogs", name, "api", "v1", "graphql"] = parts.as_slice() else { return None };
+        let ours = Some(*name) == site.catalog.as_deref() && *request.method() == Method::POST;
+        match site.live.blobs() {
+            Blobs::Ready(content) if ours => Some(content),
+            _ => None,
+        }
+    }
+
+    pub(super) fn new(site: &Site, content: Arc<Content>, request: Request<Incoming>) -> Query {
+        Query {
+            content,
+            live: Arc::clone(&site.live),
+            workers: Arc::clone(&site.workers),
+            large: Arc::clone(&site.large),
+            headers: request.headers().clone(),
+            body: request.into_body(),
+        }
+    }
+}
+
+/// Why the body of a request is not there.
+enum Unread {
+    Refused,
+    Busy,
+    Slow,
+}
+
+impl Query {
+    /// Answers.
+    pub(super) async fn run(mut self) -> Reply {
+        let reply = match tokio::time::timeout(READING, read(&mut self.body, &self.large)).await {
+            Ok(Ok((body, permit))) => {
+                let reply = self.answer(body).await;
+                drop(permit);
+                reply
+            }
+            Ok(Err(Unread::Busy)) => super::later("503 too many large queries\n"),
+            Ok(Err(Unread::Refused)) => super::text(StatusCode::BAD_REQUEST, "Invalid request body\n"),
+            Ok(Err(Unread::Slow)) | Err(_) => super::text(StatusCode::REQUEST_TIMEOUT, "408 Request Timeout\n"),
+        };
+        self.live.metrics.http(reply.status().as_u16());
+        tracing::debug!(status = reply.status().as_u16(), "query");
+        reply
+    }
+
+    async fn answer(&self, body: Vec<u8>) -> Reply {
+        let Ok(_permit) = self.workers.acquire().await else { return super::not_found() };
+        let content = Arc::clone(&self.content);
+        let made = tokio::task::spawn_blocking(move || {
+            let answer = graphql::Request::read(&body)?.answer(&content);
+            if answer.len() <= HELD {
+                return Ok((Ok(answer), 0));
+            }
+            let length = answer.len() as u64;
+            Content::spooled(&answer).map(|spooled| (Err(spooled), length)).map_err(|_| "")
+        });
+        match made.await {
+            Ok(Ok((Ok(answer), _))) => json(Body::from(bytes::Bytes::from(answer))),
+            Ok(Ok((Err(spooled), length))) => self.spooled(spooled, length),
+            Ok(Err(reason)) if !reason.is_empty() => super::text(StatusCode::BAD_REQUEST, &format!("{reason}\n")),
+            _ => super::later("503 no room for the answer\n"),
+        }
+    }
+
+    /// Sends an answer from a file, so that a client that takes nothing costs no memory.
+    fn spooled(&self, spooled: Content, length: u64) -> Reply {
+        let coding = reply::coding(&self.headers, length);
+        let exact = (coding == Coding::None).then_some(length);
+        let reader = Reader::new(Arc::new(spooled), Selection::stretch(0, length));
+        let mut response = json(Body::streamed(reader, coding, exact, &self.workers));
+        let (name, value) = match coding {
+            Coding::None => (header::CONTENT_LENGTH, HeaderValue::from(length)),
+            Coding::Gzip => (header::CONTENT_ENCODING, HeaderValue::from_static("gzip")),
+            Coding::Zstd => (header::CONTENT_ENCODING, HeaderValue::from_static("zstd")),
+        };
+        response.headers_mut().insert(name, value);
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        response
+    }
+}
+
+/// Answers a request for this path that is no query, or comes too early.
+pub(super) fn refused(site: &Site, ours: bool, method: &Method) -> Reply {
+    if *method != Method::POST {
+        let mut response = super::wrong_method();
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return response;
+    }
+    if !ours {
+        return super::text(StatusCode::NOT_FOUND, "404 Not Found\n");
+    }
+    match site.live.blobs() {
+        Blobs::Unavailable(reason) => super::later(&format!("503 the catalog cannot be served over HTTP: {reason}\n")),
+        Blobs::Ready(_) | Blobs::Loading => super::later("503 the catalog is still being loaded\n"),
+    }
+}
+
+fn json(body: Body) -> Reply {
+    let mut response = Reply::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Reads the body of a request; a large one only while not too many others are read.
+async fn read(body: &mut Incoming, large: &Arc<Semaphore>) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Unread> {
+    let (mut bytes, mut permit) = (Vec::new(), None);
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {
+        let Ok(frame) = frame.map_err(|_| Unread::Slow)?.into_data() else { continue };
+        if bytes.len() + frame.len() > REQUEST {
+            return Err(Unread::Refused);
+        }
+        if bytes.len() + frame.len() > SMALL && permit.is_none() {
+            permit = Some(Arc::clone(large).try_acquire_owned().map_err(|_| Unread::Busy)?);
+        }
+        bytes.extend_from_slice(&frame);
+    }
+    Ok((bytes, permit))
+}
