@@ -25,7 +25,6 @@ use connect::{ConnectFailure, Proxies};
 pub(crate) use origin::{Authorization, Origin};
 pub(crate) use tls::{HostCertificates, Roots};
 pub(crate) use uri::{encode, join};
-pub(crate) use validity::days_before;
 
 use crate::{Environment, Error, ErrorKind};
 

@@ -51,7 +51,7 @@ mod verify;
 pub use ::signature::{Finding, Judgement};
 pub use app_registry::{AppRegistry, Repository};
 pub use auth::AuthFile;
-pub use build::{Base, ImagePlan, build, build_index, timestamp};
+pub use build::{Base, ImagePlan, build, build_index};
 pub use client::{Client, Options};
 pub use contained::contained;
 pub use copy::{Copied, CopyPlan};

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use bundle::{Finding, Severity};
 use serde_json::Value;
+use spelling::calendar::{self, Date};
 
 use crate::exit::{Failure, in_path};
 
@@ -145,29 +146,15 @@ impl Configuration {
 }
 
 /// Reads a date as year, month and day.
-fn date(text: &str) -> Option<(u64, u64, u64)> {
-    let mut parts = text.split('-').map(|part| part.parse::<u64>().ok());
-    let date = (parts.next()??, parts.next()??, parts.next()??);
-    let valid = parts.next().is_none() && (1..=12).contains(&date.1) && (1..=31).contains(&date.2);
-    valid.then_some(date)
+fn date(text: &str) -> Option<Date> {
+    let mut parts = text.split('-').map(|part| part.parse::<u32>().ok().map(i64::from));
+    let date = Date::new(parts.next()??, parts.next()??, parts.next()??);
+    date.filter(|_| parts.next().is_none())
 }
 
 /// Returns the date of today.
-fn today() -> (u64, u64, u64) {
-    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    civil(seconds / 86_400)
-}
-
-/// Turns days since 1970 into a date.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+fn today() -> Date {
+    calendar::parts(calendar::now()).0
 }
 
 #[cfg(test)]
@@ -175,11 +162,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn days_become_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(19_782), (2024, 2, 29));
-        assert_eq!(civil(20_454), (2026, 1, 1));
-        assert_eq!(date("2026-01-31"), Some((2026, 1, 31)));
+    fn dates_are_read() {
+        assert_eq!(date("2026-01-31"), Date::new(2026, 1, 31));
+        assert!(date("2026-01-31") < date("2026-02-01"));
         assert_eq!(date("2026-13-01"), None);
         assert_eq!(date("soon"), None);
     }

@@ -75,7 +75,7 @@ pub(crate) struct PullFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
     /// Platform to take from an image for several: OS/ARCHITECTURE[/VARIANT]
-    #[arg(long, value_name = "PLATFORM", value_parser = platform)]
+    #[arg(long, value_name = "PLATFORM")]
     pub(crate) platform: Option<Platform>,
     /// Directory that pulled images are kept in; $OLM_CACHE_DIR/images if that is set
     #[arg(long, value_name = "DIR")]
@@ -83,21 +83,6 @@ pub(crate) struct PullFlags {
     /// Use images that were kept before, and no network
     #[arg(long)]
     pub(crate) offline: bool,
-}
-
-fn platform(text: &str) -> Result<Platform, String> {
-    let parts: Vec<&str> = text.split('/').collect();
-    match parts.as_slice() {
-        [os, architecture, variant @ ..] if variant.len() <= 1 && parts.iter().all(|part| !part.is_empty()) => {
-            Ok(Platform {
-                os: (*os).into(),
-                architecture: (*architecture).into(),
-                variant: variant.first().copied().unwrap_or_default().into(),
-                ..Platform::default()
-            })
-        }
-        _ => Err("expected OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT".into()),
-    }
 }
 
 /// Pulls and unpacks images. Nothing is made and nobody is asked before the first of them.

@@ -79,12 +79,5 @@ fn result(found: &Found<'_>, names: &[&str]) -> Value {
 
 /// Writes a path as a URI reference.
 pub(crate) fn uri(path: &str) -> String {
-    let mut out = String::new();
-    for b in path.bytes() {
-        match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(b)),
-            b => out += &format!("%{b:02X}"),
-        }
-    }
-    out
+    spelling::percent::encode_but(path, b"/")
 }

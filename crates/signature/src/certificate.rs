@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use spelling::calendar::{DAY, Date, rfc3339};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 
 use crate::der::{self, Reader};
@@ -87,7 +88,7 @@ impl Authorities {
     /// are all certificates above it.
     pub(crate) fn check(&self, certificate: &Certificate, between: &[Vec<u8>], time: i64) -> Result<(), String> {
         if !certificate.is_valid_at(time) {
-            return Err(format!("the certificate is not valid at the time that counts, {}", shown(time)));
+            return Err(format!("the certificate is not valid at the time that counts, {}", rfc3339(time)));
         }
         let seconds = u64::try_from(time).map_err(|_| "the time is before 1970".to_owned())?;
         // The library looks at no dates of authorities, so those of another time are left out.
@@ -96,7 +97,7 @@ impl Authorities {
             anchors.push(anchor_from_trusted_cert(&authority.bytes).map_err(|error| format!("an authority: {error}"))?);
         }
         if anchors.is_empty() {
-            return Err(format!("no authority is valid at {}", shown(time)));
+            return Err(format!("no authority is valid at {}", rfc3339(time)));
         }
         let wrong = |error: webpki::Error| format!("the certificate is not trusted: {error}");
         let between: Vec<CertificateDer<'_>> = between.iter().map(|it| CertificateDer::from(it.as_slice())).collect();
@@ -202,31 +203,8 @@ fn time(reader: &mut Reader<'_>) -> Option<i64> {
     };
     let part = |at: usize| number(&rest[at..at + 2]);
     let (month, day, hour, minute, second) = (part(0), part(2), part(4), part(6), part(8));
-    let good = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 60;
-    good.then(|| days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second)
-}
-
-/// Counts the days from 1970 to a date of the Gregorian calendar.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-/// Writes a time as people read it.
-pub(crate) fn shown(time: i64) -> String {
-    let (day, second) = (time.div_euclid(86_400) + 719_468, time.rem_euclid(86_400));
-    let era = day.div_euclid(146_097);
-    let of_era = day.rem_euclid(146_097);
-    let years = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * years + years / 4 - years / 100);
-    let part = (5 * of_year + 2) / 153;
-    let (date, month) = (of_year - (153 * part + 2) / 5 + 1, if part < 10 { part + 3 } else { part - 9 });
-    let year = years + era * 400 + i64::from(month <= 2);
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
+    let date = Date::new(year, month, day).filter(|_| hour < 24 && minute < 60 && second < 60)?;
+    Some(date.days() * DAY + hour * 3_600 + minute * 60 + second)
 }
 
 #[cfg(test)]
@@ -243,7 +221,7 @@ mod tests {
         ] {
             let bytes = der::write(tag, text.as_bytes());
             assert_eq!(time(&mut Reader(&bytes)), Some(seconds), "{text}");
-            assert_eq!(shown(seconds), full);
+            assert_eq!(rfc3339(seconds), full);
         }
         for text in ["", "Z", "7001010000Z", "700101000000", "701301000000Z", "7001010000x0Z"] {
             assert_eq!(time(&mut Reader(&der::write(der::UTC_TIME, text.as_bytes()))), None, "{text}");

@@ -1,9 +1,11 @@
 //! `sigstoreSigned`: signatures as cosign makes them.
 
+use spelling::calendar::rfc3339;
+
 use crate::attached::{
     BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, SIGNATURE_ANNOTATION, SIGSTORE_MEDIA_TYPE, Sigstore,
 };
-use crate::certificate::{Authorities, Certificate, shown};
+use crate::certificate::{Authorities, Certificate};
 use crate::claim::{Claim, SIGSTORE};
 use crate::judge::{Finding, ReadKeys, Subject};
 use crate::key::Key;
@@ -90,14 +92,14 @@ impl<'a> Checker<'a> {
                 finding.signer = Some(format!("key {}", key.fingerprint()));
                 if !self.logs.is_empty() {
                     let time = logged(key.info())?;
-                    finding.time = Some(shown(time));
+                    finding.time = Some(rfc3339(time));
                 }
             }
             Trusted::Fulcio { authorities, issuer, email } => {
                 let (certificate, bytes) = leaf(needed(CERTIFICATE_ANNOTATION)?)?;
                 describe(&certificate, finding);
                 let time = logged(&bytes)?;
-                finding.time = Some(shown(time));
+                finding.time = Some(rfc3339(time));
                 authorities.check(&certificate, &chain(annotation(CHAIN_ANNOTATION))?, time)?;
                 let found = certificate.issuer()?;
                 if found != *issuer {

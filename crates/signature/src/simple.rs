@@ -1,6 +1,7 @@
 //! `signedBy`: simple signing, a claim inside an OpenPGP message.
 
-use crate::certificate::shown;
+use spelling::calendar::rfc3339;
+
 use crate::claim::{Claim, SIMPLE};
 use crate::judge::{Finding, ReadKeys, Subject};
 use crate::openpgp::{Message, Ring};
@@ -41,7 +42,7 @@ impl<'a> Checker<'a> {
             finding.claims(claim);
         }
         finding.signer = message.issuer().map(|id| format!("key {id}"));
-        finding.time = message.created().map(shown);
+        finding.time = message.created().map(rfc3339);
         finding.signer = Some(format!("key {}", self.ring.check(&message, now)?));
         let claim = claim?;
         subject.check_digest(&claim.digest)?;

@@ -7,10 +7,11 @@ mod packages;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use spelling::percent;
+
 use crate::assets::ASSETS;
 use crate::frame::{Context, Notice, Page, frame};
 use crate::links::Links;
-use crate::names::percent_decoded;
 use crate::pages::problems::{Found, LeftOut};
 use crate::pages::{about, images, kinds, list, problems, wrong};
 use crate::rank::{self, Query};
@@ -265,7 +266,7 @@ impl Asked<'_> {
             return None;
         }
         let last = self.request.path.rsplit('/').next().unwrap_or_default();
-        let last = percent_decoded(last.strip_suffix(".html").unwrap_or(last)).unwrap_or_default();
+        let last = percent::decode(last.strip_suffix(".html").unwrap_or(last)).unwrap_or_default();
         let near = rank::nearest(self.index.rows.iter().map(|row| row.name.as_str()), &last);
         let near: Vec<(String, String)> =
             near.iter().map(|name| ((*name).to_owned(), self.context.links.package(name))).collect();

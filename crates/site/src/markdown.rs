@@ -8,6 +8,7 @@ mod link;
 
 use maud::{Markup, PreEscaped};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use spelling::html::entity;
 
 use crate::text::visible;
 pub use link::{Base, safe as safe_link};
@@ -51,10 +52,7 @@ pub fn render(text: &str, base: &Base) -> Rendered {
 fn push_escaped(out: &mut String, text: &str, lines: bool) {
     for c in text.chars() {
         match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
+            '&' | '<' | '>' | '"' => out.push_str(entity(c).unwrap_or_default()),
             '\n' if lines => out.push('\n'),
             '\t' if lines => out.push('\t'),
             '\r' => {}

@@ -60,34 +60,6 @@ fn is_reserved(stem: &str) -> bool {
             && stem.ends_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Reads what browsers make of names in addresses.
-pub fn percent_decoded(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let digits = [bytes.next()?, bytes.next()?];
-            out.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-        } else {
-            out.push(byte);
-        }
-    }
-    String::from_utf8(out).ok()
-}
-
-/// Writes a value for the query of an address.
-pub fn query(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,12 +87,5 @@ mod tests {
         assert_eq!(part("etcdoperator.v0.9.4"), "etcdoperator.v0.9.4");
         assert_eq!(part("A b"), "~41~20b");
         assert_eq!(group(""), "_");
-    }
-
-    #[test]
-    fn addresses_come_back() {
-        assert_eq!(percent_decoded("a%2fb").as_deref(), Some("a/b"));
-        assert_eq!(percent_decoded("%zz"), None);
-        assert_eq!(query("a b&c"), "a%20b%26c");
     }
 }

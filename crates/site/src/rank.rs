@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use spelling::percent;
+
 use crate::csv::LEVELS;
 use crate::date::Day;
-use crate::names::percent_decoded;
 use crate::shelf::Row;
 
 /// What is asked of the list.
@@ -89,7 +90,7 @@ impl Query {
 pub fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
     query.split('&').filter(|pair| !pair.is_empty()).filter_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Some((percent_decoded(&key.replace('+', " "))?, percent_decoded(&value.replace('+', " "))?))
+        Some((percent::decode_query(key)?, percent::decode_query(value)?))
     })
 }
 

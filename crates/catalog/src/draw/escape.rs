@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use spelling::html;
+
 /// Returns what is shown for `c`: itself, or a stand-in for what is invisible, reorders text or
 /// is not allowed in XML.
 pub fn shown(c: char) -> char {
@@ -29,13 +31,9 @@ pub(super) fn plain(text: &str) -> impl fmt::Display + '_ {
 /// Wraps `text` for the content and the attribute values of XML and HTML.
 pub(super) fn xml(text: &str) -> impl fmt::Display + '_ {
     fmt::from_fn(move |f| {
-        text.chars().try_for_each(|c| match c {
-            '&' => f.write_str("&amp;"),
-            '<' => f.write_str("&lt;"),
-            '>' => f.write_str("&gt;"),
-            '"' => f.write_str("&quot;"),
-            '\'' => f.write_str("&#39;"),
-            c => f.write_char(shown(c)),
+        text.chars().try_for_each(|c| match html::entity(c) {
+            Some(entity) => f.write_str(entity),
+            None => f.write_char(shown(c)),
         })
     })
 }

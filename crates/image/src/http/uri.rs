@@ -1,6 +1,7 @@
 //! Addresses: relative ones, and text inside of them.
 
 use http::Uri;
+use spelling::percent;
 
 /// Returns the address that `location` means in an answer from `base`.
 pub(crate) fn join(base: &Uri, location: &str) -> Option<Uri> {
@@ -25,15 +26,7 @@ pub(crate) fn join(base: &Uri, location: &str) -> Option<Uri> {
 
 /// Writes text so that it can be a value in a query.
 pub(crate) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
+    percent::encode_but(text, b"/:")
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The time for which a certificate is valid, for those that the usual check does not look at.
 
 use rustls::pki_types::CertificateDer;
+use spelling::calendar::Date;
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
@@ -62,34 +63,13 @@ fn time(bytes: &[u8]) -> Option<(i64, &[u8])> {
         None if part(0)? >= 50 => 1900 + part(0)?,
         None => 2000 + part(0)?,
     };
-    let days = days_before(year, part(2)?, part(4)?)?;
+    let days = Date::new(year, part(2)?, part(4)?)?.days();
     Some((((days * 24 + part(6)?) * 60 + part(8)?) * 60 + part(10)?, rest))
-}
-
-/// Counts the days from 1970 to a date.
-pub(crate) fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // Years that begin in March have their odd day at the end.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    Some(
-        year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + (month * 153 + 2) / 5 + day
-            - 719_469,
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_are_counted() {
-        assert_eq!(days_before(1970, 1, 1), Some(0));
-        assert_eq!(days_before(2000, 2, 29), Some(11_016));
-        assert_eq!(days_before(2120, 1, 1), Some(54_786));
-        assert_eq!(days_before(2020, 13, 1), None);
-    }
 
     #[test]
     fn damaged_certificates_are_not_read() {

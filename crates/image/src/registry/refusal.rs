@@ -1,14 +1,15 @@
 //! What a registry says when it does not give what was asked for.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use serde::Deserialize;
+use spelling::calendar::{self, Date};
 
 use super::client::Registry;
 use super::endpoint::Source;
-use crate::http::{Answer, days_before, host_of};
+use crate::http::{Answer, host_of};
 use crate::{Error, ErrorKind};
 
 /// An answer that is not what was asked for, in the registry's own words if it has any.
@@ -134,10 +135,9 @@ fn retry_after(text: &str) -> Option<Duration> {
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = months.iter().position(|name| name == month)? as i64 + 1;
     let number = |text: &str| text.parse::<i64>().ok().filter(|number| (0..10_000).contains(number));
-    let days = days_before(number(year)?, month, number(day)?)?;
+    let days = Date::new(number(year)?, month, number(day)?)?.days();
     let then = ((days * 24 + number(hour)?) * 60 + number(minute)?) * 60 + number(second)?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(Duration::from_secs(u64::try_from(then).ok()?.saturating_sub(now.as_secs())))
+    Some(Duration::from_secs(u64::try_from((then - calendar::now()).max(0)).ok()?))
 }
 
 /// Makes foreign words fit to print: short, and without control characters.

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
+use spelling::calendar::{self, Date};
 
 /// What the conditions of a request come to.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,56 +54,28 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 
 /// Writes a time as HTTP has it: `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub fn format_time(time: SystemTime) -> String {
-    let seconds = whole_seconds(time);
-    let (mut day, mut year) = (seconds / 86_400, 1970);
-    let weekday = DAYS[(day % 7) as usize];
-    while day >= year_days(year) {
-        day -= year_days(year);
-        year += 1;
-    }
-    let mut month = 0;
-    while day >= month_days(year, month) {
-        day -= month_days(year, month);
-        month += 1;
-    }
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{weekday}, {:02} {} {year:04} {hour:02}:{minute:02}:{second:02} GMT", day + 1, MONTHS[month])
+    let seconds = i64::try_from(whole_seconds(time)).unwrap_or(i64::MAX);
+    let (date, [hour, minute, second]) = calendar::parts(seconds);
+    let weekday = DAYS[date.days().rem_euclid(7) as usize];
+    let month = MONTHS[(date.month - 1) as usize];
+    format!("{weekday}, {:02} {month} {:04} {hour:02}:{minute:02}:{second:02} GMT", date.day, date.year)
 }
 
 /// Reads a time as HTTP has it, in its one form of today; seconds since 1970.
 fn parse_time(text: &str) -> Option<u64> {
     let (_, rest) = text.split_once(", ")?;
     let mut parts = rest.split(' ');
-    let day: u64 = parts.next()?.parse().ok()?;
+    let day: u32 = parts.next()?.parse().ok()?;
     let month = parts.next()?;
-    let month = MONTHS.iter().position(|name| *name == month)?;
-    let year: u64 = parts.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
-    let mut clock = parts.next()?.split(':').map(|part| part.parse::<u64>().ok());
+    let month = MONTHS.iter().position(|name| *name == month)? as i64 + 1;
+    let year: i64 = parts.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
+    let mut clock = parts.next()?.split(':').map(|part| part.parse::<u32>().ok().map(i64::from));
     let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    if parts.next() != Some("GMT")
-        || day == 0
-        || day > month_days(year, month)
-        || hour > 23
-        || minute > 59
-        || second > 60
-    {
+    if parts.next() != Some("GMT") || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let days =
-        (1970..year).map(year_days).sum::<u64>() + (0..month).map(|m| month_days(year, m)).sum::<u64>() + day - 1;
-    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-}
-
-fn year_days(year: u64) -> u64 {
-    365 + u64::from(is_leap(year))
-}
-
-fn month_days(year: u64, month: usize) -> u64 {
-    [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month % 12]
+    let date = Date::new(year, month, day.into()).filter(|date| date.exists())?;
+    u64::try_from(date.days() * calendar::DAY + hour * 3600 + minute * 60 + second).ok()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use spelling::percent;
 use tokio::sync::Semaphore;
 
 use crate::content::{Content, Filter, Pick};
@@ -172,7 +173,7 @@ fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Asked<'
     };
     match (rest, filter) {
         (["packages", package], _) => {
-            let Some(package) = percent_decoded(package) else { return not_found() };
+            let Some(package) = percent::decode(package) else { return not_found() };
             let pick = content.of_package(&package);
             if matches!(pick, Pick::Nothing) || content.length_of(pick) == 0 {
                 return text(StatusCode::NOT_FOUND, "404 Not Found\n");
@@ -207,7 +208,7 @@ fn filter(query: &str) -> Option<Filter> {
     let mut seen = [false; 3];
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (key, value) = (percent_decoded(&key.replace('+', " "))?, percent_decoded(&value.replace('+', " "))?);
+        let (key, value) = (percent::decode_query(key)?, percent::decode_query(value)?);
         let (place, target) = match key.as_str() {
             "schema" => (0, &mut filter.schema),
             "package" => (1, &mut filter.package),
@@ -219,20 +220,6 @@ fn filter(query: &str) -> Option<Filter> {
         }
     }
     Some(filter)
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let digits = [bytes.next()?, bytes.next()?];
-            out.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
-        } else {
-            out.push(byte);
-        }
-    }
-    String::from_utf8(out).ok()
 }
 
 /// Returns the path without empty and dotted parts, if it has any.

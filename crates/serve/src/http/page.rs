@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use hyper::StatusCode;
 use hyper::header::{self, HeaderValue};
+use spelling::html::escaped;
+use spelling::percent;
 
 use super::body::Body;
 use super::{Reply, Site};
@@ -29,7 +31,7 @@ pub(super) fn list(site: &Site, name: &str) -> Reply {
             let packages = content.packages();
             let _ = writeln!(html, "<p>{} packages; <a href=\"/openapi.json\">API</a></p>\n<ul>", packages.len());
             for package in packages {
-                let link = percent_encoded(package);
+                let link = percent::encode(package);
                 let _ = writeln!(
                     html,
                     "<li><a href=\"/catalogs/{name}/api/v1/packages/{link}\">{}</a></li>",
@@ -53,42 +55,4 @@ pub(super) fn openapi(name: &str) -> Reply {
     let mut response = super::text(StatusCode::OK, &include_str!("openapi.json").replace("{catalog}", name));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-fn percent_encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_in_a_name_becomes_markup() {
-        assert_eq!(escaped("<a href='x'>&\""), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;");
-        assert_eq!(percent_encoded("a b/\"é"), "a%20b%2F%22%C3%A9");
-    }
 }

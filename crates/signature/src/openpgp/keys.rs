@@ -1,11 +1,12 @@
 //! Keys that are trusted: which of them may sign, and until when.
 
+use spelling::calendar::rfc3339;
+
 use super::armor;
 use super::message::Message;
 use super::packet::{self, PUBLIC_KEY, PUBLIC_SUBKEY, Packet, SIGNATURE, USER_ATTRIBUTE, USER_ID};
 use super::signed::{DIRECT, KEY_BINDING, KEY_REVOCATION, SUBKEY_BINDING, SUBKEY_REVOCATION, Signed, USER_REVOCATION};
 use super::verify::{PublicKey, SHA1, framed};
-use crate::certificate::shown;
 
 /// Keys.
 #[derive(Default)]
@@ -120,7 +121,7 @@ fn expired(key: &PublicKey, own: &Signed, now: i64) -> Result<(), String> {
         return Err(format!("key {} comes from the future", key.fingerprint()));
     }
     match own.key_lives.filter(|seconds| *seconds > 0).map(|seconds| key.created + i64::from(seconds)) {
-        Some(end) if end <= now => Err(format!("key {} has expired at {}", key.fingerprint(), shown(end))),
+        Some(end) if end <= now => Err(format!("key {} has expired at {}", key.fingerprint(), rfc3339(end))),
         _ => Ok(()),
     }
 }

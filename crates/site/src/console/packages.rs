@@ -1,9 +1,11 @@
 //! Pages of packages and versions.
 
+use spelling::percent;
+
 use super::{Answer, Asked};
 use crate::frame::frame;
 use crate::manifest::Manifest;
-use crate::names::{self, percent_decoded};
+use crate::names;
 use crate::pages::package::Neighbours;
 use crate::pages::{compare, graph, install, package, path, version, wrong};
 use crate::shelf::{Bundle, Package};
@@ -19,7 +21,7 @@ impl Asked<'_> {
                 Some(Answer::page(500, frame(&self.context, &page)))
             });
         }
-        let decoded = percent_decoded(stem).unwrap_or_default();
+        let decoded = percent::decode(stem).unwrap_or_default();
         if let Some(row) = self.index.rows.iter().find(|row| row.name == decoded) {
             let rest = self.request.path.splitn(3, '/').nth(2).map(|rest| format!("/{rest}")).unwrap_or_default();
             let query = if self.request.query.is_empty() { String::new() } else { format!("?{}", self.request.query) };
@@ -56,7 +58,7 @@ impl Asked<'_> {
         let bundles = &package.detail.bundles;
         let found = bundles.iter().find(|bundle| names::part(&bundle.name) == bundle_part);
         let Some(bundle) = found.or_else(|| bundles.iter().find(|bundle| names::part(&bundle.name) == stem)) else {
-            return self.other_version(&package, &percent_decoded(stem).unwrap_or_default());
+            return self.other_version(&package, &percent::decode(stem).unwrap_or_default());
         };
         let manifest = self.manifest(&package, bundle);
         let before =
@@ -82,7 +84,7 @@ impl Asked<'_> {
             (format!("{} {}, the newest", row.title(), row.version), links.version(&row.name, &row.head)),
             (
                 format!("The upgrade path from {name}"),
-                format!("{}?from={}", links.of_package(&row.name, "path"), names::query(name)),
+                format!("{}?from={}", links.of_package(&row.name, "path"), percent::encode(name)),
             ),
         ];
         let what = format!("Package {} has no version {name:?} any more, or never had.", row.name);

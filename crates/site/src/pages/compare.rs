@@ -59,8 +59,8 @@ pub fn page(
         format!(
             "{}?from={}&to={}",
             context.links.of_package(name, "compare"),
-            crate::names::query(&from.name),
-            crate::names::query(&to.name)
+            spelling::percent::encode(&from.name),
+            spelling::percent::encode(&to.name)
         )
     };
     let body = html! {

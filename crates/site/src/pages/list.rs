@@ -205,7 +205,7 @@ fn parts(context: &Context<'_>, query: &Query, part: usize, total: usize) -> Mar
 
 /// Returns the address of the list with one more parameter.
 fn with(context: &Context<'_>, query: &Query, key: &str, value: &str) -> String {
-    use crate::names::query as encoded;
+    use spelling::percent::encode as encoded;
     let mut pairs: Vec<String> = Vec::new();
     if !query.words.is_empty() {
         pairs.push(format!("q={}", encoded(&query.words)));

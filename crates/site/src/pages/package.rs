@@ -172,7 +172,7 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
                                 td.num { (size(bundle.size)) }
                                 td {
                                     @if let Some(before) = detail.bundles.get(place + 1).filter(|_| !context.links.are_files()) {
-                                        a href={ (context.links.of_package(name, "compare")) "?from=" (crate::names::query(&before.name)) "&to=" (crate::names::query(&bundle.name)) } { "with " (t(&before.full_version())) }
+                                        a href={ (context.links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&before.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "with " (t(&before.full_version())) }
                                     }
                                 }
                             }

@@ -196,7 +196,7 @@ fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answe
         @if !answer.arrived {
             div.note.bad { @for line in &answer.end { p { (t(line)) } } }
             @for channel in &answer.elsewhere {
-                p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (crate::names::query(&asked.from)) "&to=" (crate::names::query(&asked.to)) "&channel=" (crate::names::query(channel)) } { (t(channel)) } " leads on." }
+                p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (spelling::percent::encode(&asked.from)) "&to=" (spelling::percent::encode(&asked.to)) "&channel=" (spelling::percent::encode(channel)) } { (t(channel)) } " leads on." }
             }
         } @else { @for line in &answer.end { p.soft { (t(line)) } } }
         (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}", asked.from)))

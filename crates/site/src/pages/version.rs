@@ -92,9 +92,9 @@ fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Mark
             @if let Some(older) = older { a.button rel="prev" data-key="[" href=(links.version(name, &older.name)) { "← " (t(&older.full_version())) } }
             @if let Some(newer) = newer { a.button rel="next" data-key="]" href=(links.version(name, &newer.name)) { (t(&newer.full_version())) " →" } }
             @if let Some(older) = older.filter(|_| !links.are_files()) {
-                a.button data-key="c" href={ (links.of_package(name, "compare")) "?from=" (crate::names::query(&older.name)) "&to=" (crate::names::query(&bundle.name)) } { "Compare with " (t(&older.full_version())) }
+                a.button data-key="c" href={ (links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&older.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "Compare with " (t(&older.full_version())) }
             }
-            a.button data-key="u" href={ (links.of_package(name, "path")) "?from=" (crate::names::query(&bundle.name)) } { "Path to newest" }
+            a.button data-key="u" href={ (links.of_package(name, "path")) "?from=" (spelling::percent::encode(&bundle.name)) } { "Path to newest" }
             a.button href=(links.package(name)) { "All versions" }
         }
     }

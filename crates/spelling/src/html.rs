@@ -1,0 +1,35 @@
+//! Text in HTML and XML.
+
+/// Returns what stands for a character that means something in content or in the value of an attribute.
+pub fn entity(c: char) -> Option<&'static str> {
+    match c {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '"' => Some("&quot;"),
+        '\'' => Some("&#39;"),
+        _ => None,
+    }
+}
+
+/// Returns text as it can stand in markup.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match entity(c) {
+            Some(entity) => out.push_str(entity),
+            None => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_text_becomes_markup() {
+        assert_eq!(escaped("<a href='x'>&\"é"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;é");
+    }
+}

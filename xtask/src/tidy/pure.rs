@@ -1,0 +1,79 @@
+//! Which code touches nothing: no files, no network, no programs, no clock.
+
+use anyhow::{Context, Result};
+
+use super::Findings;
+use super::arrows::names;
+
+/// The words of ARCHITECTURE.md behind the list of crates without I/O.
+const SENTENCE: &str = "perform no I/O";
+
+// These are spelled in two parts so that this file may hold them.
+const TOUCHES: [&str; 15] = [
+    concat!("fs", "::"),
+    concat!("File", "::"),
+    concat!("tempfile", "::"),
+    concat!("Tcp", "Stream"),
+    concat!("Tcp", "Listener"),
+    concat!("Udp", "Socket"),
+    concat!("std::", "process"),
+    concat!("Command", "::new"),
+    concat!("env", "::var"),
+    concat!("io::", "stdin"),
+    concat!("io::", "stdout"),
+    concat!("SystemTime", "::now"),
+    concat!(".cano", "nicalize("),
+    concat!(".is_", "dir("),
+    concat!(".ex", "ists("),
+];
+
+/// Returns the crates that ARCHITECTURE.md says perform no I/O.
+pub(super) fn pure_crates(architecture: &str) -> Result<Vec<&str>> {
+    let end = architecture.find(SENTENCE).with_context(|| format!("ARCHITECTURE.md does not say what {SENTENCE}"))?;
+    let start = architecture[..end].rfind(';').map_or(0, |at| at + 1);
+    Ok(names(&architecture[start..end]).collect())
+}
+
+/// Checks one source file of a crate that performs no I/O.
+pub(super) fn pure(name: &str, text: &str, crates: &[&str], findings: &mut Findings) {
+    let of_pure_crate = crates.iter().any(|pure| name.starts_with(&format!("crates/{pure}/src/")));
+    let only_tests = name.ends_with("/tests.rs") || name.contains("/tests/");
+    if only_tests || !of_pure_crate {
+        return;
+    }
+    for (index, line) in text.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]") {
+        let code = line.split("//").next().unwrap_or_default();
+        if let Some(word) = TOUCHES.iter().find(|word| touches(code, word)) {
+            findings.errors.push(format!("{name}:{}: {word} is I/O, which this code must not perform", index + 1));
+        }
+    }
+}
+
+/// Tells whether `code` holds `word` other than as the end of a longer one.
+fn touches(code: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(word).any(|(at, _)| word.starts_with('.') || !code[..at].ends_with(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_touches_files_is_reported() {
+        let crates = pure_crates("- `fbc` knows nothing; `catalog` and\n  `site` perform no I/O.").unwrap();
+        assert_eq!(crates, ["catalog", "site"]);
+        let text =
+            format!("use std::{0}File;\n// {0}read\nlet dirs::{0}x;\n#[cfg(test)]\nuse std::{0}File;\n", TOUCHES[0]);
+        let check = |name: &str| {
+            let mut findings = Findings::default();
+            pure(name, &text, &crates, &mut findings);
+            findings.errors.len()
+        };
+        assert_eq!(check("crates/catalog/src/list.rs"), 2);
+        assert_eq!(check("crates/fbc/src/walk.rs"), 0);
+        assert_eq!(check("crates/site/src/markdown/tests.rs"), 0);
+        assert_eq!(check("crates/opm/src/main.rs"), 0);
+        assert!(pure_crates("nothing").is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! What source text may hold, and how much of it.
+
+use std::path::Path;
+
+use super::Findings;
+
+/// The files that may hold what the compiler cannot check, with the reasons beside each use.
+const UNCHECKED_FILES: [&str; 1] = ["crates/fbc/src/yaml/events.rs"];
+
+/// The files of the console that may put text into pages without escaping it.
+const UNESCAPED_FILES: [&str; 2] = ["crates/site/src/markdown.rs", "crates/site/src/frame.rs"];
+const UNESCAPED: &str = concat!("Pre", "Escaped");
+
+/// A file of more lines has a second noun in it that wants a file of its own.
+const TOO_LONG: usize = 700;
+
+// These are spelled in two parts so that this file may hold them.
+const UNFINISHED_MACROS: [&str; 2] = [concat!("to", "do!("), concat!("unimple", "mented!(")];
+const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
+const UNCHECKED: &str = concat!("un", "safe");
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Rust,
+    Markdown,
+    /// Settings and scripts.
+    Other,
+}
+
+/// Tells what kind of source text a file is; data such as fixtures is none.
+pub(super) fn kind(path: &Path) -> Option<Kind> {
+    let data = ["fixtures", "examples", "fuzz/seeds", "fuzz/dictionaries"];
+    if data.iter().any(|directory| path.starts_with(directory)) {
+        return None;
+    }
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => Some(Kind::Rust),
+        Some("md") => Some(Kind::Markdown),
+        Some("toml" | "sh") => Some(Kind::Other),
+        None if path.file_name().is_some_and(|name| name == "run") => Some(Kind::Other),
+        _ => None,
+    }
+}
+
+/// Checks the text of one file.
+pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings) {
+    let lines = text.lines().count();
+    let written = kind == Kind::Rust && !name.contains("/gen/");
+    if written && lines > TOO_LONG {
+        findings.errors.push(format!("{name} has {lines} lines, more than {TOO_LONG}"));
+    }
+    let mut shows_output = false;
+    for (index, line) in text.lines().enumerate() {
+        let mut report = |what: String| findings.errors.push(format!("{name}:{}: {what}", index + 1));
+        if kind == Kind::Markdown && line.starts_with("```") {
+            shows_output = !shows_output;
+        }
+        // What a program prints is shown as it prints it, and rustfmt sees to all of Rust but such text.
+        if line.ends_with([' ', '\t']) && !shows_output && kind != Kind::Rust {
+            report("white space at the end of the line".into());
+        }
+        for word in UNFINISHED_WORDS.iter().filter(|word| has_word(line, word)) {
+            report(format!("{word} is for work that is not finished"));
+        }
+        if kind == Kind::Rust {
+            if let Some(language) = doc_fence(line) {
+                if !shows_output && language != "text" {
+                    report("nothing runs doc tests: write a test, or a block of `text`".into());
+                }
+                shows_output = !shows_output;
+            }
+            for call in UNFINISHED_MACROS.iter().filter(|call| line.contains(**call)) {
+                report(format!("{call}...) is for work that is not finished"));
+            }
+            let code = line.split("//").next().unwrap_or_default();
+            if name.starts_with("crates/site/") && !UNESCAPED_FILES.contains(&name) && code.contains(UNESCAPED) {
+                report(format!("{UNESCAPED} belongs in {}", UNESCAPED_FILES.join(" or ")));
+            }
+            if !UNCHECKED_FILES.contains(&name) && has_word(code, UNCHECKED) {
+                report(format!("{UNCHECKED} code belongs in {}", UNCHECKED_FILES.join(" or ")));
+            }
+        }
+    }
+}
+
+/// Returns what follows the fence that opens or closes a block in a doc comment.
+fn doc_fence(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+    comment.trim_start().strip_prefix("```")
+}
+
+/// Tells whether `line` holds `word` other than as a part of a longer word.
+fn has_word(line: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(part) && !line[at + word.len()..].starts_with(part))
+}
+
+/// Checks that the files which a page links to exist.
+pub(super) fn links(name: &str, full: &Path, text: &str, findings: &mut Findings) {
+    let mut shows_output = false;
+    for (index, line) in text.lines().enumerate() {
+        shows_output ^= line.starts_with("```");
+        if shows_output {
+            continue;
+        }
+        // What stands between two backticks is no link.
+        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        for target in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap_or_default();
+            let elsewhere = target.contains("://") || target.starts_with("mailto:") || path.is_empty();
+            if !elsewhere && !full.with_file_name("").join(path).exists() {
+                findings.errors.push(format!("{name}:{}: the link to {target} leads nowhere", index + 1));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(check: impl FnOnce(&mut Findings)) -> Vec<String> {
+        let mut findings = Findings::default();
+        check(&mut findings);
+        findings.errors
+    }
+
+    #[test]
+    fn source_text_is_finished_and_checked() {
+        let [macro_, word] = [UNFINISHED_MACROS[0], UNFINISHED_WORDS[1]];
+        let text =
+            format!("{macro_})\n// {word}: x\n{UNCHECKED} {{}}\n// {UNCHECKED}\nuse {UNCHECKED}_x; // {word}S\n");
+        let found = errors(|findings| source("a.rs", Kind::Rust, &text, findings));
+        let places: Vec<&str> = found.iter().filter_map(|error| error.split(' ').next()).collect();
+        assert_eq!(places, ["a.rs:1:", "a.rs:2:", "a.rs:3:"]);
+        let found = errors(|findings| source(UNCHECKED_FILES[0], Kind::Rust, UNCHECKED, findings));
+        assert_eq!(found, [""; 0]);
+    }
+
+    #[test]
+    fn lines_end_with_what_is_seen_unless_they_show_output() {
+        let found = errors(|findings| source("a.md", Kind::Markdown, "```\nx \n```\ny \n", findings));
+        assert_eq!(found, ["a.md:4: white space at the end of the line"]);
+    }
+
+    #[test]
+    fn long_files_are_reported_unless_they_are_generated() {
+        let long = "\n".repeat(TOO_LONG + 1);
+        let found = errors(|findings| {
+            source("fits.rs", Kind::Rust, &"\n".repeat(TOO_LONG), findings);
+            source("long.rs", Kind::Rust, &long, findings);
+            source("crates/serve/src/grpc/gen/api.rs", Kind::Rust, &long, findings);
+            source("long.md", Kind::Markdown, &long, findings);
+        });
+        assert_eq!(found, [format!("long.rs has {} lines, more than {TOO_LONG}", TOO_LONG + 1)]);
+    }
+
+    #[test]
+    fn links_lead_to_files() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("page.md");
+        let text = "[a](Cargo.toml#x) [b](src/) [c](https://x.example/y) `[d](e)`\n```\n[f](g)\n```\n[h](i.md)\n";
+        let found = errors(|findings| links("page.md", &page, text, findings));
+        assert_eq!(found, ["page.md:5: the link to i.md leads nowhere"]);
+    }
+}
