@@ -16,7 +16,7 @@ use crate::scratch::{Scratch, ScratchDir};
 use crate::store::Blob;
 use crate::unpack::stream::Stream;
 use crate::unpack::tar::{Kind, Reader};
-use crate::{Digest, Error, ErrorKind, LayerProblem, Limits, Store, UnpackLimits};
+use crate::{Digest, Error, ErrorKind, LayerProblem, Limits, Store, UnpackLimits, tar};
 
 /// How many files an archive may hold.
 const ENTRIES: u64 = 100_000;
@@ -317,33 +317,14 @@ struct TarWriter {
 
 impl TarWriter {
     fn header(&mut self, name: &str, size: u64) -> io::Result<()> {
-        let mut header = [0_u8; 512];
-        let name = name.as_bytes();
-        if name.len() > 100 {
+        if name.len() > tar::LONGEST_NAME {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name is too long"));
         }
-        header[..name.len()].copy_from_slice(name);
-        header[100..108].copy_from_slice(b"0000644\0");
-        header[108..116].copy_from_slice(b"0000000\0");
-        header[116..124].copy_from_slice(b"0000000\0");
-        if size < 1 << 33 {
-            header[124..136].copy_from_slice(format!("{size:011o}\0").as_bytes());
-        } else {
-            header[124] = 0x80;
-            header[128..136].copy_from_slice(&size.to_be_bytes());
-        }
-        header[136..148].copy_from_slice(b"00000000000\0");
-        header[148..156].fill(b' ');
-        header[156] = b'0';
-        header[257..265].copy_from_slice(b"ustar\x0000");
-        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        self.out.write_all(&header)
+        self.out.write_all(&tar::file_header(name, size))
     }
 
     fn pad(&mut self, size: u64) -> io::Result<()> {
-        let rest = (512 - size % 512) % 512;
-        self.out.write_all(&[0; 512][..rest as usize])
+        self.out.write_all(tar::padding(size))
     }
 
     fn bytes(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
@@ -363,7 +344,7 @@ impl TarWriter {
     }
 
     fn finish(mut self) -> io::Result<()> {
-        self.out.write_all(&[0; 1024])?;
+        self.out.write_all(&tar::END)?;
         self.out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
 }

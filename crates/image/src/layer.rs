@@ -10,9 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::gzip::GzipWriter;
-use crate::{Descriptor, Digest, Store, media_type};
+use crate::{Descriptor, Digest, Store, media_type, tar};
 
-const BLOCK: usize = 512;
 /// A directory nested deeper is nothing that belongs into an image.
 const MAX_DEPTH: usize = 100;
 
@@ -168,12 +167,12 @@ impl Layer {
                 What::File(_, size) => (b'0', &[][..], *size),
                 What::Symlink(target) => (b'2', &target[..], 0),
             };
-            out.write_all(&header(&name, flag, entry.mode, size, link, time)?)?;
+            out.write_all(&tar::headers(&tar::Entry { name: &name, flag, mode: entry.mode, size, link, time })?)?;
             if let What::File(source, size) = &entry.what {
                 copy(source, *size, &mut out, &mut buffer, progress)?;
             }
         }
-        out.write_all(&[0; 2 * BLOCK])?;
+        out.write_all(&tar::END)?;
         let (blob, diff_id, _) = out.finish()?;
         let blob = blob.finish(None)?;
         let descriptor = Descriptor::new(media_type::OCI_LAYER_GZIP, blob.digest(), blob.size());
@@ -201,78 +200,7 @@ fn copy(source: &Path, size: u64, out: &mut impl Write, buffer: &mut [u8], progr
     if rest > 0 {
         return Err(changed());
     }
-    out.write_all(&[0; BLOCK][..(BLOCK - (size % BLOCK as u64) as usize) % BLOCK])
-}
-
-/// Returns the headers of an entry: one block, with an extended header before it if that is too small.
-fn header(name: &[u8], flag: u8, mode: u32, size: u64, link: &[u8], time: u64) -> io::Result<Vec<u8>> {
-    let mut records = Vec::new();
-    for (key, value, room) in [("path", name, 100), ("linkpath", link, 100)] {
-        if value.len() > room || !value.is_ascii() {
-            match std::str::from_utf8(value) {
-                Ok(text) => records.push(record(key, text)),
-                // Extended headers are text; the block itself holds any bytes.
-                Err(_) if value.len() <= room => {}
-                Err(_) => {
-                    let shown = String::from_utf8_lossy(value);
-                    return Err(io::Error::other(format!("{shown:?}: the name is not UTF-8 and too long")));
-                }
-            }
-        }
-    }
-    if octal(size, 12).is_none() {
-        records.push(record("size", &size.to_string()));
-    }
-    if octal(time, 12).is_none() {
-        records.push(record("mtime", &time.to_string()));
-    }
-    let mut out = Vec::new();
-    if !records.is_empty() {
-        let records = records.concat();
-        out.extend_from_slice(&block(b"PaxHeaders.0/x", b'x', 0o644, records.len() as u64, b"", 0));
-        out.extend_from_slice(records.as_bytes());
-        out.resize(out.len().next_multiple_of(BLOCK), 0);
-    }
-    out.extend_from_slice(&block(name, flag, mode, size, link, time));
-    Ok(out)
-}
-
-/// Returns one block of header; what does not fit is cut off, and stands in the extended header.
-fn block(name: &[u8], flag: u8, mode: u32, size: u64, link: &[u8], time: u64) -> [u8; BLOCK] {
-    let mut block = [0; BLOCK];
-    let mut field = |range: std::ops::Range<usize>, value: &[u8]| {
-        let length = value.len().min(range.len());
-        block[range][..length].copy_from_slice(&value[..length]);
-    };
-    field(0..100, name);
-    field(100..108, format!("{mode:07o}").as_bytes());
-    field(108..116, b"0000000");
-    field(116..124, b"0000000");
-    field(124..136, octal(size, 12).unwrap_or_else(|| "0".repeat(11)).as_bytes());
-    field(136..148, octal(time, 12).unwrap_or_else(|| "0".repeat(11)).as_bytes());
-    field(148..156, b"        ");
-    field(156..157, &[flag]);
-    field(157..257, link);
-    field(257..265, b"ustar\x0000");
-    let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
-    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    block
-}
-
-/// Writes a number into a field of `room` bytes, if it fits with a zero byte behind it.
-fn octal(number: u64, room: usize) -> Option<String> {
-    let digits = format!("{number:0width$o}", width = room - 1);
-    (digits.len() < room).then_some(digits)
-}
-
-/// Returns a record of an extended header, which begins with its own length.
-fn record(key: &str, value: &str) -> String {
-    let rest = key.len() + value.len() + 3;
-    let mut length = rest + 1;
-    while rest + length.to_string().len() != length {
-        length += 1;
-    }
-    format!("{length} {key}={value}\n")
+    out.write_all(tar::padding(size))
 }
 
 /// Returns a path of an image as entries have it: without dots, and slashes at its ends.

@@ -45,6 +45,7 @@ mod signatures;
 #[path = "signatures/absent.rs"]
 mod signatures;
 mod store;
+pub mod tar;
 mod unpack;
 mod verify;
 

@@ -4,7 +4,6 @@
 //! the lock, the catalogs and all manifests. A blob that is larger than a volume is cut into parts.
 
 mod read;
-mod tar;
 #[cfg(test)]
 mod tests;
 mod write;

@@ -5,9 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use image::{Digest, Hasher, Piece, Store};
+use image::{Digest, Hasher, Piece, Store, tar};
 
-use super::tar::{BLOCK, header, room};
 use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION};
 
 /// The largest file of a set's own.
@@ -173,11 +172,11 @@ fn read_list(path: &Path) -> Result<(List, u64), String> {
     let io_error = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(io_error)?;
     let length = file.metadata().map_err(io_error)?.len();
-    let mut first = [0; BLOCK as usize];
+    let mut first = [0; tar::BLOCK];
     file.read_exact(&mut first).map_err(|_| "not a volume: it is too short".to_owned())?;
     let octal = std::str::from_utf8(&first[124..135]).ok().and_then(|text| u64::from_str_radix(text, 8).ok());
     let size = octal.ok_or("not a volume, or its first header is damaged")?;
-    if first != header(LIST, size) || size > LIST_LIMIT {
+    if first != tar::file_header(LIST, size) || size > LIST_LIMIT {
         return Err("not a volume, or its first header is damaged".to_owned());
     }
     let mut text = Vec::new();
@@ -192,8 +191,8 @@ fn read_list(path: &Path) -> Result<(List, u64), String> {
     if list.number == 0 || list.number > list.count {
         return Err(format!("{LIST} is damaged: volume {} of {}", list.number, list.count));
     }
-    let base = room(size);
-    let mut at = BLOCK;
+    let base = tar::room(size);
+    let mut at = tar::BLOCK as u64;
     for entry in &list.entries {
         let end = entry.offset.checked_add(entry.size).and_then(|end| end.checked_add(base));
         // Entries follow each other, each behind its header.
@@ -203,7 +202,7 @@ fn read_list(path: &Path) -> Result<(List, u64), String> {
         if end.is_some_and(|end| end > length) {
             return Err(format!("it is cut off: {} is not all there", entry.name));
         }
-        at = at.saturating_add(room(entry.size));
+        at = at.saturating_add(tar::room(entry.size));
     }
     Ok((list, base))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use image::{Descriptor, Digest, Store, media_type};
+use image::{Descriptor, Digest, Store, media_type, tar};
 
 use super::*;
 use crate::lock::{Lock, LockedImage, Role};
@@ -162,10 +162,10 @@ fn t16_strange_volumes_are_refused() {
         };
         change(&mut list);
         let text = serde_json::to_vec(&list).unwrap();
-        let mut bytes = tar::header(LIST, text.len() as u64).to_vec();
+        let mut bytes = tar::file_header(LIST, text.len() as u64).to_vec();
         bytes.extend(&text);
         bytes.resize(bytes.len().next_multiple_of(512), 0);
-        bytes.extend(tar::header("mirror/lock.json", 7));
+        bytes.extend(tar::file_header("mirror/lock.json", 7));
         bytes.extend(b"content");
         bytes.resize(bytes.len().next_multiple_of(512) + 1024, 0);
         let path = dir.path().join("mirror-x.tar");

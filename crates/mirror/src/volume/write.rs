@@ -5,12 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use image::tar::{self, room};
 use image::{Digest, Hasher};
 
-use super::tar::{BLOCK, header, room};
 use super::{Entry, LIST, List, SMALLEST, VERSION};
 use crate::lock::Lock;
 use crate::set::{Contents, SetDir};
+
+/// What everything in a volume is rounded up to.
+const BLOCK: u64 = tar::BLOCK as u64;
 
 /// How much of the list an entry takes at most: names have at most 100 bytes, and digests 71.
 const LINE: u64 = 320;
@@ -218,7 +221,7 @@ fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, 
             };
             out.file(&name, piece.size, &mut file.take(piece.size))?;
         }
-        out.write_all(&[0; 2 * BLOCK as usize])?;
+        out.write_all(&[0; 2 * tar::BLOCK])?;
         let file = out.file.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         Ok((out.hasher.finish(), out.size))
@@ -258,13 +261,12 @@ struct Hashing {
 
 impl Hashing {
     fn file(&mut self, name: &str, size: u64, content: &mut dyn Read) -> io::Result<()> {
-        self.write_all(&header(name, size))?;
+        self.write_all(&tar::file_header(name, size))?;
         let copied = io::copy(content, self)?;
         if copied != size {
             return Err(io::Error::other(format!("{name} has {copied} bytes instead of {size}")));
         }
-        let padding = usize::try_from(size.next_multiple_of(BLOCK) - size).unwrap_or_default();
-        self.write_all(&[0; BLOCK as usize][..padding])
+        self.write_all(tar::padding(size))
     }
 }
 
