@@ -1,7 +1,7 @@
 //! JSON: accepts what serde_json accepts, walks all of it, and its canonical form is its own.
 #![no_main]
 
-use fbc::json::{Cursor, ErrorKind, Kind, Layout, Raw, check_indexed, write_as_written, write_canonical};
+use fbc::json::{Cursor, ErrorKind, Kind, Layout, Raw, write_as_written, write_canonical};
 use fbc::spans::Spans;
 use libfuzzer_sys::fuzz_target;
 use opm_fuzz::{LIMITS, canonical, paths};
@@ -27,9 +27,8 @@ fuzz_target!(|bytes: &[u8]| {
 
 fn check(text: &str, value: Raw<'_>) {
     let mut spans = Vec::new();
-    let range = check_indexed(text, 0, LIMITS.depth, &mut spans).expect("checked before");
-    assert_eq!(&text[range.clone()], value.text());
-    let indexed = Raw::from_indexed(text, range, &spans);
+    let indexed = Raw::parse_indexed(text, 0, LIMITS.depth, &mut spans).expect("checked before");
+    assert_eq!(indexed.text(), value.text());
     assert_eq!(walk(value), walk(indexed), "both walks see the same");
     let mut cursor = Vec::new();
     walk_cursor(&mut Cursor::new(value), &mut cursor);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fbc::Limits;
-use fbc::json::{Kind, Raw};
+use fbc::json::Kind;
 
 use crate::document;
 use crate::file::{self, Outcome};
@@ -88,10 +88,8 @@ fn read(path: &Path, limits: &Limits) -> Result<Option<BTreeMap<String, String>>
         Outcome::Directory => return Err("it is a directory".into()),
         Outcome::Unreadable(reason) => return Err(reason),
     }
-    let mut json = Vec::new();
-    document::first(&bytes, limits)?.body.write_json(limits, &mut json)?;
-    let json = String::from_utf8(json).map_err(|error| error.to_string())?;
-    let Some(annotations) = Raw::from_checked(&json).get("annotations") else { return Ok(None) };
+    let json = document::first(&bytes, limits)?.body.to_json(limits)?;
+    let Some(annotations) = json.raw().get("annotations") else { return Ok(None) };
     if annotations.kind() != Kind::Object {
         return Ok(None);
     }

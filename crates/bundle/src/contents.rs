@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use fbc::Limits;
-use fbc::json::{Layout, Raw, write_as_written};
+use fbc::json::{Layout, Text};
 
 use crate::apis::{self, ApiKey};
 use crate::csv::Csv;
-use crate::document;
 use crate::error::Error;
 use crate::manifests::Manifests;
 use crate::metadata::Metadata;
@@ -43,7 +42,7 @@ pub struct Contents {
     /// The CSV as canonical JSON.
     pub csv: String,
     /// All objects, the CSV among them, as canonical JSON in order of their files.
-    pub objects: Vec<String>,
+    pub objects: Vec<Text>,
     /// The APIs that the bundle provides.
     pub provided: Vec<ApiKey>,
     /// The APIs that it needs.
@@ -181,11 +180,6 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
 
 /// Writes the value of a property without white space, and safe to stand in HTML.
 fn compact(listed: Property) -> Property {
-    if listed.value.is_empty() {
-        return Property { kind: listed.kind, value: "null".into() };
-    }
-    let mut value = Vec::with_capacity(listed.value.len());
-    write_as_written(Raw::from_checked(&listed.value), Layout::Compact, 0, &mut value);
-    document::escape_html(0, &mut value);
-    Property { kind: listed.kind, value: document::into_text(value) }
+    let value = listed.value.map_or_else(Text::null, |value| Text::as_written(value.raw(), Layout::Compact));
+    Property { kind: listed.kind, value: Some(value.for_html()) }
 }

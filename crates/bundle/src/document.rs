@@ -1,12 +1,11 @@
 //! From the text of a file to the JSON of its documents.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use fbc::documents::{End, Splitter};
-use fbc::json::{self, Layout, Raw, Step, write_canonical};
+use fbc::json::{self, Layout, Raw, Step, Text};
 use fbc::spans::Spans;
-use fbc::{Format, Limits, number, yaml};
+use fbc::{Limits, yaml};
 
 use crate::whole::Position;
 
@@ -23,7 +22,9 @@ pub(crate) struct First<'a> {
 #[derive(Debug)]
 pub(crate) enum Body<'a> {
     /// Valid JSON as it is written.
-    Json(Cow<'a, str>),
+    Json(Raw<'a>),
+    /// Valid JSON in which the replacement character stands for what is not UTF-8.
+    Replaced(Text),
     /// YAML, not looked into yet.
     Yaml {
         /// The text.
@@ -50,16 +51,15 @@ pub(crate) fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<First<'a>, St
         let batch = splitter.step(json.as_bytes(), true, 1);
         if let Some(value) = batch.documents.first().and_then(|document| batch.json(document.as_ref().ok()?)) {
             let more = json.as_bytes()[batch.consumed..].trim_ascii_start().first() == Some(&b'{');
-            return Ok(First { body: Body::Json(Cow::Owned(value.text().to_owned())), more });
+            return Ok(First { body: Body::Replaced(value.into()), more });
         }
         not_json = batch.not_json;
     }
     if let Some(Ok(document)) = batch.documents.first()
-        && document.format == Format::Json
+        && let Some(value) = batch.lasting_json(document)
     {
         let more = text[batch.consumed..].trim_ascii_start().first() == Some(&b'{');
-        let own = std::str::from_utf8(&text[document.range()]).map_err(|error| error.to_string())?;
-        return Ok(First { body: Body::Json(Cow::Borrowed(own)), more });
+        return Ok(First { body: Body::Json(value), more });
     }
     let mut start = 0;
     if let Some(error) = batch.not_json.take() {
@@ -112,9 +112,8 @@ pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>,
             let (start, end) = (at + document.start, at + document.end);
             line += lines(&text[counted..start]);
             counted = start;
-            if document.format == Format::Json {
-                let json = std::str::from_utf8(&text[start..end]).map_err(|error| at_line(line, &error))?;
-                found.push(Found { line, offset: start, body: Body::Json(Cow::Borrowed(json)) });
+            if let Some(value) = batch.lasting_json(document) {
+                found.push(Found { line, offset: start, body: Body::Json(value) });
                 continue;
             }
             let (own, rest) = split_at_end_mark(&text[start..end]);
@@ -151,7 +150,8 @@ pub(crate) fn position(text: &[u8], document: &Found<'_>, pointer: &str) -> Opti
         })
         .collect();
     let spans = match &document.body {
-        Body::Json(json) => Spans::of_json(Raw::from_checked(json)),
+        Body::Json(value) => Spans::of_json(*value),
+        Body::Replaced(text) => Spans::of_json(text.raw()),
         Body::Yaml { text, .. } => Spans::of_yaml(text)?,
     };
     let offset = document.offset + spans.find_or_holder(&path)?.start;
@@ -186,115 +186,23 @@ fn has_content(document: &[u8]) -> bool {
 }
 
 impl Body<'_> {
-    /// Appends the document as the canonical JSON of an object in a catalog: keys sorted, `<`,
+    /// Returns the document as the canonical JSON of an object in a catalog: keys sorted, `<`,
     /// `>` and `&` escaped, integers beyond 64 bits with sign as floats.
-    ///
-    /// On failure `out` is as it was before.
-    pub(crate) fn write_json(&self, limits: &Limits, out: &mut Vec<u8>) -> Result<(), String> {
-        let start = out.len();
-        match self {
-            Body::Json(text) => write_canonical(Raw::from_checked(text), Layout::Compact, out),
+    pub(crate) fn to_json(&self, limits: &Limits) -> Result<Text, String> {
+        let (json, minus_zero) = match self {
+            Body::Json(value) => (Text::canonical(*value, Layout::Compact), false),
+            Body::Replaced(text) => (Text::canonical(text.raw(), Layout::Compact), false),
             Body::Yaml { text, line, not_json } => {
                 let limits = yaml::Limits { depth: limits.depth, nodes: limits.yaml_nodes, bytes: limits.blob_size };
-                yaml::to_json(text, &limits, out).map_err(|error| match not_json {
+                let json = yaml::to_text(text, &limits).map_err(|error| match not_json {
                     Some(json) => format!("json: offset {}: {json}", json.offset),
                     None => at_line(line + error.line, &error),
                 })?;
+                // Of YAML, minus zero arrives as an integer; JSON has spelled it as a float.
+                (json, true)
             }
-        }
-        // Of YAML, minus zero arrives as an integer; JSON has spelled it as a float.
-        let minus_zero = matches!(self, Body::Yaml { .. });
-        if has_long_digits(&out[start..]) || minus_zero && has_minus_zero(&out[start..]) {
-            respell_numbers(start, minus_zero, out);
-        }
-        escape_html(start, out);
-        Ok(())
-    }
-}
-
-/// Makes text of JSON that was written from text.
-pub(crate) fn into_text(json: Vec<u8>) -> String {
-    String::from_utf8(json).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-}
-
-/// Escapes `<`, `>` and `&` in the JSON from `start` on.
-pub(crate) fn escape_html(start: usize, out: &mut Vec<u8>) {
-    let Some(tail) = out.get(start..) else { return };
-    let count = memchr::memchr3_iter(b'<', b'>', b'&', tail).count();
-    if count == 0 {
-        return;
-    }
-    // The text grows in place, its last part moved first.
-    const GROWTH: usize = 5;
-    let mut source_end = out.len();
-    let mut target_end = source_end + count * GROWTH;
-    out.resize(target_end, 0);
-    while target_end > source_end {
-        let Some(found) = memchr::memrchr3(b'<', b'>', b'&', &out[start..source_end]) else { break };
-        let at = start + found;
-        let escaped = match out[at] {
-            b'<' => b"\\u003c",
-            b'>' => b"\\u003e",
-            _ => b"\\u0026",
         };
-        let behind = target_end - (source_end - (at + 1));
-        out.copy_within(at + 1..source_end, behind);
-        out[behind - escaped.len()..behind].copy_from_slice(escaped);
-        source_end = at;
-        target_end = behind - escaped.len();
-    }
-}
-
-/// The fewest digits of an integer that may not fit 64 bits with sign.
-const LONG: usize = 19;
-
-/// Tells whether a run of [`LONG`] digits stands anywhere; such a run covers one of the bytes looked at.
-fn has_long_digits(json: &[u8]) -> bool {
-    let is_digit = |byte: &&u8| byte.is_ascii_digit();
-    (LONG - 1..json.len()).step_by(LONG).filter(|&at| json[at].is_ascii_digit()).any(|at| {
-        let before = json[..at].iter().rev().take_while(is_digit).count();
-        before + json[at..].iter().take_while(is_digit).count() >= LONG
-    })
-}
-
-fn has_minus_zero(json: &[u8]) -> bool {
-    memchr::memmem::find_iter(json, b"-0").any(|at| {
-        let before = at.checked_sub(1).and_then(|before| json.get(before));
-        matches!(before, Some(b':' | b',' | b'[')) && matches!(json.get(at + 2), Some(b',' | b']' | b'}'))
-    })
-}
-
-/// Spells the numbers in the JSON from `start` on as integers of 64 bits with sign, or as floats.
-#[cold]
-fn respell_numbers(start: usize, minus_zero: bool, out: &mut Vec<u8>) {
-    let source = out.split_off(start);
-    let mut at = 0;
-    while let Some(&byte) = source.get(at) {
-        let end = match byte {
-            b'"' => {
-                let mut end = at + 1;
-                while source.get(end).is_some_and(|&byte| byte != b'"') {
-                    end += if source[end] == b'\\' { 2 } else { 1 };
-                }
-                end + 1
-            }
-            b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &&u8| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9');
-                at + source[at..].iter().take_while(is_part).count()
-            }
-            _ => at + 1,
-        };
-        let token = &source[at..end.min(source.len())];
-        at = end;
-        match std::str::from_utf8(token) {
-            Ok("-0") if minus_zero => out.push(b'0'),
-            Ok(number) if byte.is_ascii_digit() && number.len() >= LONG && number.parse::<i64>().is_err() => {
-                // The exponent keeps the integer from being taken for one that fits.
-                let exponent = if number.bytes().all(|b| b.is_ascii_digit()) { "e0" } else { "" };
-                number::canonical(&format!("{number}{exponent}"), out);
-            }
-            _ => out.extend_from_slice(token),
-        }
+        Ok(json.with_64_bit_numbers(minus_zero).for_html())
     }
 }
 
@@ -304,14 +212,8 @@ mod tests {
 
     fn json(text: &str) -> String {
         let limits = Limits::default();
-        let mut out = b"before".to_vec();
-        match first(text.as_bytes(), &limits).and_then(|first| first.body.write_json(&limits, &mut out)) {
-            Ok(()) => String::from_utf8(out).unwrap()["before".len()..].to_owned(),
-            Err(message) => {
-                assert_eq!(out, b"before");
-                message
-            }
-        }
+        let json = first(text.as_bytes(), &limits).and_then(|first| first.body.to_json(&limits));
+        json.map_or_else(|message| message, Text::into_string)
     }
 
     #[test]
@@ -365,15 +267,5 @@ mod tests {
     fn faults_are_given_with_the_line_of_the_file() {
         assert_eq!(json("---\na: b\n c: [\n"), "line 3: mapping values are not allowed in this context");
         assert_eq!(json("--- a\nb: c\n"), "line 1: invalid Yaml document separator: a");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn escaping_changes_nothing_else(text in "[a<>&é]{0,40}") {
-            let mut out = text.clone().into_bytes();
-            escape_html(0, &mut out);
-            let expected = text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
-            proptest::prop_assert_eq!(String::from_utf8(out).unwrap(), expected);
-        }
     }
 }

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use fbc::Limits;
-use fbc::json::{Raw, write_str};
+use fbc::json::Text;
 use serde_json::Value;
 
 use crate::check::{MANIFESTS, MEDIA_TYPE, METADATA, MediaType, list, read, text};
-use crate::document;
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
 
 const CSV_KIND: &str = "ClusterServiceVersion";
@@ -45,23 +44,14 @@ impl Annotations {
     /// Writes the annotations file.
     pub fn to_yaml(&self) -> String {
         let sorted: BTreeMap<&str, String> = self.list().into_iter().collect();
-        let mut json = b"{\"annotations\":{".to_vec();
-        for (number, (key, value)) in sorted.iter().enumerate() {
-            if number > 0 {
-                json.push(b',');
-            }
-            write_str(&mut json, key);
-            json.push(b':');
-            write_str(&mut json, value);
-        }
-        json.extend_from_slice(b"}}");
-        let mut yaml = Vec::new();
-        fbc::yaml::write_document(Raw::from_checked(&document::into_text(json)), &mut yaml);
-        let mut yaml = document::into_text(yaml);
-        if !yaml.ends_with('\n') {
-            yaml.push('\n');
-        }
-        yaml
+        let json = Text::object(|document| {
+            document.object("annotations", |annotations| {
+                for (key, value) in &sorted {
+                    annotations.string(key, value);
+                }
+            });
+        });
+        fbc::yaml::document(json.raw())
     }
 
     /// Writes a Dockerfile that copies the directories `manifests` and `metadata`, as its context names them.

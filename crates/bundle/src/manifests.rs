@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use fbc::Limits;
-use fbc::json::{Kind, Raw};
+use fbc::json::{Kind, Raw, Text};
 
 use crate::apis::{self, ApiKey};
 use crate::document;
@@ -17,7 +17,7 @@ const CSV_KIND: &str = "ClusterServiceVersion";
 /// The objects of a bundle.
 pub(crate) struct Manifests {
     /// The canonical JSON of the objects, in order of files.
-    objects: Vec<String>,
+    objects: Vec<Text>,
     /// The place of the CSV among the objects.
     csv: usize,
     /// The file of the CSV.
@@ -32,8 +32,7 @@ impl Manifests {
     /// Directories, hidden files and all CSVs but the first are left out. What is not an object
     /// is left out too, with a warning.
     pub(crate) fn read(dir: &Path, limits: &Limits, warnings: &mut Vec<String>) -> Result<Manifests, Error> {
-        let mut reader =
-            Reader { limits, scratch: Vec::new(), objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
+        let mut reader = Reader { limits, objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
         let skipped = warnings.len();
         let mut text = Vec::new();
         for name in file::names(dir, limits)? {
@@ -69,8 +68,7 @@ impl Manifests {
         limits: &Limits,
         warnings: &mut Vec<String>,
     ) -> Result<Manifests, Error> {
-        let mut reader =
-            Reader { limits, scratch: Vec::new(), objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
+        let mut reader = Reader { limits, objects: Vec::new(), size: 0, csv: None, crds: Vec::new() };
         for (i, text) in texts.into_iter().enumerate() {
             let shown = format!("object {i}");
             if let Err(reason) = reader.add(text, &shown, warnings) {
@@ -85,20 +83,18 @@ impl Manifests {
 
     /// Returns the CSV.
     pub(crate) fn csv(&self) -> Raw<'_> {
-        Raw::from_checked(&self.objects[self.csv])
+        self.objects[self.csv].raw()
     }
 
     /// Gives the JSON of the objects away.
-    pub(crate) fn into_objects(self) -> Vec<String> {
+    pub(crate) fn into_objects(self) -> Vec<Text> {
         self.objects
     }
 }
 
 struct Reader<'a> {
     limits: &'a Limits,
-    /// The JSON of the file at hand.
-    scratch: Vec<u8>,
-    objects: Vec<String>,
+    objects: Vec<Text>,
     /// How many bytes the objects have.
     size: u64,
     csv: Option<(usize, String)>,
@@ -109,10 +105,8 @@ impl Reader<'_> {
     /// Adds the object in the text of a file, or tells why there is none.
     fn add(&mut self, text: &[u8], file: &str, warnings: &mut Vec<String>) -> Result<(), String> {
         let first = document::first(text, self.limits)?;
-        self.scratch.clear();
-        first.body.write_json(self.limits, &mut self.scratch)?;
-        let json = std::str::from_utf8(&self.scratch).map_err(|error| error.to_string())?;
-        let object = Raw::from_checked(json);
+        let json = first.body.to_json(self.limits)?;
+        let object = json.raw();
         let header = Header::of(object)?;
         if header.kind == CSV_KIND {
             if let Some((_, first)) = &self.csv {
@@ -124,7 +118,7 @@ impl Reader<'_> {
             self.crds.push(keys.map_err(|mismatch| Error::Crd { version, file: file.to_owned(), mismatch }));
         }
         self.size += json.len() as u64;
-        self.objects.push(json.to_owned());
+        self.objects.push(json);
         if first.more {
             warnings.push(format!("found more than one document inside {file}, using only the first one"));
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fbc::Limits;
-use fbc::json::{Kind, Raw};
+use fbc::json::{Kind, Raw, Text};
 
 use crate::document::{self, Body};
 use crate::error::Error;
@@ -79,7 +79,7 @@ impl Metadata {
 
 /// One file as JSON.
 struct Document {
-    json: String,
+    json: Text,
     /// Whether numbers and booleans do as strings, as they do in YAML.
     lenient: bool,
     more: bool,
@@ -90,12 +90,9 @@ impl Document {
         let first = document::first(text, limits)?;
         let (json, lenient) = match first.body {
             // Values keep the spelling of their file.
-            Body::Json(json) => (json.into_owned(), false),
-            Body::Yaml { .. } => {
-                let mut json = Vec::new();
-                first.body.write_json(limits, &mut json)?;
-                (String::from_utf8(json).map_err(|error| error.to_string())?, true)
-            }
+            Body::Json(value) => (value.into(), false),
+            Body::Replaced(text) => (text, false),
+            Body::Yaml { .. } => (first.body.to_json(limits)?, true),
         };
         let document = Document { json, lenient, more: first.more };
         match document.root().kind() {
@@ -105,7 +102,7 @@ impl Document {
     }
 
     fn root(&self) -> Raw<'_> {
-        Raw::from_checked(&self.json)
+        self.json.raw()
     }
 
     /// Returns package, channels and default channel, if one of the annotations that count is there.

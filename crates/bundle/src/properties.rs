@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Kind, Path, Raw, write_str};
+use fbc::json::{Kind, Path, Raw, Text};
 use fbc::property;
 
 use crate::apis::ApiKey;
@@ -12,26 +12,23 @@ use crate::apis::ApiKey;
 pub struct Property {
     /// Its type.
     pub kind: String,
-    /// The value in the spelling of its file; empty when there is none.
-    pub value: String,
+    /// The value in the spelling of its file, if there is one.
+    pub value: Option<Text>,
 }
 
 impl Property {
     pub(crate) fn new(kind: impl Into<String>, value: Option<Raw<'_>>) -> Property {
-        Property { kind: kind.into(), value: value.map(Raw::text).unwrap_or_default().to_owned() }
+        Property { kind: kind.into(), value: value.map(Text::from) }
     }
 
     /// Makes a property whose value has these fields in this order.
     fn made(kind: &str, fields: &[(&str, &str)]) -> Property {
-        let mut value = Vec::new();
-        for (i, (name, text)) in fields.iter().enumerate() {
-            value.push(if i == 0 { b'{' } else { b',' });
-            write_str(&mut value, name);
-            value.push(b':');
-            write_str(&mut value, text);
-        }
-        value.push(b'}');
-        Property { kind: kind.to_owned(), value: String::from_utf8_lossy(&value).into_owned() }
+        let value = Text::object(|value| {
+            for (name, text) in fields {
+                value.string(name, text);
+            }
+        });
+        Property { kind: kind.to_owned(), value: Some(value) }
     }
 }
 
@@ -184,16 +181,13 @@ pub(crate) fn of_api(key: &ApiKey) -> Property {
 
 /// Returns the value of a property of a known type, once it is known to fit the type.
 fn typed<'a>(file: &str, index: usize, property: &'a Property) -> Result<Raw<'a>, Unfit> {
-    let value = Raw::from_checked(&property.value);
-    let fits = if property.value.is_empty() {
-        Err("value is missing".to_owned())
-    } else {
-        property::shape(&property.kind).check(value, &Path::default()).map_err(|mismatch| mismatch.to_string())
-    };
-    fits.map_err(|message| Unfit {
+    let unfit = |message: String| Unfit {
         file: file.to_owned(),
         message: format!("parse property[{index}] of type \"{}\": {message}", property.kind),
-    })?;
+    };
+    let value = property.value.as_ref().ok_or_else(|| unfit("value is missing".to_owned()))?.raw();
+    let fits = property::shape(&property.kind).check(value, &Path::default());
+    fits.map_err(|mismatch| unfit(mismatch.to_string()))?;
     Ok(value)
 }
 

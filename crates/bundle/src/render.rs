@@ -4,12 +4,11 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::path::Path;
 
-use fbc::json::{Layout, Raw, write_as_written, write_str};
+use fbc::json::{Fields, Text};
 use fbc::{Limits, base64, blob, csv_metadata, property};
 
 use crate::apis;
 use crate::csv::Csv;
-use crate::document;
 use crate::error::Error;
 use crate::images::{self, RelatedImage};
 use crate::manifests::Manifests;
@@ -41,9 +40,9 @@ pub struct Rendered {
     /// The package it belongs to.
     pub package: String,
     /// The `olm.bundle` blob as compact JSON, properties and images in printing order.
-    pub json: String,
+    pub json: Text,
     /// The CSV as JSON, if the blob holds only what consoles show of it.
-    pub csv: Option<String>,
+    pub csv: Option<Text>,
     /// What was passed over and looks like a mistake.
     pub warnings: Vec<String>,
 }
@@ -109,11 +108,11 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
         (options.migrate && !image.is_empty() && !migrated).then(|| console_metadata(&manifests)).transpose()?;
 
     let Csv { name, .. } = csv;
-    let csv = console.is_some().then(|| manifests.csv().text().to_owned());
+    let csv = console.is_some().then(|| manifests.csv().into());
     let late = match console {
         Some(console) => {
             properties.retain(|listed| listed.kind != property::BUNDLE_OBJECT);
-            vec![(property::CSV_METADATA, Value::Text(console))]
+            vec![(property::CSV_METADATA, Value::Text(Some(console)))]
         }
         None => late(&mut properties, manifests.into_objects()),
     };
@@ -122,33 +121,29 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
 }
 
 /// Returns the value of the property that tells consoles about a bundle.
-fn console_metadata(manifests: &Manifests) -> Result<String, Error> {
-    let mut value = Vec::new();
-    csv_metadata::from_csv(manifests.csv(), &mut value)
-        .map_err(|message| Error::Migrate { file: manifests.csv_file.clone(), message })?;
-    Ok(document::into_text(value))
+fn console_metadata(manifests: &Manifests) -> Result<Text, Error> {
+    csv_metadata::from_csv(manifests.csv())
+        .map_err(|message| Error::Migrate { file: manifests.csv_file.clone(), message })
 }
 
 /// The value of a property.
 #[derive(Debug)]
 enum Value {
-    /// JSON in the spelling of its source; empty when there is none.
-    Text(String),
+    /// JSON in the spelling of its source, if there is any.
+    Text(Option<Text>),
     /// The JSON of an object, which becomes `{"data":"..."}` with the object in base64.
-    Object(String),
+    Object(Text),
 }
 
 impl Value {
-    fn write(&self, out: &mut Vec<u8>) {
+    /// Adds the value to a property.
+    fn write(&self, property: &mut Fields<'_>) {
         match self {
-            Value::Text(text) if text.is_empty() => out.extend_from_slice(b"null"),
-            Value::Text(text) => write_as_written(Raw::from_checked(text), Layout::Compact, 0, out),
-            Value::Object(object) => {
-                out.extend_from_slice(b"{\"data\":\"");
-                base64::encode(object.as_bytes(), out);
-                out.extend_from_slice(b"\"}");
-            }
-        }
+            Value::Text(text) => property.compact("value", text.as_ref().map(Text::raw)),
+            Value::Object(object) => property.object("value", |value| {
+                value.base64("data", object.as_bytes());
+            }),
+        };
     }
 
     /// Orders values by the bytes of their text.
@@ -156,16 +151,16 @@ impl Value {
         match (self, other) {
             (Value::Object(a), Value::Object(b)) => order_in_base64(a.as_bytes(), b.as_bytes()),
             (Value::Text(a), Value::Text(b)) => a.cmp(b),
-            (Value::Text(text), object @ Value::Object(_)) => text.as_bytes().cmp(&object.written()),
-            (object @ Value::Object(_), Value::Text(text)) => object.written()[..].cmp(text.as_bytes()),
+            (Value::Text(text), Value::Object(object)) => text.as_ref().cmp(&Some(&in_base64(object.as_bytes()))),
+            (Value::Object(object), Value::Text(text)) => Some(&in_base64(object.as_bytes())).cmp(&text.as_ref()),
         }
     }
+}
 
-    fn written(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.write(&mut out);
-        out
-    }
+fn in_base64(object: &[u8]) -> Text {
+    Text::object(|value| {
+        value.base64("data", object);
+    })
 }
 
 /// Orders two texts as their base64 texts are ordered, encoding no more than the difference.
@@ -186,7 +181,7 @@ fn order_in_base64(a: &[u8], b: &[u8]) -> Ordering {
 
 /// Takes the properties that come last in a bundle out of `properties` and returns them in
 /// order, the objects of the bundle among them.
-fn late(properties: &mut Vec<Property>, objects: Vec<String>) -> Vec<(&'static str, Value)> {
+fn late(properties: &mut Vec<Property>, objects: Vec<Text>) -> Vec<(&'static str, Value)> {
     let mut take = |kind: &'static str| -> Vec<(&'static str, Value)> {
         properties.extract_if(.., |listed| listed.kind == kind).map(|late| (kind, Value::Text(late.value))).collect()
     };
@@ -205,39 +200,25 @@ fn write(
     properties: Vec<Property>,
     late: Vec<(&'static str, Value)>,
     related: &[RelatedImage],
-) -> String {
-    let size = |(_, Value::Text(text) | Value::Object(text)): &(_, Value)| text.len() / 3 * 4 + 64;
-    let mut out = Vec::with_capacity(late.iter().map(size).sum::<usize>() + 4096);
-    let mut text = |key: &str, value: &str| {
-        out.extend_from_slice(key.as_bytes());
-        write_str(&mut out, value);
+) -> Text {
+    let size = |(_, value): &(_, Value)| match value {
+        Value::Text(text) => text.as_ref().map_or(4, |text| text.len()),
+        Value::Object(text) => text.len() / 3 * 4 + 64,
     };
-    text("{\"schema\":", blob::BUNDLE);
-    text(",\"name\":", name);
-    text(",\"package\":", package);
-    text(",\"image\":", image);
-    let mut separator = ",\"properties\":[";
     let early = properties.into_iter().map(|early| (Cow::Owned(early.kind), Value::Text(early.value)));
-    // Each value is dropped once it is written, so that large bundles are in memory hardly more than once.
-    for (kind, value) in early.chain(late.into_iter().map(|(kind, value)| (Cow::Borrowed(kind), value))) {
-        out.extend_from_slice(separator.as_bytes());
-        out.extend_from_slice(b"{\"type\":");
-        write_str(&mut out, &kind);
-        out.extend_from_slice(b",\"value\":");
-        value.write(&mut out);
-        out.push(b'}');
-        separator = ",";
-    }
-    out.extend_from_slice(b"],\"relatedImages\":[");
-    for (i, RelatedImage { name, image }) in related.iter().enumerate() {
-        out.extend_from_slice(if i == 0 { b"{\"name\":" } else { b",{\"name\":" });
-        write_str(&mut out, name);
-        out.extend_from_slice(b",\"image\":");
-        write_str(&mut out, image);
-        out.push(b'}');
-    }
-    out.extend_from_slice(b"]}");
-    document::into_text(out)
+    let capacity = late.iter().map(size).sum::<usize>() + 4096;
+    let all = early.chain(late.into_iter().map(|(kind, value)| (Cow::Borrowed(kind), value)));
+    Text::object_of_size(capacity, |blob| {
+        blob.string("schema", blob::BUNDLE).string("name", name).string("package", package).string("image", image);
+        // Each value is dropped once it is written, so that large bundles are in memory hardly more than once.
+        blob.objects("properties", all, |(kind, value), property| {
+            property.string("type", &kind);
+            value.write(property);
+        });
+        blob.objects("relatedImages", related, |RelatedImage { name, image }, related| {
+            related.string("name", name).string("image", image);
+        });
+    })
 }
 
 #[cfg(test)]
@@ -335,7 +316,7 @@ mod tests {
             same in "[a-c]{0,500}", a in "[a-z]{0,3}[0-9é]{0,7}", b in "[a-z]{0,3}[0-9é]{0,7}",
         ) {
             let (a, b) = (format!("{same}{a}"), format!("{same}{b}"));
-            let encoded = |text: &str| Value::Object(text.to_owned()).written();
+            let encoded = |text: &str| in_base64(text.as_bytes());
             let expected = encoded(&a).cmp(&encoded(&b));
             proptest::prop_assert_eq!(order_in_base64(a.as_bytes(), b.as_bytes()), expected);
         }

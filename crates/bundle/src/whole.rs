@@ -194,9 +194,8 @@ fn first(text: &[u8], limits: &Limits) -> Result<Value, String> {
 }
 
 fn parsed(body: &document::Body<'_>, limits: &Limits) -> Result<Value, String> {
-    let mut json = Vec::new();
-    body.write_json(limits, &mut json)?;
-    serde_json::from_slice(&json).map_err(|error| error.to_string())
+    let json = body.to_json(limits)?;
+    serde_json::from_str(&json).map_err(|error| error.to_string())
 }
 
 /// Returns the objects in the text of a file.

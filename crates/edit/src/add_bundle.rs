@@ -1,7 +1,7 @@
 //! A new bundle into a catalog, with its entries.
 
 use fbc::blob::Entry;
-use fbc::json::Raw;
+use fbc::json::{Raw, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::property;
 use fbc::release::Release;
@@ -21,7 +21,7 @@ pub struct NewBundle {
     /// Its package.
     pub package: String,
     /// Its blob as JSON.
-    pub json: String,
+    pub json: Text,
     /// Its CSV as JSON, which describes a package that is new.
     pub csv: Option<String>,
     /// The files that its blob refers to.
@@ -103,7 +103,7 @@ fn insert(outline: &mut Outline, bundle: &NewBundle, default_channel: &str) -> R
         return Err(Refusal::new(format!("bundle {:?} already exists in package {:?}", bundle.name, bundle.package))
             .help("'opm edit promote' puts it into another channel; to have it anew, remove the one there is first"));
     }
-    let version = Raw::parse(&bundle.json, MAX_DEPTH).ok().and_then(version);
+    let version = version(bundle.json.raw());
     let text = Made { files: bundle.files.clone(), ..Made::json(bundle.json.clone()) };
     package.bundles.insert(bundle.name.clone(), Bundle { blob: None, made: Some(text), version });
     Ok(is_new)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fbc::blob::{DEPRECATIONS, Deprecation, PACKAGE, channel_json};
-use fbc::json::{Object, Raw};
+use fbc::json::{Object, Raw, Text};
 use fbc::{Fbc, FileId, base64};
 
 use crate::made::Made;
@@ -175,12 +175,12 @@ impl Deprecations {
 }
 
 /// Writes the blob of a package.
-fn package_json(name: &str, default_channel: &str) -> String {
+fn package_json(name: &str, default_channel: &str) -> Text {
     described_package_json(name, default_channel, None)
 }
 
 /// Writes the blob of a package with the icon and description of a CSV.
-pub(crate) fn described_package_json(name: &str, default_channel: &str, csv: Option<Raw<'_>>) -> String {
+pub(crate) fn described_package_json(name: &str, default_channel: &str, csv: Option<Raw<'_>>) -> Text {
     let object = Object::new().string("schema", PACKAGE).string("name", name).string("defaultChannel", default_channel);
     let spec = csv.and_then(|csv| csv.get("spec"));
     let text = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).unwrap_or_default().into_owned();
@@ -193,7 +193,7 @@ pub(crate) fn described_package_json(name: &str, default_channel: &str, csv: Opt
     object.string_if_any("description", &text(spec.and_then(|spec| spec.get("description")))).end()
 }
 
-fn deprecations_json(package: &str, entries: &[Deprecation]) -> String {
+fn deprecations_json(package: &str, entries: &[Deprecation]) -> Text {
     let entry = |entry: &Deprecation| {
         let reference = Object::new().string("schema", &entry.schema).string_if_any("name", &entry.name);
         Object::new().object("reference", reference).string("message", &entry.message)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use fbc::json::Raw;
+use fbc::json::{Raw, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::property;
 use twox_hash::XxHash3_128;
@@ -15,7 +15,7 @@ use crate::text::{apply, scalar, sort};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// The blob as JSON.
-    pub json: String,
+    pub json: Text,
     /// The blob as YAML with the comments of its author, if it was written so.
     pub yaml: Option<String>,
     /// The files that it refers to.
@@ -70,7 +70,7 @@ impl AttachedContent {
 
 impl Made {
     /// Makes the text of a blob from JSON alone.
-    pub fn json(json: impl Into<String>) -> Made {
+    pub fn json(json: impl Into<Text>) -> Made {
         Made { json: json.into(), yaml: None, files: Vec::new() }
     }
 
@@ -78,7 +78,9 @@ impl Made {
     ///
     /// YAML that cannot be changed in place is given up for JSON, with its comments.
     pub fn rename(&mut self, from: &str, to: &str) {
-        self.json = renamed(&self.json, true, from, to).unwrap_or_else(|| self.json.clone());
+        if let Some(json) = renamed(&self.json, true, from, to).and_then(|json| Text::parse(&json, MAX_DEPTH).ok()) {
+            self.json = json;
+        }
         self.yaml = self.yaml.as_deref().and_then(|yaml| renamed(yaml, false, from, to));
         for file in self.files.iter_mut().filter(|file| file.reference == from) {
             to.clone_into(&mut file.reference);
@@ -133,10 +135,13 @@ mod tests {
         let json = "{\"properties\": [{\"type\": \"olm.bundle.object\", \"value\": {\"ref\": \"objects/a.yaml\"}}]}";
         let file =
             |reference: &str| Attached { reference: reference.to_owned(), content: AttachedContent::Bytes(Vec::new()) };
-        let mut made =
-            Made { json: json.to_owned(), yaml: Some(yaml.to_owned()), files: vec![file("objects/a.yaml"), file("b")] };
+        let mut made = Made {
+            json: Text::parse(json, 9).unwrap(),
+            yaml: Some(yaml.to_owned()),
+            files: vec![file("objects/a.yaml"), file("b")],
+        };
         made.rename("objects/a.yaml", "objects/a-2.yaml");
-        assert_eq!(made.json, json.replace("a.yaml", "a-2.yaml"));
+        assert_eq!(made.json, *json.replace("a.yaml", "a-2.yaml"));
         assert_eq!(made.yaml.unwrap(), yaml.replacen("a.yaml", "a-2.yaml", 1));
         assert_eq!(made.files, [file("objects/a-2.yaml"), file("b")]);
     }
@@ -145,9 +150,9 @@ mod tests {
     fn a_reference_that_cannot_be_changed_leaves_json_alone() {
         let yaml = "properties:\n- &a {type: olm.bundle.object, value: {ref: x}}\n- *a\n";
         let json = r#"{"properties":[{"type":"olm.bundle.object","value":{"ref":"x"}},{"type":"olm.bundle.object","value":{"ref":"x"}}]}"#;
-        let mut made = Made { json: json.to_owned(), yaml: Some(yaml.to_owned()), files: Vec::new() };
+        let mut made = Made { json: Text::parse(json, 9).unwrap(), yaml: Some(yaml.to_owned()), files: Vec::new() };
         made.rename("x", "y");
-        assert_eq!(made.json, json.replace("\"x\"", "\"y\""));
+        assert_eq!(made.json, *json.replace("\"x\"", "\"y\""));
         assert!(made.yaml.is_none_or(|yaml| !yaml.contains("ref: x")));
     }
 }

@@ -99,7 +99,7 @@ pub fn new_file(blobs: &[Made], json: bool) -> String {
         match (json, &made.yaml) {
             (true, _) => out += &text,
             (false, Some(_)) => out += &format!("---\n{text}"),
-            (false, None) => out += &format!("---\n{}", in_order(&text, Raw::from_checked(&made.json))),
+            (false, None) => out += &format!("---\n{}", in_order(&text, made.json.raw())),
         }
     }
     out
@@ -131,7 +131,7 @@ fn print(made: &Made, text: &str, documents: &[Document], index: usize) -> Strin
     // Authors put the schema first; programs put it where it sorts.
     let authored = own.lines().find(|line| !line.is_empty() && !line.starts_with('#'));
     match !document.json && made.yaml.is_none() && authored.is_some_and(|line| line.starts_with("schema:")) {
-        true => in_order(&text, Raw::from_checked(&made.json)),
+        true => in_order(&text, made.json.raw()),
         false => text,
     }
 }
@@ -154,8 +154,8 @@ fn printed(made: &Made, json: bool, layout: Layout) -> String {
     let mut out = Vec::new();
     match (&made.yaml, json) {
         (Some(yaml), false) => return yaml.clone(),
-        (_, true) => write_as_written(Raw::from_checked(&made.json), layout, 0, &mut out),
-        (None, false) => yaml::write_document(Raw::from_checked(&made.json), &mut out),
+        (_, true) => write_as_written(made.json.raw(), layout, 0, &mut out),
+        (None, false) => yaml::write_document(made.json.raw(), &mut out),
     }
     if out.last() != Some(&b'\n') {
         out.push(b'\n');

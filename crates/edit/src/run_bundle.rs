@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use catalog::channel::View;
 use fbc::blob::{CHANNEL, Content, Entry, PACKAGE, channel_json};
-use fbc::json::{Object, Raw};
+use fbc::json::{Object, Raw, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::quote::quote;
 use fbc::{Blob, Fbc};
@@ -53,7 +53,7 @@ pub fn inject(catalog: &Fbc, package: &str, bundle: &str, channel: &str, image: 
     }
     Ok(Additions {
         package: new_package(catalog, package, channel),
-        channel: Channel::New(channel_json(package, channel, &chain(None, &[bundle.to_owned()]), None)),
+        channel: Channel::New(channel_json(package, channel, &chain(None, &[bundle.to_owned()]), None).into_string()),
         bundles: vec![bundle.to_owned()],
     })
 }
@@ -80,7 +80,7 @@ pub fn extend(
     let new: Vec<String> = bundles.iter().filter(missing).cloned().collect();
     let additions = |channel| Additions { package: None, channel, bundles: new.clone() };
     let Some((place, entries)) = find_channel(catalog, package, channel) else {
-        let channel_text = channel_json(package, channel, &chain(None, bundles), None);
+        let channel_text = channel_json(package, channel, &chain(None, bundles), None).into_string();
         return Ok(Additions {
             package: new_package(catalog, package, channel),
             ..additions(Channel::New(channel_text))
@@ -153,7 +153,7 @@ fn new_package(catalog: &Fbc, package: &str, channel: &str) -> Option<String> {
     let there = catalog.blobs().iter().any(|blob| *blob.schema == *PACKAGE && *blob.name == *package);
     let blob =
         || Object::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", channel).end();
-    (!there).then(blob)
+    (!there).then(blob).map(Text::into_string)
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn written(style: Style, count: usize, several: bool) -> Files {
     for (kind, blob) in blobs {
         let extension = if json(style) { "json" } else { "yaml" };
         let path = if several { format!("p/{kind}.{extension}") } else { format!("p.{extension}") };
-        let raw = fbc::json::Raw::from_checked(&blob);
+        let raw = fbc::json::Raw::parse(&blob, 100).unwrap();
         let file = files.entry(PathBuf::from(path)).or_default();
         let mut out = Vec::new();
         match style {
@@ -257,8 +257,8 @@ fn act(
         "add-bundle" => {
             // Versions between those that are there, into a channel of old and one that may be new.
             let name = format!("p.v1.{}.{}", number / 2, 2 + number);
-            let new =
-                NewBundle { json: bundle_json(&name), name, package: "p".to_owned(), csv: None, files: Vec::new() };
+            let json = fbc::json::Text::parse(&bundle_json(&name), 100).unwrap();
+            let new = NewBundle { json, name, package: "p".to_owned(), csv: None, files: Vec::new() };
             let promotion = Promotion { policy: Policy::Semver, create: true, ..Promotion::default() };
             let channels = [channel.to_owned(), "added".to_owned()];
             add_bundle(outline, &new, &channels, &promotion).map(|_| ())
@@ -279,7 +279,7 @@ fn act(
             let text = |fbc: &Fbc, blob: usize| {
                 let mut buffer = fbc::blob::TextBuffer::default();
                 let text = fbc.text(&fbc.blobs()[blob], &mut buffer).unwrap();
-                Ok(Made::json(text.text()))
+                Ok(Made::json(text))
             };
             let (one, two) = (|blob| text(&before.fbc, blob), |blob| text(&second, blob));
             let theirs = Outline::new(&second);

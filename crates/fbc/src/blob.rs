@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use crate::json::{self, Object, Raw};
+use crate::json::{self, Object, Raw, Text};
 use crate::limits::{Limits, MAX_DEPTH};
 use crate::object::{self, RefBase};
 use crate::oldform::OldForm;
@@ -172,7 +172,7 @@ impl Entry {
 }
 
 /// Writes the blob of a channel as JSON.
-pub fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Option<Raw<'_>>) -> String {
+pub fn channel_json(package: &str, name: &str, entries: &[Entry], properties: Option<Raw<'_>>) -> Text {
     let object = Object::new()
         .string("schema", CHANNEL)
         .string("name", name)
@@ -221,9 +221,7 @@ impl Fbc {
             TextAt::Dropped => return Err(io::Error::other("text was not kept")),
         }
         let text = std::str::from_utf8(buffer).map_err(|_| changed())?;
-        spans.clear();
-        let range = json::check_indexed(text, 0, MAX_DEPTH, spans).map_err(|_| changed())?;
-        Ok(Raw::from_indexed(text, range, spans))
+        Raw::parse_indexed(text, 0, MAX_DEPTH, spans).map_err(|_| changed())
     }
 
     /// Returns the JSON text of a bundle's CSV: the first of its objects that is one.

@@ -1,7 +1,7 @@
 //! A CSV put together again from `olm.csv.metadata`, for consoles that ask for one.
 
 use crate::csv_metadata::{FIELDS, Field, write_field};
-use crate::json::{Kind, Raw, write_str};
+use crate::json::{Fields, Kind, Raw, Text};
 use crate::property;
 use crate::version::Version;
 
@@ -36,97 +36,84 @@ const SPEC: &[&str] = &[
     "relatedImages",
 ];
 
-/// Appends the CSV of a bundle that carries only metadata.
+/// Returns the CSV of a bundle that carries only metadata.
 ///
 /// Characters that mean something in HTML are escaped, as the existing tools do.
-pub fn from_metadata(facts: &Facts<'_>, out: &mut Vec<u8>) {
+pub fn from_metadata(facts: &Facts<'_>) -> Text {
     let metadata = property::of(facts.bundle).find(|(kind, _)| kind == property::CSV_METADATA);
     let metadata = metadata.and_then(|(_, value)| value);
-    let mut csv = Vec::with_capacity(metadata.map_or(0, |value| value.text().len()) + 1024);
-    csv.extend_from_slice(
-        br#"{"kind":"ClusterServiceVersion","apiVersion":"operators.coreos.com/v1alpha1","metadata":{"#,
-    );
-    csv.extend_from_slice(b"\"name\":");
-    write_str(&mut csv, facts.name);
-    let mut first = false;
-    for name in ["labels", "annotations"] {
-        copy(&["metadata", name], name, metadata, &mut first, &mut csv);
-    }
-    csv.extend_from_slice(br#"},"spec":{"install":{"strategy":"deployment","spec":{"deployments":null}},"version":"#);
-    write_str(&mut csv, &facts.version.to_string());
+    let csv = Text::object(|csv| {
+        csv.string("kind", "ClusterServiceVersion").string("apiVersion", "operators.coreos.com/v1alpha1");
+        csv.object("metadata", |object| {
+            object.string("name", facts.name);
+            for name in ["labels", "annotations"] {
+                copy(&["metadata", name], name, metadata, object);
+            }
+        });
+        csv.object("spec", |spec| write_spec(facts, metadata, spec));
+        csv.object("status", |status| {
+            status.object("cleanup", |_| {});
+        });
+    });
+    csv.for_html()
+}
+
+fn write_spec(facts: &Facts<'_>, metadata: Option<Raw<'_>>, spec: &mut Fields<'_>) {
+    spec.object("install", |install| {
+        install.string("strategy", "deployment").object("spec", |spec| {
+            spec.compact("deployments", None);
+        });
+    });
+    spec.string("version", &facts.version.to_string());
     for name in SPEC {
         match *name {
-            "description" => description(facts, metadata, &mut csv),
-            "icon" => icon(facts, &mut csv),
-            "cleanup" => csv.extend_from_slice(br#","cleanup":{"enabled":false}"#),
-            "relatedImages" => related_images(facts.bundle, &mut csv),
-            name => copy(&["spec", name], name, metadata, &mut first, &mut csv),
+            "description" => description(facts, metadata, spec),
+            "icon" => icon(facts, spec),
+            "cleanup" => {
+                spec.object("cleanup", |cleanup| {
+                    cleanup.bool("enabled", false);
+                });
+            }
+            "relatedImages" => related_images(facts.bundle, spec),
+            name => copy(&["spec", name], name, metadata, spec),
         }
     }
-    csv.extend_from_slice(br#"},"status":{"cleanup":{}}}"#);
-    escape_html(&csv, out);
 }
 
 /// Writes the field that stands at `way` in a CSV, under the name it has there.
-fn copy(way: &[&str], name: &'static str, metadata: Option<Raw<'_>>, first: &mut bool, out: &mut Vec<u8>) {
+fn copy(way: &[&str], name: &'static str, metadata: Option<Raw<'_>>, out: &mut Fields<'_>) {
     let Some((_, field)) = FIELDS.iter().find(|(found, _)| *found == way) else { return };
     let value = metadata.and_then(|metadata| metadata.get(field.name));
     let always = field.always || name == "displayName";
-    write_field(&Field { name, form: field.form, always }, value, first, out);
+    write_field(&Field { name, form: field.form, always }, value, out);
 }
 
-fn description(facts: &Facts<'_>, metadata: Option<Raw<'_>>, out: &mut Vec<u8>) {
+fn description(facts: &Facts<'_>, metadata: Option<Raw<'_>>, out: &mut Fields<'_>) {
     let of =
         |value: Option<Raw<'_>>| value.and_then(|value| value.get("description")?.as_str().map(|s| s.into_owned()));
     let own = of(metadata).filter(|text| !text.is_empty());
-    if let Some(text) = own.or_else(|| of(facts.package)).filter(|text| !text.is_empty()) {
-        out.extend_from_slice(b",\"description\":");
-        write_str(out, &text);
-    }
+    out.string_if_any("description", &own.or_else(|| of(facts.package)).unwrap_or_default());
 }
 
-fn icon(facts: &Facts<'_>, out: &mut Vec<u8>) {
+fn icon(facts: &Facts<'_>, out: &mut Fields<'_>) {
     let icon = facts.package.and_then(|package| package.get("icon")).filter(|icon| icon.kind() == Kind::Object);
     let Some(icon) = icon else { return };
     let field = |name| icon.get(name).and_then(Raw::as_str).unwrap_or_default();
-    out.extend_from_slice(b",\"icon\":[{\"base64data\":");
-    write_str(out, &field("base64data").replace(['\n', '\r'], ""));
-    out.extend_from_slice(b",\"mediatype\":");
-    write_str(out, &field("mediatype"));
-    out.extend_from_slice(b"}]");
+    out.objects("icon", [icon], |_, out| {
+        out.string("base64data", &field("base64data").replace(['\n', '\r'], ""));
+        out.string("mediatype", &field("mediatype"));
+    });
 }
 
-fn related_images(bundle: Raw<'_>, out: &mut Vec<u8>) {
-    let mut before: &[u8] = b",\"relatedImages\":[";
-    for image in bundle.get("relatedImages").into_iter().flat_map(Raw::items) {
+fn related_images(bundle: Raw<'_>, out: &mut Fields<'_>) {
+    let mut images = bundle.get("relatedImages").into_iter().flat_map(Raw::items).peekable();
+    if images.peek().is_none() {
+        return;
+    }
+    out.objects("relatedImages", images, |image, out| {
         let field = |name| image.get(name).and_then(Raw::as_str).unwrap_or_default();
-        out.extend_from_slice(before);
-        out.extend_from_slice(b"{\"name\":");
-        write_str(out, &field("name"));
-        out.extend_from_slice(b",\"image\":");
-        write_str(out, &field("image"));
-        out.push(b'}');
-        before = b",";
-    }
-    if before == b"," {
-        out.push(b']');
-    }
-}
-
-/// Appends JSON text with `<`, `>` and `&`, which occur only inside strings, escaped.
-fn escape_html(text: &[u8], out: &mut Vec<u8>) {
-    out.reserve(text.len() + text.len() / 64);
-    let mut from = 0;
-    for at in memchr::memchr3_iter(b'<', b'>', b'&', text) {
-        out.extend_from_slice(&text[from..at]);
-        out.extend_from_slice(match text[at] {
-            b'<' => b"\\u003c",
-            b'>' => b"\\u003e",
-            _ => b"\\u0026",
-        });
-        from = at + 1;
-    }
-    out.extend_from_slice(&text[from..]);
+        out.string("name", &field("name")).string("image", &field("image"));
+    });
 }
 
 #[cfg(test)]
@@ -146,8 +133,7 @@ mod tests {
             bundle: Raw::parse(bundle, 50).unwrap(),
             package: Some(Raw::parse(package, 50).unwrap()),
         };
-        let mut out = Vec::new();
-        from_metadata(&facts, &mut out);
-        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"{"kind":"ClusterServiceVersion","apiVersion":"operators.coreos.com/v1alpha1","metadata":{"name":"n.v1","annotations":{"a":"\u0026","b":"\u003c1\u003e"}},"spec":{"install":{"strategy":"deployment","spec":{"deployments":null}},"version":"1.0.0","customresourcedefinitions":{"owned":[{"name":"n","version":"v","kind":"K"}]},"apiservicedefinitions":{},"displayName":"D","description":"of the package","keywords":["k"],"provider":{"name":"P"},"icon":[{"base64data":"eA==","mediatype":"image/png"}],"installModes":[{"type":"AllNamespaces","supported":true}],"cleanup":{"enabled":false},"relatedImages":[{"name":"","image":"i:1"}]},"status":{"cleanup":{}}}"#);
+        let out = from_metadata(&facts);
+        insta::assert_snapshot!(out, @r#"{"kind":"ClusterServiceVersion","apiVersion":"operators.coreos.com/v1alpha1","metadata":{"name":"n.v1","annotations":{"a":"\u0026","b":"\u003c1\u003e"}},"spec":{"install":{"strategy":"deployment","spec":{"deployments":null}},"version":"1.0.0","customresourcedefinitions":{"owned":[{"name":"n","version":"v","kind":"K"}]},"apiservicedefinitions":{},"displayName":"D","description":"of the package","keywords":["k"],"provider":{"name":"P"},"icon":[{"base64data":"eA==","mediatype":"image/png"}],"installModes":[{"type":"AllNamespaces","supported":true}],"cleanup":{"enabled":false},"relatedImages":[{"name":"","image":"i:1"}]},"status":{"cleanup":{}}}"#);
     }
 }

@@ -1,6 +1,6 @@
 //! The `olm.csv.metadata` property: what consoles show of a bundle, taken from its CSV.
 
-use crate::json::{Kind, Layout, Path, Raw, write_as_written, write_canonical, write_str};
+use crate::json::{Fields, Kind, Path, Raw, Text};
 use crate::property;
 use crate::shape::Shape;
 use crate::version::Version;
@@ -146,23 +146,21 @@ const CSV: Shape = Shape::Object(&[
 ///
 /// # Errors
 /// Fails when fields of the CSV have other types than they must, or its version is none.
-pub fn from_csv(csv: Raw<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+pub fn from_csv(csv: Raw<'_>) -> Result<Text, String> {
     CSV.check(csv, &Path::default()).map_err(|mismatch| mismatch.to_string())?;
     let spec = csv.get("spec");
     if let Some(version) = spec.and_then(|spec| spec.get("version")?.as_str()) {
         Version::parse_tolerant(&version).map_err(|error| error.to_string())?;
     }
-    out.push(b'{');
-    let mut first = true;
-    for (way, field) in FIELDS {
-        let value = way.iter().try_fold(csv, |value, name| value.get(name));
-        write_field(field, value, &mut first, out);
-    }
-    out.push(b'}');
-    Ok(())
+    Ok(Text::object(|out| {
+        for (way, field) in FIELDS {
+            write_field(field, way.iter().try_fold(csv, |value, name| value.get(name)), out);
+        }
+    }))
 }
 
-pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, first: &mut bool, out: &mut Vec<u8>) {
+/// Adds a field to an object.
+pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, out: &mut Fields<'_>) {
     let value = value.filter(|value| value.kind() != Kind::Null);
     let empty = match (&field.form, value) {
         (_, None) => true,
@@ -176,65 +174,39 @@ pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, first: &mut boo
     if empty && !field.always {
         return;
     }
-    if !std::mem::take(first) {
-        out.push(b',');
-    }
-    write_str(out, field.name);
-    out.push(b':');
+    let name = field.name;
     match (&field.form, value) {
-        (Form::Str, None) => out.extend_from_slice(b"\"\""),
-        (Form::Bool, None) => out.extend_from_slice(b"false"),
-        (Form::Object(fields), value) => write_object(fields, value, out),
-        (_, None) => out.extend_from_slice(b"null"),
+        (Form::Str, None) => out.string(name, ""),
+        (Form::Bool, None) => out.bool(name, false),
+        (Form::Object(fields), value) => out.object(name, |out| write_fields(fields, value, out)),
         (Form::List(fields), Some(value)) => {
-            out.push(b'[');
-            for (i, item) in value.items().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_object(fields, Some(item), out);
-            }
-            out.push(b']');
+            out.objects(name, value.items(), |item, out| write_fields(fields, Some(item), out))
         }
-        (Form::Strings, Some(value)) => {
-            out.push(b'[');
-            for (i, item) in value.items().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write_str(out, &item.as_str().unwrap_or_default());
-            }
-            out.push(b']');
+        (Form::Strings, Some(value)) => out.strings(name, value.items().map(|item| item.as_str().unwrap_or_default())),
+        (Form::StringMap, Some(value)) => out.object(name, |out| string_map(value, out)),
+        (Form::Any, value) => out.compact(name, value),
+        (Form::Str | Form::Bool | Form::Number | Form::List(_) | Form::Strings | Form::StringMap, value) => {
+            out.canonical(name, value)
         }
-        (Form::Any, Some(value)) => write_as_written(value, Layout::Compact, 0, out),
-        (Form::StringMap, Some(value)) => {
-            let mut members: Vec<_> = value.members().collect();
-            members.sort_by(|a, b| a.0.cmp(&b.0));
-            out.push(b'{');
-            for (i, (key, value)) in members.iter().enumerate() {
-                if members.get(i + 1).is_some_and(|next| next.0 == *key) {
-                    continue; // the last of equal keys counts
-                }
-                if out.last() != Some(&b'{') {
-                    out.push(b',');
-                }
-                write_str(out, key);
-                out.push(b':');
-                write_str(out, &value.as_str().unwrap_or_default());
-            }
-            out.push(b'}');
-        }
-        (Form::Str | Form::Bool | Form::Number, Some(value)) => write_canonical(value, Layout::Compact, out),
+    };
+}
+
+fn write_fields(fields: &[Field], value: Option<Raw<'_>>, out: &mut Fields<'_>) {
+    for field in fields {
+        write_field(field, value.and_then(|value| value.get(field.name)), out);
     }
 }
 
-fn write_object(fields: &[Field], value: Option<Raw<'_>>, out: &mut Vec<u8>) {
-    out.push(b'{');
-    let mut first = true;
-    for field in fields {
-        write_field(field, value.and_then(|value| value.get(field.name)), &mut first, out);
+/// Writes strings in the order of their keys.
+fn string_map(value: Raw<'_>, out: &mut Fields<'_>) {
+    let mut members: Vec<_> = value.members().collect();
+    members.sort_by(|a, b| a.0.cmp(&b.0));
+    for (i, (key, value)) in members.iter().enumerate() {
+        // The last of equal keys counts.
+        if members.get(i + 1).is_none_or(|next| next.0 != *key) {
+            out.string(key, &value.as_str().unwrap_or_default());
+        }
     }
-    out.push(b'}');
 }
 
 #[cfg(test)]
@@ -242,11 +214,7 @@ mod tests {
     use super::*;
 
     fn made(csv: &str) -> String {
-        let mut out = Vec::new();
-        match from_csv(Raw::parse(csv, 50).unwrap(), &mut out) {
-            Ok(()) => String::from_utf8(out).unwrap(),
-            Err(message) => message,
-        }
+        from_csv(Raw::parse(csv, 50).unwrap()).map_or_else(|message| message, Text::into_string)
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub struct Batch<'t> {
     spans: Vec<Span>,
 }
 
-impl Batch<'_> {
+impl<'t> Batch<'t> {
     /// Returns the text of a document of this batch, with the separator that opens it.
     pub fn text(&self, document: &Document) -> &[u8] {
         &self.window[document.start..document.end]
@@ -82,6 +82,11 @@ impl Batch<'_> {
     pub fn json(&self, document: &Document) -> Option<Raw<'_>> {
         let spans = self.spans.get(document.spans.clone())?;
         (document.format == Format::Json).then(|| Raw::from_indexed(self.valid, document.range(), spans))
+    }
+
+    /// Returns the same value for as long as the text lives, without the list of long values.
+    pub fn lasting_json(&self, document: &Document) -> Option<Raw<'t>> {
+        (document.format == Format::Json).then(|| Raw::from_checked(&self.valid[document.range()]))
     }
 }
 

@@ -2,39 +2,32 @@
 
 use crate::blob::Bundle;
 use crate::csv_metadata;
-use crate::json::{Layout, Raw, write_canonical, write_str};
+use crate::json::{Layout, Raw, Text};
 use crate::object::{self, RefBase};
 use crate::property;
 
 /// Returns the text of a bundle with one `olm.csv.metadata` property in place of its objects,
 /// or nothing when it stays as it is: without an image, without a CSV, or migrated already.
-pub(crate) fn bundle(raw: Raw<'_>, bundle: &mut Bundle, refs: &RefBase<'_>) -> Result<Option<Vec<u8>>, String> {
+pub(crate) fn bundle(raw: Raw<'_>, bundle: &mut Bundle, refs: &RefBase<'_>) -> Result<Option<Text>, String> {
     if bundle.image.is_empty() || bundle.csv_metadata > 0 || bundle.objects == 0 {
         return Ok(None);
     }
     let Some(csv) = object::csv(raw, refs) else { return Ok(None) };
     let csv = Raw::parse(&csv, refs.limits.depth).map_err(|error| format!("migrate: {error}"))?;
-    let mut out = Vec::with_capacity(raw.text().len() / 4);
-    out.push(b'{');
-    for (key, value) in raw.members().filter(|(key, _)| !key.eq_ignore_ascii_case("properties")) {
-        write_str(&mut out, &key);
-        out.push(b':');
-        write_canonical(value, Layout::Compact, &mut out);
-        out.push(b',');
-    }
-    out.extend_from_slice(b"\"properties\":[");
-    for item in raw.get("properties").into_iter().flat_map(Raw::items) {
-        if property::parts(item).0 != property::BUNDLE_OBJECT {
-            write_canonical(item, Layout::Compact, &mut out);
-            out.push(b',');
+    let metadata = csv_metadata::from_csv(csv).map_err(|message| format!("migrate: {message}"))?;
+    let properties = raw.get("properties").into_iter().flat_map(Raw::items);
+    let kept = properties.filter(|item| property::parts(*item).0 != property::BUNDLE_OBJECT);
+    let mut properties: Vec<Text> = kept.map(|item| Text::canonical(item, Layout::Compact)).collect();
+    properties.push(Text::object(|property| {
+        property.string("type", property::CSV_METADATA).value("value", metadata.raw());
+    }));
+    let migrated = Text::object(|out| {
+        for (key, value) in raw.members().filter(|(key, _)| !key.eq_ignore_ascii_case("properties")) {
+            out.canonical(&key, Some(value));
         }
-    }
-    out.extend_from_slice(b"{\"type\":");
-    write_str(&mut out, property::CSV_METADATA);
-    out.extend_from_slice(b",\"value\":");
-    csv_metadata::from_csv(csv, &mut out).map_err(|message| format!("migrate: {message}"))?;
-    out.extend_from_slice(b"}]}");
+        out.values("properties", properties.iter().map(Text::raw));
+    });
     bundle.objects = 0;
     bundle.csv_metadata = 1;
-    Ok(Some(out))
+    Ok(Some(migrated))
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::json::Raw;
+use crate::json::{Raw, Text};
 use crate::shape::Shape;
 
 /// The package and version of a bundle.
@@ -27,6 +27,14 @@ pub const SKIP_RANGE: &str = "olm.skipRange";
 /// Walks the properties of a bundle's text: type, and value if there is one.
 pub fn of(bundle: Raw<'_>) -> impl Iterator<Item = (Cow<'_, str>, Option<Raw<'_>>)> {
     bundle.get("properties").into_iter().flat_map(Raw::items).map(parts)
+}
+
+/// Returns a list of the properties of a bundle that servers send: all but those that hold manifests or metadata.
+pub fn served(bundle: Raw<'_>) -> Text {
+    let kept = of(bundle).filter(|(kind, _)| kind != BUNDLE_OBJECT && kind != CSV_METADATA);
+    Text::objects(kept, |(kind, value), property| {
+        property.string("type", &kind).value("value", value.unwrap_or(Text::null().raw()));
+    })
 }
 
 /// Returns the type and the value of a property.

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
 use crate::documents::{End, Splitter};
-use crate::json::{self, Layout, Raw, write_canonical};
+use crate::json::{self, Layout, Raw, Text};
 use crate::limits::Limits;
 use crate::yaml;
 
@@ -22,7 +22,7 @@ pub struct StreamError {
 ///
 /// # Errors
 /// Fails at the first document that cannot be read.
-pub fn documents(text: &[u8], limits: &Limits) -> Result<Vec<String>, StreamError> {
+pub fn documents(text: &[u8], limits: &Limits) -> Result<Vec<Text>, StreamError> {
     let mut found = Vec::new();
     let mut walk = Walk::new(text, limits);
     while let Some((document, json)) = walk.next(limits.documents + 1 - found.len())? {
@@ -59,7 +59,7 @@ pub struct Repeated {
 ///
 /// # Errors
 /// Fails when that document cannot be read.
-pub fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<Option<(First<'a>, String)>, StreamError> {
+pub fn first<'a>(text: &'a [u8], limits: &Limits) -> Result<Option<(First<'a>, Text)>, StreamError> {
     let mut walk = Walk::new(text, limits);
     loop {
         match walk.next(1)? {
@@ -90,7 +90,7 @@ struct Walk<'a, 'l> {
     /// Where the text starts that was not looked at.
     at: usize,
     /// Documents that were found and not given, by their places in the text.
-    waiting: VecDeque<(usize, Range<usize>, Option<String>)>,
+    waiting: VecDeque<(usize, Range<usize>, Option<Text>)>,
     /// Why a text that looks like JSON is none.
     not_json: Option<StreamError>,
     /// What comes behind the documents that wait.
@@ -107,7 +107,7 @@ impl<'a> Walk<'a, '_> {
     }
 
     /// Returns the next document with its canonical JSON, and looks at `most` more if none waits.
-    fn next(&mut self, most: usize) -> Result<Option<(First<'a>, String)>, StreamError> {
+    fn next(&mut self, most: usize) -> Result<Option<(First<'a>, Text)>, StreamError> {
         while self.waiting.is_empty() {
             match self.end.take() {
                 Some(Ok(())) => return Ok(None),
@@ -121,12 +121,11 @@ impl<'a> Walk<'a, '_> {
         if let Some(json) = json {
             return Ok(Some((first, json)));
         }
-        let mut out = Vec::new();
-        yaml::to_json(text, &self.limits.yaml(), &mut out).map_err(|error| {
+        let json = yaml::to_text(text, &self.limits.yaml()).map_err(|error| {
             let fault = StreamError { offset: offset + error.offset, message: format!("yaml: {error}") };
             self.not_json.take().unwrap_or(fault)
         })?;
-        Ok(Some((first, String::from_utf8_lossy(&out).into_owned())))
+        Ok(Some((first, json)))
     }
 
     fn look(&mut self, most: usize) {
@@ -136,7 +135,11 @@ impl<'a> Walk<'a, '_> {
             match document {
                 Ok(document) => {
                     let range = at + document.start..at + document.end;
-                    self.waiting.push_back((range.start, range, batch.json(document).map(canonical)));
+                    self.waiting.push_back((
+                        range.start,
+                        range,
+                        batch.json(document).map(|value| Text::canonical(value, Layout::Compact)),
+                    ));
                 }
                 Err(bad) => {
                     let error = StreamError { offset: at + bad.offset, message: format!("yaml: {bad}") };
@@ -174,12 +177,6 @@ fn repeated_in_json(document: Raw<'_>) -> Option<(String, usize)> {
     None
 }
 
-fn canonical(raw: Raw<'_>) -> String {
-    let mut out = Vec::new();
-    write_canonical(raw, Layout::Compact, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 fn json_fault(error: &json::Error) -> StreamError {
     StreamError { offset: error.offset, message: format!("json: offset {}: {error}", error.offset) }
 }
@@ -192,7 +189,7 @@ mod tests {
     fn json_and_yaml_may_follow_each_other() {
         let text = b"{\"b\":1,\"a\":2}\n---\nschema: x\n---\n[1]\n";
         assert_eq!(documents(text, &Limits::default()).unwrap(), [r#"{"a":2,"b":1}"#, r#"{"schema":"x"}"#, "[1]"]);
-        assert_eq!(documents(b"", &Limits::default()).unwrap(), Vec::<String>::new());
+        assert_eq!(documents(b"", &Limits::default()).unwrap(), Vec::<Text>::new());
     }
 
     #[test]
@@ -205,7 +202,7 @@ mod tests {
         match first(text.as_bytes(), &Limits::default()) {
             Ok(None) => "nothing".into(),
             Ok(Some((first, json))) => match first.repeated_key() {
-                None => json,
+                None => json.into_string(),
                 Some(Repeated { key, offset }) => format!("{json}, {key} at {offset}"),
             },
             Err(error) => error.to_string(),

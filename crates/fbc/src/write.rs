@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::blob::{BUNDLE, Blob, CHANNEL, Content, DEPRECATIONS, Fbc, PACKAGE, TextAt, TextBuffer};
 use crate::decode::text;
-use crate::json::{Kind, Layout, Raw, write_as_written, write_canonical, write_canonical_nested};
+use crate::json::{Fields, Kind, Layout, Raw, write_as_written, write_canonical, write_canonical_nested};
 use crate::object;
 use crate::property;
 use crate::unknown;
@@ -342,11 +342,9 @@ impl PrintedProperty<'_> {
     pub(crate) fn text(&self, as_written: bool) -> Vec<u8> {
         let mut out = Vec::new();
         match (&self.inlined, self.value) {
-            (Some(data), _) => {
-                out.extend_from_slice(b"{\"data\":\"");
-                out.extend_from_slice(data);
-                out.extend_from_slice(b"\"}");
-            }
+            (Some(data), _) => Fields::append(&mut out, |value| {
+                value.string("data", &String::from_utf8_lossy(data));
+            }),
             (None, None) => out.extend_from_slice(b"null"),
             (None, Some(value)) if as_written => write_as_written(value, Layout::Compact, 0, &mut out),
             (None, Some(value)) => write_canonical(value, Layout::Compact, &mut out),

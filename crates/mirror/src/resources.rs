@@ -6,7 +6,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fbc::json::Raw;
+use fbc::json::Text;
 use image::Reference;
 use serde_json::{Value, json};
 
@@ -134,13 +134,7 @@ fn put(resources: &mut Resources, file: &str, documents: &[(String, Value)], apa
 
 /// Writes a document as YAML, its keys sorted.
 fn yaml(document: &Value) -> String {
-    let text = document.to_string();
-    let mut out = b"---\n".to_vec();
-    fbc::yaml::write_document(Raw::from_checked(&text), &mut out);
-    if out.last() != Some(&b'\n') {
-        out.push(b'\n');
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    format!("---\n{}", fbc::yaml::document(Text::from(document).raw()))
 }
 
 fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &Options) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cluster::Access;
-use fbc::json::Raw;
+use fbc::json::{Raw, Text};
 use fbc::{Limits, stream};
 use image::{AppRegistry, Client, LayerFile, Repository, UnpackLimits};
 
@@ -270,30 +270,29 @@ fn only_file(directory: &Path) -> std::io::Result<Option<PathBuf>> {
 /// Writes the objects of a package that came in one file to files of their own; returns the package's name.
 fn take_apart(text: &[u8], target: &Path, limits: &Limits) -> Result<String, String> {
     let json = |text: &[u8]| match stream::first(text, limits) {
-        Ok(first) => Ok(first.map(|(_, json)| json).unwrap_or_default()),
+        Ok(first) => Ok(first.map(|(_, json)| json)),
         Err(error) => Err(error.to_string()),
     };
-    let whole = json(text)?;
-    let whole = Raw::parse(&whole, limits.depth).map_err(|error| error.to_string())?;
-    let data = whole.get("data").ok_or("the archive holds one file, and that has no data")?;
-    let list = |key: &str| -> Result<String, String> {
+    let whole = json(text)?.ok_or("unexpected end of JSON input")?;
+    let data = whole.raw().get("data").ok_or("the archive holds one file, and that has no data")?;
+    let list = |key: &str| -> Result<Text, String> {
         let text = data.get(key).and_then(Raw::as_str).unwrap_or_default();
         let list = json(text.as_bytes()).map_err(|error| format!("{key}: {error}"))?;
-        Ok(if list.is_empty() { "[]".into() } else { list })
+        Ok(list.unwrap_or_else(|| Text::list([])))
     };
     let field = |object: Raw<'_>, path: &[&str]| -> String {
         let value = path.iter().try_fold(object, |value, name| value.get(name));
         value.and_then(Raw::as_str).unwrap_or_default().into_owned()
     };
     let packages = list("packages")?;
-    let package = Raw::from_checked(&packages).items().next().ok_or("no packages found")?;
+    let package = packages.raw().items().next().ok_or("no packages found")?;
     let name = field(package, &["packageName"]);
     let mut files = vec![(format!("{name}.package.yaml"), package.text().to_owned())];
-    for csv in Raw::from_checked(&list("clusterServiceVersions")?).items() {
+    for csv in list("clusterServiceVersions")?.raw().items() {
         let file = format!("{}.clusterserviceversion.yaml", field(csv, &["metadata", "name"]));
         files.push((file, csv.text().to_owned()));
     }
-    for crd in Raw::from_checked(&list("customResourceDefinitions")?).items() {
+    for crd in list("customResourceDefinitions")?.raw().items() {
         let version = match field(crd, &["spec", "version"]) {
             version if version.is_empty() => crd
                 .get("spec")

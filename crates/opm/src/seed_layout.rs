@@ -4,7 +4,8 @@ use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use fbc::json::{Layout as Spacing, Raw, write_as_written};
+use fbc::json::{Layout as Spacing, Text};
+use fbc::limits::MAX_DEPTH;
 use fbc::{Arrangement, Blob, Fbc, Format, blob};
 
 use crate::commands::add::blobs;
@@ -78,10 +79,11 @@ pub(crate) fn write(fbc: &Fbc, root: &Path, layout: Layout) -> Outcome {
 }
 
 /// Returns the JSON of a blob with all its fields, and its objects in it.
-fn text(fbc: &Fbc, blob: &Blob) -> Result<String, Failure> {
+fn text(fbc: &Fbc, blob: &Blob) -> Result<Text, Failure> {
     let mut text = Vec::new();
     fbc.write_arranged(&[blob], Format::Json, Arrangement::Whole, &mut text)?;
-    String::from_utf8(text).map_err(|error| Failure::message(error.to_string()))
+    let text = String::from_utf8(text).map_err(|error| Failure::message(error.to_string()))?;
+    Text::parse(&text, MAX_DEPTH).map_err(|error| Failure::message(error.to_string()))
 }
 
 /// A file of a catalog that is being written.
@@ -96,11 +98,9 @@ impl CatalogFile {
         Ok(CatalogFile { path: path.to_path_buf(), out: BufWriter::new(file) })
     }
 
-    fn add(&mut self, json: &str) -> Outcome {
-        let mut printed = Vec::new();
-        write_as_written(Raw::from_checked(json), Spacing::Indented(4), 0, &mut printed);
-        printed.push(b'\n');
-        self.out.write_all(&printed).map_err(|error| in_path(&self.path, &error))
+    fn add(&mut self, json: &Text) -> Outcome {
+        let printed = Text::as_written(json.raw(), Spacing::Indented(4));
+        writeln!(self.out, "{printed}").map_err(|error| in_path(&self.path, &error))
     }
 
     fn finish(mut self) -> Outcome {
@@ -120,9 +120,9 @@ fn element(name: &str) -> Result<&str, Failure> {
 }
 
 /// Writes the objects of a bundle to files; returns its text with references to them, and whether there are any.
-fn bundle(blob: &Blob, text: &str, beside: &Path) -> Result<(String, bool), Failure> {
+fn bundle(blob: &Blob, text: &Text, beside: &Path) -> Result<(Text, bool), Failure> {
     let directory = beside.join("objects").join(element(&blob.name)?);
-    let (json, files) = blobs::bundle(text.trim_end(), &blob.name)
+    let (json, files) = blobs::bundle(text.raw(), &blob.name)
         .map_err(|error| Failure::message(format!("bundle {:?}: {error}", blob.name)))?;
     if files.is_empty() {
         return Ok((json, false));

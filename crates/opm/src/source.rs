@@ -288,7 +288,7 @@ pub(crate) fn template_bundles(
     let bundles = references.iter().zip(rendered).map(|(reference, rendered)| {
         let rendered = rendered?;
         rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{reference}: {warning}")));
-        Ok(RenderedBundle { json: rendered.json, csv: rendered.csv })
+        Ok(RenderedBundle { json: rendered.json.into_string(), csv: rendered.csv.map(fbc::json::Text::into_string) })
     });
     bundles.collect()
 }

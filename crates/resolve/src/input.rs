@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use catalog::Draft;
 use catalog::needs::Facts;
 use fbc::blob::{BUNDLE, CHANNEL, Entry, PACKAGE};
-use fbc::json::{Raw, write_str};
+use fbc::json::Raw;
 use fbc::release::Release;
 use fbc::version::Version;
 use fbc::{Blob, Fbc, property};
@@ -103,7 +103,7 @@ impl Reader {
     /// Looks at a blob, with its text.
     pub fn look(&self, blob: &Blob, text: Raw<'_>) {
         if &*blob.schema == BUNDLE {
-            let read = (Facts::read(text), properties(text).into_boxed_str());
+            let read = (Facts::read(text), property::served(text).into_string().into_boxed_str());
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.entry((blob.package.clone(), blob.name.clone())).or_insert(read);
         }
@@ -145,26 +145,6 @@ impl Reader {
         }
         source
     }
-}
-
-/// Writes the properties of a bundle that servers send: all but those that hold manifests.
-fn properties(bundle: Raw<'_>) -> String {
-    let mut out = Vec::from(*b"[");
-    for (kind, value) in property::of(bundle) {
-        if kind == property::BUNDLE_OBJECT || kind == property::CSV_METADATA {
-            continue;
-        }
-        out.extend_from_slice(if out.len() > 1 { b",{\"type\":" } else { b"{\"type\":" });
-        write_str(&mut out, &kind);
-        out.extend_from_slice(b",\"value\":");
-        match value {
-            Some(value) => out.extend_from_slice(value.text().as_bytes()),
-            None => out.extend_from_slice(b"null"),
-        }
-        out.push(b'}');
-    }
-    out.push(b']');
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 impl Bundle {

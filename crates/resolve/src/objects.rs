@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Raw, write_str};
+use fbc::json::{Raw, Text};
 use fbc::version::Version;
 
 use crate::input::{Bundle, State, Subscription};
@@ -23,10 +23,10 @@ impl Objects {
     ///
     /// # Errors
     /// Fails when a document is no object of a cluster.
-    pub fn read(documents: &[String]) -> Result<Objects, String> {
+    pub fn read(documents: &[Text]) -> Result<Objects, String> {
         let mut objects = Objects::default();
         for document in documents {
-            let raw = Raw::from_checked(document);
+            let raw = document.raw();
             match text(raw, &["kind"]).as_str() {
                 "" => return Err("objects of a cluster are expected: one of them has no kind".to_owned()),
                 kind if kind.ends_with("List") => {
@@ -139,17 +139,15 @@ fn csv(object: Raw<'_>, name: &str) -> (Bundle, bool) {
             properties.push(api(kind, &part("group"), &part("version"), &part("kind")));
         }
     }
-    (Bundle::installed(name, version, &format!("[{}]", properties.join(","))), false)
+    (Bundle::installed(name, version, &Text::list(properties.iter().map(Text::raw))), false)
 }
 
-fn api(kind: &str, group: &str, version: &str, name: &str) -> String {
-    let quoted = |text: &str| {
-        let mut out = Vec::new();
-        write_str(&mut out, text);
-        String::from_utf8_lossy(&out).into_owned()
-    };
-    let (group, version, name) = (quoted(group), quoted(version), quoted(name));
-    format!(r#"{{"type":"{kind}","value":{{"group":{group},"kind":{name},"version":{version}}}}}"#)
+fn api(kind: &str, group: &str, version: &str, name: &str) -> Text {
+    Text::object(|property| {
+        property.string("type", kind).object("value", |value| {
+            value.string("group", group).string("kind", name).string("version", version);
+        });
+    })
 }
 
 #[cfg(test)]
@@ -165,7 +163,7 @@ mod tests {
             {"kind":"ClusterServiceVersion","metadata":{"name":"c.v1","namespace":"n","labels":{"olm.copiedFrom":"x"}}},
             {"kind":"CatalogSource","metadata":{"name":"cat","namespace":"olm"},"spec":{"priority":-7}},
             {"kind":"Pod","metadata":{"name":"x","namespace":"y"}}]}"#;
-        let objects = Objects::read(&[list.to_owned()]).unwrap();
+        let objects = Objects::read(&[Text::parse(list, 100).unwrap()]).unwrap();
         let (name, state) = objects.namespace(None).unwrap();
         assert_eq!((name.as_str(), state.subscriptions.len(), state.installed.len()), ("n", 1, 2));
         let first = &state.installed[0];
@@ -174,7 +172,7 @@ mod tests {
         assert_eq!(state.installed[1].package, "q");
         assert_eq!(objects.priorities, [(("cat".to_owned(), "olm".to_owned()), -7)]);
         assert!(objects.namespace(Some("other")).is_err());
-        assert!(Objects::read(&["{}".to_owned()]).is_err());
+        assert!(Objects::read(&[Text::object(|_| {})]).is_err());
         assert!(Objects::default().namespace(None).is_err());
     }
 }

@@ -74,7 +74,7 @@ pub fn shelve(fbc: &Fbc, package: &catalog::Package, limits: &Limits) -> io::Res
             image: bundle.image.clone(),
             size: text.text().len() as u64,
             deprecation: bundle.deprecation.clone(),
-            properties: properties(text),
+            properties: property::served(text).into_string(),
             images: related,
         };
         bundles.push((bundle, shelved));
@@ -137,23 +137,6 @@ fn dates(csv: &str) -> (String, String) {
     let (meta, spec) = (csv.get("metadata").unwrap_or(csv), csv.get("spec").unwrap_or(csv));
     let date = meta.get("annotations").and_then(|all| all.get("createdAt"));
     (string(date), string(spec.get("minKubeVersion")))
-}
-
-/// Writes the properties of a bundle, without those that hold manifests or metadata.
-fn properties(bundle: Raw<'_>) -> String {
-    let mut out = Vec::from(*b"[");
-    for (kind, value) in property::of(bundle) {
-        if kind == property::BUNDLE_OBJECT || kind == property::CSV_METADATA {
-            continue;
-        }
-        out.extend_from_slice(if out.len() > 1 { b",{\"type\":" } else { b"{\"type\":" });
-        fbc::json::write_str(&mut out, &kind);
-        out.extend_from_slice(b",\"value\":");
-        out.extend_from_slice(value.map_or("null", Raw::text).as_bytes());
-        out.push(b'}');
-    }
-    out.push(b']');
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Reads the package blob and those of other schemas; returns the icon of the package.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use catalog::Warnings;
-use fbc::json::{Raw, write_str};
+use fbc::json::{Object, Raw, Text};
 use fbc::quote::quote;
 use fbc::version::Version;
 use fbc::{Fbc, Limits, base64, blob, csv_metadata, property};
@@ -145,7 +145,7 @@ impl Content {
         for package in self.packages.keys() {
             self.blobs(connection, package, Manifests::LeftOut, &mut Vec::new(), &mut |text| {
                 let made = fbc.make(text, limits).map_err(|error| Error::Message(error.to_string()))?;
-                inspect(&made, Raw::from_checked(text), &mut problems);
+                inspect(&made, text.raw(), &mut problems);
                 fbc.push(made);
                 Ok(())
             })?;
@@ -164,20 +164,22 @@ impl Content {
         name: &str,
         manifests: Manifests,
         warnings: &mut Vec<String>,
-        each: &mut dyn FnMut(&str) -> Result<(), Error>,
+        each: &mut dyn FnMut(&Text) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Some(package) = self.packages.get(name) else { return Ok(()) };
-        let mut out = Writer::default();
-        out.text("{\"schema\":", blob::PACKAGE);
-        out.text(",\"name\":", name);
-        out.text(",\"defaultChannel\":", &package.default_channel);
-        if manifests != Manifests::LeftOut
-            && let Some((head, _)) = package.channels.get(&package.default_channel)
-        {
-            icon(connection, name, head, &mut out, warnings)?;
-        }
-        out.raw("}");
-        each(out.take())?;
+        let icon = match package.channels.get(&package.default_channel) {
+            Some((head, _)) if manifests != Manifests::LeftOut => icon(connection, name, head, warnings)?,
+            _ => None,
+        };
+        each(&Text::object(|blob| {
+            blob.string("schema", blob::PACKAGE).string("name", name);
+            blob.string("defaultChannel", &package.default_channel);
+            if let Some((data, media_type)) = &icon {
+                blob.object("icon", |icon| {
+                    icon.string("base64data", data).string("mediatype", media_type);
+                });
+            }
+        }))?;
         let mut ranges: HashMap<&str, String> = HashMap::new();
         for bundle in &package.bundles {
             let row = BundleRow::read(connection, BUNDLES, bundle)?.unwrap_or_default();
@@ -189,60 +191,33 @@ impl Content {
             ranges.insert(bundle, row.skip_range);
         }
         for (channel, (_, entries)) in &package.channels {
-            write_channel(name, channel, entries, &ranges, &mut out);
-            each(out.take())?;
+            each(&channel_blob(name, channel, entries, &ranges))?;
         }
         for bundle in &package.bundles {
             let row = BundleRow::read(connection, BUNDLES, bundle)?.unwrap_or_default();
-            write_bundle(connection, name, &row, manifests, &mut out)?;
-            each(out.take())?;
+            each(&bundle_blob(connection, name, &row, manifests)?)?;
         }
         Ok(())
     }
 }
 
-#[derive(Default)]
-struct Writer {
-    out: Vec<u8>,
-    taken: String,
-}
-
-impl Writer {
-    fn raw(&mut self, text: &str) {
-        self.out.extend_from_slice(text.as_bytes());
-    }
-
-    fn text(&mut self, before: &str, text: &str) {
-        self.raw(before);
-        write_str(&mut self.out, text);
-    }
-
-    fn take(&mut self) -> &str {
-        self.taken.clear();
-        self.taken.push_str(&String::from_utf8_lossy(&self.out));
-        self.out.clear();
-        &self.taken
-    }
-}
-
-/// Writes the icon of a package: the first one of the CSV at the head of its default channel.
+/// Returns the icon of a package, data and media type: the first one of the CSV at the head of its default channel.
 fn icon(
     connection: &Connection,
     package: &str,
     head: &str,
-    out: &mut Writer,
     warnings: &mut Vec<String>,
-) -> Result<(), Error> {
+) -> Result<Option<(String, String)>, Error> {
     let Some(csv) = body(connection, head, "csv")? else {
         warnings.push(format!(
             "package {}: bundle {} has no manifests, so there is no icon",
             quote(package),
             quote(head)
         ));
-        return Ok(());
+        return Ok(None);
     };
     let Some(icon) = value::json(&csv).and_then(|csv| csv.get("spec")?.get("icon")?.items().next()) else {
-        return Ok(());
+        return Ok(None);
     };
     let field = |name: &str| icon.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
     let (mut data, media_type) = (field("base64data"), field("mediatype"));
@@ -255,58 +230,37 @@ fn icon(
             quote(package),
             quote(head)
         ));
-        return Ok(());
+        return Ok(None);
     }
     if data.is_empty() && media_type.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    out.text(",\"icon\":{\"base64data\":", &data);
-    out.text(",\"mediatype\":", &media_type);
-    out.raw("}");
-    Ok(())
+    Ok(Some((data, media_type)))
 }
 
-fn write_channel(package: &str, channel: &str, entries: &[Member], ranges: &HashMap<&str, String>, out: &mut Writer) {
-    out.text("{\"schema\":", blob::CHANNEL);
-    out.text(",\"name\":", channel);
-    out.text(",\"package\":", package);
-    out.raw(",\"entries\":[");
-    for (i, entry) in entries.iter().enumerate() {
-        out.text(if i == 0 { "{\"name\":" } else { ",{\"name\":" }, &entry.bundle);
-        if !entry.replaces.is_empty() {
-            out.text(",\"replaces\":", &entry.replaces);
-        }
-        for (i, skip) in entry.skips.iter().enumerate() {
-            out.text(if i == 0 { ",\"skips\":[" } else { "," }, skip);
-        }
-        if !entry.skips.is_empty() {
-            out.raw("]");
-        }
-        if let Some(range) = ranges.get(entry.bundle.as_str()).filter(|range| !range.is_empty()) {
-            out.text(",\"skipRange\":", range);
-        }
-        out.raw("}");
-    }
-    out.raw("]}");
+fn channel_blob(package: &str, channel: &str, entries: &[Member], ranges: &HashMap<&str, String>) -> Text {
+    let entry = |member: &Member| blob::Entry {
+        name: member.bundle.as_str().into(),
+        replaces: member.replaces.as_str().into(),
+        skips: member.skips.iter().map(|skip| skip.as_str().into()).collect(),
+        skip_range: ranges.get(member.bundle.as_str()).map_or("", String::as_str).into(),
+    };
+    blob::channel_json(package, channel, &entries.iter().map(entry).collect::<Vec<_>>(), None)
 }
 
-fn write_bundle(
-    connection: &Connection,
-    package: &str,
-    row: &BundleRow,
-    manifests: Manifests,
-    out: &mut Writer,
-) -> Result<(), Error> {
+fn bundle_blob(connection: &Connection, package: &str, row: &BundleRow, manifests: Manifests) -> Result<Text, Error> {
     let stored = row.typed(connection, TYPED[0].1)?;
     let dependencies = row.typed(connection, TYPED[1].1)?;
-    let mut properties: BTreeSet<(String, String)> = BTreeSet::new();
-    let mut late: Vec<(String, String)> = Vec::new();
+    let parsed = |what: &str, kind: &str, text: &str| {
+        value::json(text).map(Text::from).ok_or_else(|| {
+            let (name, kind) = (quote(&row.name), quote(kind));
+            Error::Message(format!("bundle {name}: the value of its {what} {kind} is not JSON: {text}"))
+        })
+    };
+    let mut properties: BTreeSet<(String, Text)> = BTreeSet::new();
+    let mut late: Vec<(String, Text)> = Vec::new();
     for (kind, text) in stored {
-        let text = if text.is_empty() { "null".to_owned() } else { text };
-        if value::json(&text).is_none() {
-            let (name, kind) = (quote(&row.name), quote(&kind));
-            return Err(Error::Message(format!("bundle {name}: the value of its property {kind} is not JSON: {text}")));
-        }
+        let text = if text.is_empty() { Text::null() } else { parsed("property", &kind, &text)? };
         match kind.as_str() {
             property::GVK => drop(properties.insert((kind, gvk(&text).unwrap_or(text)))),
             property::BUNDLE_OBJECT | property::CSV_METADATA => late.push((kind, text)),
@@ -317,12 +271,7 @@ fn write_bundle(
         properties.insert((property::PACKAGE.into(), value::package_property(package, &row.version)));
     }
     for (kind, text) in dependencies {
-        if value::json(&text).is_none() {
-            let (name, kind) = (quote(&row.name), quote(&kind));
-            return Err(Error::Message(format!(
-                "bundle {name}: the value of its dependency {kind} is not JSON: {text}"
-            )));
-        }
+        let text = parsed("dependency", &kind, &text)?;
         properties.insert(match kind.as_str() {
             property::GVK => (property::GVK_REQUIRED.into(), gvk(&text).unwrap_or(text)),
             property::PACKAGE => (property::PACKAGE_REQUIRED.into(), package_required(&text).unwrap_or(text)),
@@ -337,21 +286,19 @@ fn write_bundle(
     }
     late.sort_by(|a, b| (a.0 == property::CSV_METADATA, &a.1).cmp(&(b.0 == property::CSV_METADATA, &b.1)));
 
-    out.text("{\"schema\":", blob::BUNDLE);
-    out.text(",\"name\":", &row.name);
-    out.text(",\"package\":", package);
-    out.text(",\"image\":", &row.image);
-    out.raw(",\"properties\":[");
-    for (i, (kind, text)) in properties.into_iter().chain(late).enumerate() {
-        out.text(if i == 0 { "{\"type\":" } else { ",{\"type\":" }, &kind);
-        out.raw(",\"value\":");
-        out.raw(&text);
-        out.raw("}");
-    }
-    out.raw("]");
-    write_images(connection, row, csv.as_deref(), out)?;
-    out.raw("}");
-    Ok(())
+    let images = images(connection, row, csv.as_deref())?;
+    Ok(Text::object(|blob| {
+        blob.string("schema", blob::BUNDLE).string("name", &row.name);
+        blob.string("package", package).string("image", &row.image);
+        blob.objects("properties", properties.into_iter().chain(late), |(kind, value), property| {
+            property.string("type", &kind).value("value", value.raw());
+        });
+        if !images.is_empty() {
+            blob.objects("relatedImages", &images, |(image, name), related| {
+                related.string("name", name).string("image", image);
+            });
+        }
+    }))
 }
 
 /// Adds the manifests of a bundle, or what consoles show of them.
@@ -359,30 +306,29 @@ fn objects_of(
     connection: &Connection,
     row: &BundleRow,
     manifests: Manifests,
-    late: &mut Vec<(String, String)>,
+    late: &mut Vec<(String, Text)>,
 ) -> Result<(), Error> {
     let stored = body(connection, &row.name, "bundle")?.unwrap_or_default();
     let migrated = late.iter().any(|(kind, _)| kind == property::CSV_METADATA);
-    let csv = objects(&stored).find(|object| is_csv(object));
+    let csv = objects(&stored).find(|object| is_csv(*object));
     if let (Manifests::Metadata, Some(csv), false, false) = (manifests, csv, row.image.is_empty(), migrated) {
-        let mut value = Vec::new();
-        csv_metadata::from_csv(Raw::from_checked(csv), &mut value)
+        let value = csv_metadata::from_csv(csv)
             .map_err(|message| Error::Message(format!("bundle {}: migrate: {message}", quote(&row.name))))?;
         late.retain(|(kind, _)| kind != property::BUNDLE_OBJECT);
-        late.push((property::CSV_METADATA.into(), String::from_utf8_lossy(&value).into_owned()));
+        late.push((property::CSV_METADATA.into(), value));
         return Ok(());
     }
     for object in objects(&stored) {
-        let mut value = b"{\"data\":\"".to_vec();
-        base64::encode(object.as_bytes(), &mut value);
-        value.extend_from_slice(b"\"}");
-        late.push((property::BUNDLE_OBJECT.into(), String::from_utf8_lossy(&value).into_owned()));
+        let value = Text::object(|value| {
+            value.base64("data", object.text().as_bytes());
+        });
+        late.push((property::BUNDLE_OBJECT.into(), value));
     }
     Ok(())
 }
 
-/// Writes the images of a bundle: those of its CSV with their names, then all others that are known.
-fn write_images(connection: &Connection, row: &BundleRow, csv: Option<&str>, out: &mut Writer) -> Result<(), Error> {
+/// Returns the images of a bundle with their names: those of its CSV, then all others that are known.
+fn images(connection: &Connection, row: &BundleRow, csv: Option<&str>) -> Result<Vec<(String, String)>, Error> {
     let mut images: Vec<(String, String)> = Vec::new();
     if let Some(listed) = csv.and_then(value::json).and_then(|csv| csv.get("spec")?.get("relatedImages")) {
         for image in listed.items() {
@@ -397,36 +343,17 @@ fn write_images(connection: &Connection, row: &BundleRow, csv: Option<&str>, out
         }
     }
     images.sort_by(|a, b| a.0.cmp(&b.0));
-    if images.is_empty() {
-        return Ok(());
-    }
-    out.raw(",\"relatedImages\":[");
-    for (i, (image, name)) in images.iter().enumerate() {
-        out.text(if i == 0 { "{\"name\":" } else { ",{\"name\":" }, name);
-        out.text(",\"image\":", image);
-        out.raw("}");
-    }
-    out.raw("]");
-    Ok(())
+    Ok(images)
 }
 
 /// Writes a kind of resource with its fields in order.
-fn gvk(text: &str) -> Option<String> {
+fn gvk(text: &str) -> Option<Text> {
     let [group, kind, version] = value::fields(text, ["group", "kind", "version"])?;
-    let mut out = Writer::default();
-    out.text("{\"group\":", &group);
-    out.text(",\"kind\":", &kind);
-    out.text(",\"version\":", &version);
-    out.raw("}");
-    Some(out.take().to_owned())
+    Some(value::gvk_property(&group, &kind, &version))
 }
 
 /// Turns a dependency on a package into a property.
-fn package_required(text: &str) -> Option<String> {
+fn package_required(text: &str) -> Option<Text> {
     let [package, range] = value::fields(text, ["packageName", "version"])?;
-    let mut out = Writer::default();
-    out.text("{\"packageName\":", &package);
-    out.text(",\"versionRange\":", &range);
-    out.raw("}");
-    Some(out.take().to_owned())
+    Some(Object::new().string("packageName", &package).string("versionRange", &range).end())
 }

@@ -130,6 +130,6 @@ impl Database {
     /// Fails when the database cannot be read.
     pub fn objects(&self, bundle: &str) -> Result<Vec<String>, Error> {
         let text = crate::row::body(self.connection()?, bundle, "bundle")?.unwrap_or_default();
-        Ok(crate::row::objects(&text).map(str::to_owned).collect())
+        Ok(crate::row::objects(&text).map(|object| object.text().to_owned()).collect())
     }
 }

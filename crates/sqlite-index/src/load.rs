@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bundle::Contents;
-use fbc::json::{Kind, Raw};
+use fbc::json::{Kind, Raw, Text};
 use fbc::{Limits, stream};
 use rusqlite::Connection;
 
@@ -44,7 +44,7 @@ impl Database {
             for file in &files {
                 let shown = file.display();
                 match read(file, limits).and_then(|text| first(&text, limits)) {
-                    Ok(Some(json)) => load_package(connection, Raw::from_checked(&json), problems),
+                    Ok(Some(json)) => load_package(connection, json.raw(), problems),
                     Ok(None) => {}
                     Err(reason) => {
                         problems.push(format!("could not decode contents of file {shown} into package: {reason}"));
@@ -62,20 +62,21 @@ impl Database {
     /// # Errors
     /// Fails with everything that is wrong, unless that is to be forgiven.
     pub fn load_config_map(&self, text: &[u8], limits: &Limits, strictness: Strictness) -> Result<Vec<String>, Error> {
-        let json = first(text, limits).map_err(Error::Message)?.unwrap_or_default();
-        let root = Raw::parse(&json, limits.depth).map_err(|error| Error::Message(error.to_string()))?;
+        let empty = || Error::Message("unexpected end of JSON input".to_owned());
+        let json = first(text, limits).map_err(Error::Message)?.ok_or_else(empty)?;
+        let root = json.raw();
         let data = root.get("data").unwrap_or(root);
-        let list = |key: &str| -> Result<String, Error> {
+        let list = |key: &str| -> Result<Text, Error> {
             let text = data.get(key).and_then(Raw::as_str);
             let text = text.ok_or_else(|| Error::Message(format!("couldn't find expected key {key} in configmap")))?;
             let json = first(text.as_bytes(), limits).map_err(|error| Error::Message(format!("{key}: {error}")))?;
-            Ok(json.unwrap_or_else(|| "[]".into()))
+            Ok(json.unwrap_or_else(|| Text::list([])))
         };
         let (crds, csvs, packages) =
             (list("customResourceDefinitions")?, list("clusterServiceVersions")?, list("packages")?);
         self.load(strictness, "configmap", |connection, problems| {
             let mut defined: BTreeMap<[String; 4], &str> = BTreeMap::new();
-            for crd in Raw::from_checked(&crds).items() {
+            for crd in crds.raw().items() {
                 for key in keys_of(crd) {
                     let shown = format!("{}/{}/{} ({})", key[0], key[1], key[2], key[3]);
                     if defined.insert(key, crd.text()).is_some() {
@@ -83,7 +84,7 @@ impl Database {
                     }
                 }
             }
-            for csv in Raw::from_checked(&csvs).items() {
+            for csv in csvs.raw().items() {
                 let mut objects = vec![csv.text()];
                 for key in owned_by(csv) {
                     match defined.get(&key) {
@@ -98,7 +99,7 @@ impl Database {
                 let contents = bundle::of_objects(objects.iter().map(|object| object.as_bytes()), limits);
                 add_contents(connection, contents.map_err(|error| error.to_string()), problems);
             }
-            for package in Raw::from_checked(&packages).items() {
+            for package in packages.raw().items() {
                 load_package(connection, package, problems);
             }
             Ok(())
@@ -158,7 +159,7 @@ fn read(path: &Path, limits: &Limits) -> Result<Vec<u8>, String> {
 }
 
 /// Returns the first document of a text as JSON.
-fn first(text: &[u8], limits: &Limits) -> Result<Option<String>, String> {
+fn first(text: &[u8], limits: &Limits) -> Result<Option<Text>, String> {
     Ok(stream::first(text, limits).map_err(|error| error.to_string())?.map(|(_, json)| json))
 }
 
@@ -174,7 +175,7 @@ fn load_bundles(
     for file in files.iter().filter(|file| file.parent() == Some(directory)) {
         let Ok(text) = read(file, limits) else { continue };
         let Ok(Some(json)) = first(&text, limits) else { continue };
-        let is_csv = Raw::from_checked(&json).get("kind").and_then(Raw::as_str).is_some_and(|kind| kind == CSV);
+        let is_csv = json.raw().get("kind").and_then(Raw::as_str).is_some_and(|kind| kind == CSV);
         texts.push((is_csv, text));
     }
     for (place, _) in texts.iter().enumerate().filter(|(_, (is_csv, _))| *is_csv) {

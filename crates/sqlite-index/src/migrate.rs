@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fbc::Limits;
-use fbc::json::{Raw, write_str};
+use fbc::json::Raw;
 use rusqlite::config::DbConfig;
 use rusqlite::{ErrorCode, Transaction, params};
 
@@ -305,17 +305,6 @@ fn replaces_and_skips(transaction: &Transaction<'_>) -> Result<(), Error> {
     schema::triggers(transaction, Cleanup::AsOthersDo)
 }
 
-/// Makes the JSON of a kind of resource.
-fn gvk(group: &str, version: &str, kind: &str) -> String {
-    let mut out = Vec::new();
-    for (before, text) in [("{\"group\":", group), (",\"kind\":", kind), (",\"version\":", version)] {
-        out.extend_from_slice(before.as_bytes());
-        write_str(&mut out, text);
-    }
-    out.push(b'}');
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 fn dependencies(transaction: &Transaction<'_>) -> Result<(), Error> {
     transaction.execute_batch(&format!("CREATE TABLE IF NOT EXISTS dependencies ({OF_BUNDLE})"))?;
     of_apis(transaction, "api_requirer", "dependencies")
@@ -335,7 +324,7 @@ fn of_apis(transaction: &Transaction<'_>, from: &str, into: &str) -> Result<(), 
     while let Some(row) = rows.next()? {
         let part = |column| row.get::<_, Option<Text>>(column).map(|text| text.map(|text| text.0));
         let [group, version, kind] = [part(0)?, part(1)?, part(2)?].map(Option::unwrap_or_default);
-        insert.execute(params![gvk(&group, &version, &kind), part(3)?, part(4)?, part(5)?])?;
+        insert.execute(params![value::gvk_property(&group, &kind, &version).as_str(), part(3)?, part(4)?, part(5)?])?;
     }
     Ok(())
 }
@@ -350,7 +339,7 @@ fn properties(transaction: &Transaction<'_>) -> Result<(), Error> {
         while let Some(row) = rows.next()? {
             let (id, value): (i64, Option<Text>) = (row.get(0)?, row.get(1)?);
             if let Some(value) = value.and_then(|value| value::without_member(&value.0, "type")) {
-                update.execute(params![id, value.into_bytes()])?;
+                update.execute(params![id, value.as_bytes()])?;
             }
         }
     }
@@ -368,7 +357,7 @@ fn properties(transaction: &Transaction<'_>) -> Result<(), Error> {
         let part = |column| row.get::<_, Option<Text>>(column).map(|text| text.map_or(String::new(), |text| text.0));
         let (package, name, version, path) = (part(0)?, part(1)?, part(2)?, part(3)?);
         let value = value::package_property(&package, &version);
-        insert.execute(params![value, name, value::or_null(&version), value::or_null(&path)])?;
+        insert.execute(params![value.as_str(), name, value::or_null(&version), value::or_null(&path)])?;
     }
     of_apis(transaction, "api_provider", "properties")
 }

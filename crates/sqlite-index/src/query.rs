@@ -196,10 +196,10 @@ fn bundle_message(
     message::string(&mut out, 3, channel);
     if shape == Shape::Single || bundle.image.is_empty() {
         let manifests = body(connection, &bundle.name, "bundle")?.unwrap_or_default();
-        let csv = objects(&manifests).find(|object| is_csv(object));
-        message::string(&mut out, 4, csv.unwrap_or_default());
+        let csv = objects(&manifests).find(|object| is_csv(*object));
+        message::string(&mut out, 4, csv.map_or("", fbc::json::Raw::text));
         for object in objects(&manifests) {
-            message::item(&mut out, 5, object.as_bytes());
+            message::item(&mut out, 5, object.text().as_bytes());
         }
     }
     message::string(&mut out, 6, &bundle.image);

@@ -1,5 +1,6 @@
 //! What is stored of one bundle.
 
+use fbc::json::{Cursor, Raw};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Error;
@@ -59,22 +60,14 @@ pub(crate) fn body(connection: &Connection, name: &str, column: &str) -> Result<
 }
 
 /// Walks the JSON values that stand one after the other in a text; ends where that ceases to be so.
-pub(crate) fn objects(text: &str) -> impl Iterator<Item = &str> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        if text.get(at..)?.trim_ascii_start().is_empty() {
-            return None;
-        }
-        let range = fbc::json::check(text, at, DEPTH).ok()?;
-        at = range.end;
-        text.get(range)
-    })
+pub(crate) fn objects(text: &str) -> impl Iterator<Item = Raw<'_>> {
+    Raw::sequence(text, DEPTH)
 }
 
 /// Tells whether an object is a CSV.
-pub(crate) fn is_csv(object: &str) -> bool {
+pub(crate) fn is_csv(object: Raw<'_>) -> bool {
     let mut is = false;
-    fbc::json::Cursor::new(fbc::json::Raw::from_checked(object)).members(|key, value| {
+    Cursor::new(object).members(|key, value| {
         if key == "kind" {
             is = value.value().as_str().is_some_and(|kind| kind == "ClusterServiceVersion");
         }

@@ -1,6 +1,6 @@
 //! Values as they stand in columns: text or bytes, JSON or not.
 
-use fbc::json::{Kind, Raw, write_str};
+use fbc::json::{self, Kind, Object, Raw};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Connection, Params};
 
@@ -42,13 +42,13 @@ pub(crate) fn or_null(text: &str) -> Option<&str> {
 }
 
 /// Makes the value of an `olm.package` property.
-pub(crate) fn package_property(package: &str, version: &str) -> String {
-    let mut out = b"{\"packageName\":".to_vec();
-    write_str(&mut out, package);
-    out.extend_from_slice(b",\"version\":");
-    write_str(&mut out, version);
-    out.push(b'}');
-    String::from_utf8_lossy(&out).into_owned()
+pub(crate) fn package_property(package: &str, version: &str) -> json::Text {
+    Object::new().string("packageName", package).string("version", version).end()
+}
+
+/// Makes the value of an `olm.gvk` property.
+pub(crate) fn gvk_property(group: &str, kind: &str, version: &str) -> json::Text {
+    Object::new().string("group", group).string("kind", kind).string("version", version).end()
 }
 
 /// Parses JSON in a column.
@@ -63,20 +63,14 @@ pub(crate) fn fields<const N: usize>(text: &str, names: [&str; N]) -> Option<[St
 }
 
 /// Returns a JSON object without one of its members, if it has it.
-pub(crate) fn without_member(text: &str, name: &str) -> Option<String> {
+pub(crate) fn without_member(text: &str, name: &str) -> Option<json::Text> {
     let value = json(text).filter(|value| value.kind() == Kind::Object)?;
     if value.members().all(|(key, _)| key != name) {
         return None;
     }
-    let mut out = b"{".to_vec();
-    for (key, member) in value.members().filter(|(key, _)| key != name) {
-        if out.len() > 1 {
-            out.push(b',');
+    Some(json::Text::object(|out| {
+        for (key, member) in value.members().filter(|(key, _)| key != name) {
+            out.value(&key, member);
         }
-        write_str(&mut out, &key);
-        out.push(b':');
-        out.extend_from_slice(member.text().as_bytes());
-    }
-    out.push(b'}');
-    Some(String::from_utf8_lossy(&out).into_owned())
+    }))
 }

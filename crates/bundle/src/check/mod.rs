@@ -105,9 +105,8 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
         Outcome::Directory => return Err("it is a directory".into()),
         Outcome::Unreadable(reason) => return Err(reason),
     }
-    let mut json = Vec::new();
-    document::first(&text, limits)?.body.write_json(limits, &mut json)?;
-    serde_json::from_slice(&json).map_err(|error| error.to_string())
+    let json = document::first(&text, limits)?.body.to_json(limits)?;
+    serde_json::from_str(&json).map_err(|error| error.to_string())
 }
 
 /// Returns a text of an object; what is absent or no text is empty.

@@ -9,7 +9,7 @@ use std::io;
 use catalog::{Channel, Package};
 use fbc::blob::Entry;
 use fbc::blob::{BUNDLE, CHANNEL, PACKAGE, TextBuffer};
-use fbc::json::{Layout, Raw, write_canonical};
+use fbc::json::{Layout, Raw, Text, write_canonical};
 use fbc::{Blob, Content, Fbc, Limits};
 use rayon::prelude::*;
 
@@ -106,7 +106,7 @@ impl<'a> Half<'a> {
         let mut buffer = TextBuffer::default();
         match blob {
             Some(blob) => Ok(look(self.fbc.text(blob, &mut buffer)?)),
-            None => Ok(look(Raw::from_checked("null"))),
+            None => Ok(look(Text::null().raw())),
         }
     }
 }

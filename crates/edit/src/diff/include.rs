@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use catalog::{Channel, Package};
 use fbc::Limits;
-use fbc::json::{Path, Raw};
+use fbc::json::{Object, Path, Raw};
 use fbc::quote::quote;
 use fbc::range::VersionRange;
 use fbc::shape::Shape;
@@ -89,8 +89,8 @@ impl Include {
     /// # Errors
     /// Fails when it cannot be read, names no package, or asks for versions in two ways at once.
     pub fn parse(text: &[u8], limits: &Limits) -> Result<Include, IncludeError> {
-        let json = stream::first(text, limits)?.map_or_else(|| "{}".to_owned(), |(_, json)| json);
-        let document = Raw::from_checked(&json);
+        let json = stream::first(text, limits)?.map_or_else(|| Object::new().end(), |(_, json)| json);
+        let document = json.raw();
         let content = IncludeError::Content;
         SHAPE.check(document, &Path::default()).map_err(|mismatch| content(mismatch.to_string()))?;
         let mut include = Include::default();

@@ -19,7 +19,7 @@ fn text(fbc: &Fbc) -> impl Fn(usize) -> Result<Made, Refusal> {
     move |blob| {
         let mut buffer = fbc::blob::TextBuffer::default();
         let text = fbc.text(&fbc.blobs()[blob], &mut buffer).map_err(|error| Refusal::new(error.to_string()))?;
-        Ok(Made::json(text.text()))
+        Ok(Made::json(text))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use fbc::blob::BUNDLE;
-use fbc::json::Raw;
+use fbc::json::{Raw, Text};
 use fbc::shape::Shape;
 use fbc::{Blob, Content, Fbc, Limits};
 
@@ -23,9 +23,9 @@ pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'
 }
 
 /// Does the same for the first form of the template, whose entries are documents of their own.
-pub(super) fn render_plain(documents: &[String], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
+pub(super) fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     let fbc = Fbc::default();
-    let documents = documents.iter().map(|document| Raw::from_checked(document));
+    let documents = documents.iter().map(Text::raw);
     let entries = super::blobs(documents, "documents", &fbc, limits)?;
     render_entries(fbc, entries, "documents", limits, bundles)
 }

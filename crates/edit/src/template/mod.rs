@@ -19,7 +19,7 @@ pub use substitutes::{Reason, SubstitutesError};
 
 use std::collections::{HashMap, HashSet};
 
-use fbc::json::{Path, Raw};
+use fbc::json::{Object, Path, Raw, Text};
 use fbc::shape::Shape;
 use fbc::stream::{self, First, StreamError};
 use fbc::{Blob, Fbc, Limits};
@@ -77,7 +77,7 @@ impl Kind {
 pub struct Template<'a> {
     text: &'a [u8],
     document: Option<First<'a>>,
-    json: String,
+    json: Text,
 }
 
 impl<'a> Template<'a> {
@@ -91,7 +91,7 @@ impl<'a> Template<'a> {
     pub fn parse(text: &'a [u8], limits: &Limits) -> Result<Template<'a>, StreamError> {
         let (document, json) = match stream::first(text, limits)? {
             Some((first, json)) => (Some(first), json),
-            None => (None, "{}".to_owned()),
+            None => (None, Object::new().end()),
         };
         Ok(Template { text, document, json })
     }
@@ -118,7 +118,7 @@ impl<'a> Template<'a> {
     }
 
     fn raw(&self) -> Raw<'_> {
-        Raw::from_checked(&self.json)
+        self.json.raw()
     }
 
     /// Finds a key that an object of the template has twice, with the line it is on.
@@ -165,7 +165,7 @@ pub fn render(template: &Template<'_>, kind: Kind, limits: &Limits, bundles: &mu
 ///
 /// # Errors
 /// Fails when a document is no blob or a bundle is more than its image, and when `bundles` fails.
-pub fn render_plain(documents: &[String], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
+pub fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'_>) -> Result<Fbc, Error> {
     basic::render_plain(documents, limits, bundles)
 }
 
@@ -173,9 +173,9 @@ pub fn render_plain(documents: &[String], limits: &Limits, bundles: &mut Bundles
 ///
 /// # Errors
 /// Fails when one is none; all that are none are told.
-pub fn take_in(documents: &[String], limits: &Limits) -> Result<Fbc, Error> {
+pub fn take_in(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
     let mut fbc = Fbc::default();
-    let made = blobs(documents.iter().map(|document| Raw::from_checked(document)), "documents", &fbc, limits)?;
+    let made = blobs(documents.iter().map(Text::raw), "documents", &fbc, limits)?;
     made.into_iter().for_each(|(_, blob)| fbc.push(blob));
     Ok(fbc)
 }

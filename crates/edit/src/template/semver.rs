@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use fbc::blob::{PACKAGE, channel_json};
-use fbc::json::{Object, Raw};
+use fbc::json::{Object, Raw, Text};
 use fbc::quote::quote;
 use fbc::shape::Shape;
 use fbc::version::Version;
@@ -337,7 +337,7 @@ fn package_json(
     head: &str,
     csv: Option<&str>,
     limits: &Limits,
-) -> Result<String, SemverError> {
+) -> Result<Text, SemverError> {
     let mut blob =
         Object::new().string("schema", PACKAGE).string("name", package).string("defaultChannel", default_channel);
     let csv = csv.and_then(|csv| Raw::parse(csv, limits.depth).ok());

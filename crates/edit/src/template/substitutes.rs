@@ -206,7 +206,7 @@ fn substitute(
         let properties = fbc.text(channel, &mut buffer)?.get("properties");
         let json = channel_json(&channel.package, &channel.name, &entries, properties);
         let channel = fbc.take_in(&json, limits)?;
-        catalog::inspect(Warnings::Off)(&channel, Raw::from_checked(&json), &mut problems);
+        catalog::inspect(Warnings::Off)(&channel, json.raw(), &mut problems);
         fbc.replace(index, channel);
     }
     catalog::inspect(Warnings::Off)(&blob, fbc.text(&blob, &mut buffer)?, &mut problems);

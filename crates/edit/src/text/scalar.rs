@@ -1,22 +1,19 @@
 //! Strings as they are spelled.
 
-use fbc::json::{Raw, write_str};
+use fbc::json::Text;
 use fbc::limits::MAX_DEPTH;
 use fbc::yaml;
 
 /// Spells a string as JSON does.
 pub(super) fn json(text: &str) -> String {
-    let mut out = Vec::new();
-    write_str(&mut out, text);
-    String::from_utf8_lossy(&out).into_owned()
+    Text::string(text).into_string()
 }
 
 /// Spells a string in YAML on one line: like `old`, the spelling it comes in place of, if that can be.
 pub(super) fn yaml(text: &str, flow: bool, old: Option<&str>) -> String {
-    let quoted = json(text);
-    let mut printed = Vec::new();
-    yaml::write_document(Raw::from_checked(&quoted), &mut printed);
-    let canonical = String::from_utf8_lossy(&printed).trim_end_matches('\n').to_owned();
+    let quoted = Text::string(text);
+    let canonical = yaml::document(quoted.raw()).trim_end_matches('\n').to_owned();
+    let quoted = quoted.into_string();
     let one_line = !text.is_empty() && !text.contains(|c: char| c.is_control());
     let breaks_flow = flow && text.contains([',', '[', ']', '{', '}']);
     match old.and_then(|old| old.chars().next()) {
@@ -29,11 +26,9 @@ pub(super) fn yaml(text: &str, flow: bool, old: Option<&str>) -> String {
 }
 
 /// Returns a YAML document as JSON, if it can be read.
-pub(crate) fn document_to_json(text: &str) -> Option<String> {
-    let mut out = Vec::new();
+pub(crate) fn document_to_json(text: &str) -> Option<Text> {
     let limits = yaml::Limits { depth: MAX_DEPTH, nodes: 5_000_000, bytes: 64 << 20 };
-    yaml::to_json(text.as_bytes(), &limits, &mut out).ok()?;
-    String::from_utf8(out).ok()
+    yaml::to_text(text.as_bytes(), &limits).ok()
 }
 
 fn single(text: &str) -> String {

@@ -3,20 +3,24 @@
 //! A catalog is mostly text that nobody looks into, so nothing here builds a
 //! tree. [`check`] proves that a stretch of bytes is one JSON value; a [`Raw`]
 //! is such a value, borrowed from its file, whose members and items are found
-//! by walking; [`write`] prints it again in canonical form.
+//! by walking; a [`Text`] is one that owns its bytes; [`write`] prints it again
+//! in canonical form.
 
 mod check;
 mod cursor;
 pub(crate) mod members;
 mod object;
 mod raw;
+pub(crate) mod respell;
 mod scan;
+mod text;
 mod write;
 
 pub use check::{Error, ErrorKind, Span, check, check_indexed};
 pub use cursor::Cursor;
-pub use object::{Object, Part};
+pub use object::{Fields, Object, Part};
 pub use raw::{Items, Kind, Members, Path, Raw, Step};
+pub use text::Text;
 pub use write::{Layout, write_as_written, write_canonical, write_canonical_nested, write_str, write_str_body};
 
 /// Returns `text` from its first character on that is no white space of JSON.

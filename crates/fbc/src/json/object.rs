@@ -1,7 +1,135 @@
 //! Objects in the making.
 
 use super::raw::Raw;
-use super::write::write_str;
+use super::text::Text;
+use super::write::{Layout, write_as_written, write_canonical, write_str};
+use crate::base64;
+
+/// The members of an object in the making, in the buffer of whatever holds the object.
+#[derive(Debug)]
+pub struct Fields<'o> {
+    out: &'o mut Vec<u8>,
+    any: bool,
+}
+
+impl<'o> Fields<'o> {
+    /// Appends an object whose members `members` writes.
+    pub(crate) fn append(out: &'o mut Vec<u8>, members: impl FnOnce(&mut Fields<'o>)) {
+        out.push(b'{');
+        let mut fields = Fields { out, any: false };
+        members(&mut fields);
+        fields.out.push(b'}');
+    }
+
+    fn key(&mut self, key: &str) {
+        if self.any {
+            self.out.push(b',');
+        }
+        self.any = true;
+        write_str(self.out, key);
+        self.out.push(b':');
+    }
+
+    /// Adds a string.
+    pub fn string(&mut self, key: &str, text: &str) -> &mut Self {
+        self.key(key);
+        write_str(self.out, text);
+        self
+    }
+
+    /// Adds a string unless it is empty.
+    pub fn string_if_any(&mut self, key: &str, text: &str) -> &mut Self {
+        if text.is_empty() { self } else { self.string(key, text) }
+    }
+
+    /// Adds a boolean.
+    pub fn bool(&mut self, key: &str, value: bool) -> &mut Self {
+        self.key(key);
+        self.out.extend_from_slice(if value { b"true" } else { b"false" });
+        self
+    }
+
+    /// Adds a string: the base64 of `bytes`.
+    pub fn base64(&mut self, key: &str, bytes: &[u8]) -> &mut Self {
+        self.key(key);
+        self.out.push(b'"');
+        base64::encode(bytes, self.out);
+        self.out.push(b'"');
+        self
+    }
+
+    /// Adds a value as it is written.
+    pub fn value(&mut self, key: &str, value: Raw<'_>) -> &mut Self {
+        self.key(key);
+        self.out.extend_from_slice(value.text().as_bytes());
+        self
+    }
+
+    /// Adds a value as it is spelled, without white space; `null` when there is none.
+    pub fn compact(&mut self, key: &str, value: Option<Raw<'_>>) -> &mut Self {
+        self.key(key);
+        match value {
+            Some(value) => write_as_written(value, Layout::Compact, 0, self.out),
+            None => self.out.extend_from_slice(b"null"),
+        }
+        self
+    }
+
+    /// Adds a value in canonical form; `null` when there is none.
+    pub fn canonical(&mut self, key: &str, value: Option<Raw<'_>>) -> &mut Self {
+        self.key(key);
+        match value {
+            Some(value) => write_canonical(value, Layout::Compact, self.out),
+            None => self.out.extend_from_slice(b"null"),
+        }
+        self
+    }
+
+    /// Adds a list of values as they are written.
+    pub fn values<'v>(&mut self, key: &str, items: impl IntoIterator<Item = Raw<'v>>) -> &mut Self {
+        self.key(key);
+        list(self.out, items, |out, item| out.extend_from_slice(item.text().as_bytes()));
+        self
+    }
+
+    /// Adds an object whose members `members` writes.
+    pub fn object(&mut self, key: &str, members: impl FnOnce(&mut Fields<'_>)) -> &mut Self {
+        self.key(key);
+        Fields::append(self.out, members);
+        self
+    }
+
+    /// Adds a list of objects; `members` writes the members of each.
+    pub fn objects<T>(
+        &mut self,
+        key: &str,
+        items: impl IntoIterator<Item = T>,
+        mut members: impl FnMut(T, &mut Fields<'_>),
+    ) -> &mut Self {
+        self.key(key);
+        list(self.out, items, |out, item| Fields::append(out, |fields| members(item, fields)));
+        self
+    }
+
+    /// Adds a list of strings.
+    pub fn strings(&mut self, key: &str, items: impl IntoIterator<Item = impl AsRef<str>>) -> &mut Self {
+        self.key(key);
+        list(self.out, items, |out, item| write_str(out, item.as_ref()));
+        self
+    }
+}
+
+/// Appends a list.
+pub(super) fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(out, item);
+    }
+    out.push(b']');
+}
 
 /// A JSON object that is written member by member, on one line.
 #[derive(Debug, Clone)]
@@ -28,20 +156,23 @@ impl Object {
         Object(vec![b'{'])
     }
 
-    fn key(&mut self, key: &str) {
-        if self.0.len() > 1 {
-            self.0.push(b',');
-        }
-        write_str(&mut self.0, key);
-        self.0.push(b':');
+    fn fields(&mut self) -> Fields<'_> {
+        Fields { any: self.0.len() > 1, out: &mut self.0 }
+    }
+
+    /// Adds the members that `members` writes.
+    #[must_use]
+    pub fn with(mut self, members: impl FnOnce(&mut Fields<'_>)) -> Object {
+        members(&mut self.fields());
+        self
     }
 
     /// Adds a string.
     #[must_use]
-    pub fn string(mut self, key: &str, text: &str) -> Object {
-        self.key(key);
-        write_str(&mut self.0, text);
-        self
+    pub fn string(self, key: &str, text: &str) -> Object {
+        self.with(|fields| {
+            fields.string(key, text);
+        })
     }
 
     /// Adds a string unless it is empty.
@@ -52,33 +183,31 @@ impl Object {
 
     /// Adds a value as it is written.
     #[must_use]
-    pub fn value(mut self, key: &str, value: Raw<'_>) -> Object {
-        self.key(key);
-        self.0.extend_from_slice(value.text().as_bytes());
-        self
+    pub fn value(self, key: &str, value: Raw<'_>) -> Object {
+        self.with(|fields| {
+            fields.value(key, value);
+        })
     }
 
     /// Adds an object.
     #[must_use]
     pub fn object(mut self, key: &str, object: Object) -> Object {
-        self.key(key);
+        self.fields().key(key);
         self.0.extend(object.close());
         self
     }
 
     /// Adds a list of objects.
     #[must_use]
-    pub fn objects(mut self, key: &str, items: impl IntoIterator<Item = Object>) -> Object {
-        self.key(key);
-        self.list(items, |out, item| out.extend(item.close()));
-        self
+    pub fn objects(self, key: &str, items: impl IntoIterator<Item = Object>) -> Object {
+        self.parts(key, items.into_iter().map(Part::Made))
     }
 
     /// Adds a list of values that were written before and objects that are new.
     #[must_use]
     pub fn parts<'p>(mut self, key: &str, items: impl IntoIterator<Item = Part<'p>>) -> Object {
-        self.key(key);
-        self.list(items, |out, item| match item {
+        self.fields().key(key);
+        list(&mut self.0, items, |out, item| match item {
             Part::Written(value) => out.extend_from_slice(value.text().as_bytes()),
             Part::Made(object) => out.extend(object.close()),
         });
@@ -87,21 +216,10 @@ impl Object {
 
     /// Adds a list of strings.
     #[must_use]
-    pub fn strings<'s>(mut self, key: &str, items: impl IntoIterator<Item = &'s str>) -> Object {
-        self.key(key);
-        self.list(items, write_str);
-        self
-    }
-
-    fn list<T>(&mut self, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
-        self.0.push(b'[');
-        for (index, item) in items.into_iter().enumerate() {
-            if index > 0 {
-                self.0.push(b',');
-            }
-            write(&mut self.0, item);
-        }
-        self.0.push(b']');
+    pub fn strings<'s>(self, key: &str, items: impl IntoIterator<Item = &'s str>) -> Object {
+        self.with(|fields| {
+            fields.strings(key, items);
+        })
     }
 
     fn close(mut self) -> Vec<u8> {
@@ -110,8 +228,8 @@ impl Object {
     }
 
     /// Returns the text of the object.
-    pub fn end(self) -> String {
-        String::from_utf8(self.close()).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    pub fn end(self) -> Text {
+        Text::from_checked_bytes(self.close())
     }
 }
 
@@ -130,6 +248,25 @@ mod tests {
             .strings("e", []);
         let text = object.end();
         assert_eq!(text, r#"{"b":{"\"":"é\n"},"a":["x","y"],"v":[1, 2],"o":[{},{"k":""}],"e":[]}"#);
+        assert!(Raw::parse(&text, 9).is_ok());
+    }
+
+    #[test]
+    fn members_are_written_in_the_buffer_of_what_holds_them() {
+        let spaced = Raw::parse(r#"{"b": 1, "a": "\u00e9"}"#, 9).unwrap();
+        let text = Text::object(|object| {
+            object.bool("t", true).base64("d", b"ab").string_if_any("none", "");
+            object.objects("o", [Some("x"), None], |name, object| {
+                if let Some(name) = name {
+                    object.string("name", name).object("empty", |_| {});
+                }
+            });
+            object.compact("w", Some(spaced)).canonical("c", Some(spaced)).compact("n", None).bool("f", false);
+        });
+        assert_eq!(
+            text,
+            r#"{"t":true,"d":"YWI=","o":[{"name":"x","empty":{}},{}],"w":{"b":1,"a":"\u00e9"},"c":{"a":"é","b":1},"n":null,"f":false}"#
+        );
         assert!(Raw::parse(&text, 9).is_ok());
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use super::check::{Error, ErrorKind, LONG, Span, check};
+use super::check::{Error, ErrorKind, LONG, Span, check, check_indexed};
 use super::scan::{plain_end, skip_space, string_end, value_end};
 
 /// One valid JSON value as text, without white space around it.
@@ -125,13 +125,38 @@ impl<'a> Raw<'a> {
         }
     }
 
+    /// Checks that a value stands at `at` of a text, and lists its long values in `spans`, so that walks step over them.
+    ///
+    /// # Errors
+    /// Fails where the text stops being JSON.
+    pub fn parse_indexed(
+        text: &'a str,
+        at: usize,
+        max_depth: usize,
+        spans: &'a mut Vec<Span>,
+    ) -> Result<Raw<'a>, Error> {
+        spans.clear();
+        let range = check_indexed(text, at, max_depth, spans)?;
+        Ok(Raw::from_indexed(text, range, spans))
+    }
+
+    /// Walks the values that stand one after the other in a text; ends where that ceases to be so.
+    pub fn sequence(text: &'a str, max_depth: usize) -> impl Iterator<Item = Raw<'a>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let range = check(text, at, max_depth).ok()?;
+            at = range.end;
+            Some(Raw::from_checked(&text[range]))
+        })
+    }
+
     /// Takes text that [`check`] has measured.
-    pub fn from_checked(text: &'a str) -> Raw<'a> {
+    pub(crate) fn from_checked(text: &'a str) -> Raw<'a> {
         Raw { text, at: 0, spans: &[] }
     }
 
     /// Takes the part of a text that [`check_indexed`](super::check_indexed) has measured.
-    pub fn from_indexed(text: &'a str, range: Range<usize>, spans: &'a [Span]) -> Raw<'a> {
+    pub(crate) fn from_indexed(text: &'a str, range: Range<usize>, spans: &'a [Span]) -> Raw<'a> {
         Raw { text: &text[range.clone()], at: range.start, spans }
     }
 

@@ -306,7 +306,7 @@ impl Task<'_> {
         if let (true, Content::Bundle(bundle)) = (self.options.migrate, &mut blob.content)
             && let Some(text) = migrate::bundle(raw, bundle, refs)?
         {
-            blob.text = TextAt::Made { offset: put(&text)?, length: text.len() };
+            blob.text = TextAt::Made { offset: put(text.as_bytes())?, length: text.len() };
             return Ok(());
         }
         if self.options.keep_text {

@@ -16,8 +16,8 @@ pub mod split;
 mod text;
 pub mod write;
 
-pub use read::{Limits, YamlError, to_json};
+pub use read::{Limits, YamlError, to_json, to_text};
 pub use repeated::repeated_key;
 pub use split::{BadSeparator, Document, documents};
 pub(crate) use split::{Cut, cut};
-pub use write::write_document;
+pub use write::{document, write_document};

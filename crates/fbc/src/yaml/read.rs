@@ -7,6 +7,7 @@ use std::fmt;
 use super::build::Builder;
 use super::events::{Event, Fault, Parser};
 use super::fast;
+use crate::json::Text;
 
 /// How much a document may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,16 @@ impl YamlError {
             context: fault.context,
         }
     }
+}
+
+/// Returns the one document in `text` as canonical JSON.
+///
+/// # Errors
+/// Fails as [`to_json`] does.
+pub fn to_text(text: &[u8], limits: &Limits) -> Result<Text, YamlError> {
+    let mut out = Vec::new();
+    to_json(text, limits, &mut out)?;
+    Ok(Text::from_checked_bytes(out))
 }
 
 /// Appends the one document in `text` to `out` as canonical JSON.

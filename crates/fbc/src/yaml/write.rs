@@ -23,6 +23,16 @@ pub fn write_document(value: Raw<'_>, out: &mut Vec<u8>) {
     writer.value(0, Around { line, indent: 0, parent: Parent::None });
 }
 
+/// Returns `value` as a YAML document without separator, ending with a line break.
+pub fn document(value: Raw<'_>) -> String {
+    let mut out = Vec::new();
+    write_document(value, &mut out);
+    if out.last() != Some(&b'\n') {
+        out.push(b'\n');
+    }
+    String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
 /// What a value is part of.
 #[derive(Clone, Copy, PartialEq)]
 enum Parent {

@@ -34,16 +34,14 @@ pub fn read(text: &[u8], kind: Kind) -> Result<ImageSet, Vec<Problem>> {
         Some(Err(error)) => return Err(one(error.line + 1, error.to_string())),
         None => return Err(one(1, "the file is empty".to_owned())),
     };
-    let mut json = Vec::new();
-    yaml::to_json(document.text, &YAML, &mut json)
-        .map_err(|error| one(document.line + error.line + 1, error.to_string()))?;
-    let json = String::from_utf8(json).map_err(|_| one(1, "the file is not UTF-8".to_owned()))?;
+    let json =
+        yaml::to_text(document.text, &YAML).map_err(|error| one(document.line + error.line + 1, error.to_string()))?;
     let mut fields = Fields::new(document.text, document.line);
     if let Some((key, offset)) = yaml::repeated_key(document.text) {
         let line = fields.line_at(offset);
         fields.problems.push(Problem { line, message: format!("{key}: the key is given twice"), help: None });
     }
-    let set = top(&mut fields, Raw::from_checked(&json), kind);
+    let set = top(&mut fields, json.raw(), kind);
     let mut problems = fields.problems;
     problems.sort_by_key(|problem| problem.line);
     problems.dedup();

@@ -8,6 +8,7 @@ use bundle::Contents;
 use edit::add_bundle::{Named, NewBundle, add_named};
 use edit::{Attached, AttachedContent};
 use fbc::blob::Entry;
+use fbc::json::Text;
 
 use super::edit::workbench;
 use crate::exit::{Failure, Outcome};
@@ -108,7 +109,7 @@ fn interpreting(name: &str, error: &str) -> Failure {
 }
 
 /// Returns a bundle as it is added, and its place in channels.
-fn prepared(args: &AddArgs, contents: Contents, json: &str) -> Result<(NewBundle, Named), Failure> {
+fn prepared(args: &AddArgs, contents: Contents, json: &Text) -> Result<(NewBundle, Named), Failure> {
     let Contents { name, package, mut channels, default_channel, mut replaces, mut skips, mut skip_range, csv, .. } =
         contents;
     for (what, text) in [("package", &package), ("bundle", &name)] {
@@ -139,7 +140,7 @@ fn prepared(args: &AddArgs, contents: Contents, json: &str) -> Result<(NewBundle
         skip_range: skip_range.into(),
     };
     let default_channel = args.default_channel.clone().unwrap_or(default_channel);
-    let (json, objects) = blobs::bundle(json, &name).map_err(Failure::message)?;
+    let (json, objects) = blobs::bundle(json.raw(), &name).map_err(Failure::message)?;
     let attached = |(file, content): (String, Vec<u8>)| Attached {
         reference: format!("objects/{name}/{file}"),
         content: AttachedContent::Bytes(content),

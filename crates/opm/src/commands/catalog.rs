@@ -212,10 +212,7 @@ fn print_object(object: &Value, format: Format, printer: &mut Printer) -> Outcom
 
 /// Writes a document as YAML.
 pub(crate) fn yaml(object: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    let json = object.to_string();
-    fbc::yaml::write_document(fbc::json::Raw::from_checked(&json), &mut out);
-    out
+    fbc::yaml::document(fbc::json::Text::from(object).raw()).into_bytes()
 }
 
 fn status(args: &StatusArgs, printer: &mut Printer) -> Outcome {

@@ -1,7 +1,7 @@
 //! `opm template convert`, and `opm alpha convert-template`: a catalog file as a template.
 
 use clap::Subcommand;
-use fbc::json::{Layout, Raw, write_as_written, write_canonical};
+use fbc::json::{Layout, Object, Raw, Text};
 use fbc::{Format, blob, stream};
 
 use super::editor_schema::EditorFlags;
@@ -52,18 +52,15 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
         .map_err(|error| Failure::message(format!("unable to open input: {:?}: {error}", args.file)))?;
     let documents = stream::documents(&text, &limits)
         .map_err(|error| Failure::message(format!("{}:{}: {error}", args.file, line_of(&text, error.offset))))?;
-    let template = template(schema, basic, &documents)?;
-    let template = Raw::parse(&template, limits.depth + 2).map_err(|error| Failure::message(error.to_string()))?;
+    let template = template(schema, basic, &documents);
     let mut out = comment.into_bytes();
     match args.output {
         Format::Json => {
-            let mut plain = Vec::new();
-            write_as_written(template, Layout::Indented(4), 0, &mut plain);
-            escape_html(&plain, &mut out);
+            out.extend_from_slice(Text::as_written(template.raw(), Layout::Indented(4)).for_html().as_bytes());
         }
         Format::Yaml => {
             out.extend_from_slice(b"---\n");
-            fbc::yaml::write_document(template, &mut out);
+            fbc::yaml::write_document(template.raw(), &mut out);
         }
     }
     out.push(b'\n');
@@ -72,33 +69,23 @@ pub(crate) fn run(args: &ConvertArgs, printer: &mut Printer) -> Outcome {
 }
 
 /// Puts documents into a template; a basic one names bundles by their image only.
-fn template(schema: &str, basic: bool, documents: &[String]) -> Result<String, Failure> {
-    let mut out = format!("{{\"schema\":\"{schema}\",\"entries\":").into_bytes();
-    for (i, document) in documents.iter().enumerate() {
-        out.push(if i == 0 { b'[' } else { b',' });
-        let raw = Raw::from_checked(document);
-        let field = |name| raw.get(name).and_then(Raw::as_str).unwrap_or_default();
-        if basic && field("schema") == blob::BUNDLE {
-            out.extend_from_slice(b"{\"schema\":\"olm.bundle\",\"image\":");
-            fbc::json::write_str(&mut out, &field("image"));
-            out.push(b'}');
-        } else {
-            write_canonical(raw, Layout::Compact, &mut out);
+fn template(schema: &str, basic: bool, documents: &[Text]) -> Text {
+    let entry = |document: &Text| {
+        let field = |name| document.raw().get(name).and_then(Raw::as_str).unwrap_or_default();
+        match basic && field("schema") == blob::BUNDLE {
+            true => Object::new().string("schema", blob::BUNDLE).string("image", &field("image")).end(),
+            false => Text::canonical(document.raw(), Layout::Compact),
         }
-    }
-    out.extend_from_slice(if documents.is_empty() { b"null" } else { b"]" });
-    out.extend_from_slice(if basic { b"}" } else { b",\"substitutions\":[]}" });
-    String::from_utf8(out).map_err(|error| Failure::message(error.to_string()))
-}
-
-/// Writes `<`, `>` and `&` as escapes. They stand only inside strings.
-fn escape_html(json: &[u8], out: &mut Vec<u8>) {
-    for &b in json {
-        match b {
-            b'<' => out.extend_from_slice(b"\\u003c"),
-            b'>' => out.extend_from_slice(b"\\u003e"),
-            b'&' => out.extend_from_slice(b"\\u0026"),
-            b => out.push(b),
+    };
+    let entries: Vec<Text> = documents.iter().map(entry).collect();
+    Text::object(|template| {
+        template.string("schema", schema);
+        match entries.is_empty() {
+            true => template.compact("entries", None),
+            false => template.values("entries", entries.iter().map(Text::raw)),
+        };
+        if !basic {
+            template.values("substitutions", []);
         }
-    }
+    })
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fbc::json::{write_str, write_str_body};
+use fbc::blob::PACKAGE;
+use fbc::json::Text;
 use fbc::{Fbc, Format, Limits};
 
 use super::blob_format;
@@ -43,41 +44,42 @@ const LARGEST_FILE: u64 = 16 << 20;
 
 pub(crate) fn run(args: &InitArgs, printer: &mut Printer) -> Outcome {
     let comment = args.editor.comment(Some(args.output))?;
-    let mut text = b"{\"schema\":\"olm.package\",\"name\":".to_vec();
-    write_str(&mut text, &args.name);
-    text.extend_from_slice(b",\"defaultChannel\":");
-    write_str(&mut text, &args.default_channel);
-    if let Some(path) = &args.icon {
-        let bytes = read(path).map_err(|error| Failure::message(format!("open icon file: {error}")))?;
-        if bytes.is_empty() {
-            return Err(Failure::message(format!("detect icon mediatype: {} is empty", path.display())));
+    let icon = args.icon.as_deref().map(icon).transpose()?;
+    let description = match &args.description {
+        Some(path) => read(path).map_err(|error| Failure::message(format!("open description file: {error}")))?,
+        None => Vec::new(),
+    };
+    let text = Text::object(|blob| {
+        blob.string("schema", PACKAGE).string("name", &args.name).string("defaultChannel", &args.default_channel);
+        if let Some((bytes, media_type)) = &icon {
+            blob.object("icon", |icon| {
+                icon.base64("base64data", bytes).string("mediatype", media_type);
+            });
         }
-        let media_type = catalog::media_type::detect(&bytes).unwrap_or_default();
-        if !media_type.starts_with("image/") {
-            let message = format!("{}: detected invalid type \"{media_type}\": not an image", path.display());
-            return Err(Failure::message(message));
+        if !description.is_empty() {
+            blob.value("description", Text::string_of_bytes(&description).raw());
         }
-        text.extend_from_slice(b",\"icon\":{\"base64data\":\"");
-        fbc::base64::encode(&bytes, &mut text);
-        text.extend_from_slice(b"\",\"mediatype\":");
-        write_str(&mut text, media_type);
-        text.push(b'}');
-    }
-    if let Some(path) = &args.description {
-        let bytes = read(path).map_err(|error| Failure::message(format!("open description file: {error}")))?;
-        if !bytes.is_empty() {
-            text.extend_from_slice(b",\"description\":");
-            write_lossy(&mut text, &bytes);
-        }
-    }
-    text.push(b'}');
-    let text = String::from_utf8(text).map_err(|error| Failure::message(error.to_string()))?;
+    });
     let mut fbc = Fbc::default();
     fbc.add_made(&text, &Limits::default())?;
     let blobs: Vec<_> = fbc.blobs().iter().collect();
     printer.data().write_all(comment.as_bytes())?;
     fbc.write(&blobs, args.output, printer.data())?;
     Ok(())
+}
+
+/// Reads an icon and finds its type.
+fn icon(path: &Path) -> Result<(Vec<u8>, &'static str), Failure> {
+    let bytes = read(path).map_err(|error| Failure::message(format!("open icon file: {error}")))?;
+    if bytes.is_empty() {
+        return Err(Failure::message(format!("detect icon mediatype: {} is empty", path.display())));
+    }
+    let media_type = catalog::media_type::detect(&bytes).unwrap_or_default();
+    if !media_type.starts_with("image/") {
+        let message = format!("{}: detected invalid type \"{media_type}\": not an image", path.display());
+        return Err(Failure::message(message));
+    }
+    Ok((bytes, media_type))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -90,14 +92,4 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
         return Err(named(io::Error::other(format!("larger than {LARGEST_FILE} bytes"))));
     }
     fs::read(path).map_err(named)
-}
-
-/// Writes text as a JSON string; each byte that is not part of UTF-8 becomes an escaped U+FFFD.
-fn write_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.push(b'"');
-    for chunk in bytes.utf8_chunks() {
-        write_str_body(out, chunk.valid());
-        out.extend(b"\\ufffd".repeat(chunk.invalid().len()));
-    }
-    out.push(b'"');
 }

@@ -5,7 +5,7 @@ use catalog::{Catalog, Package};
 use clap::Subcommand;
 use clap::builder::TypedValueParser;
 use fbc::blob::TextBuffer;
-use fbc::json::Raw;
+use fbc::json::{Raw, Text};
 use fbc::{Fbc, property};
 use serde_json::{Value, json};
 
@@ -318,9 +318,8 @@ fn print(rows: Vec<Value>, output: Output, printer: &mut Printer) -> Outcome {
     let text = match output {
         Output::Json => format!("{:#}\n", Value::Array(rows)),
         Output::Yaml => {
-            let json = Value::Array(rows).to_string();
             let mut out = Vec::new();
-            fbc::yaml::write_document(Raw::from_checked(&json), &mut out);
+            fbc::yaml::write_document(Text::from(&Value::Array(rows)).raw(), &mut out);
             String::from_utf8_lossy(&out).into_owned()
         }
         Output::Table | Output::Wide | Output::Csv => {

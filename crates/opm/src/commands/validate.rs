@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use catalog::Warnings;
 use catalog::needs::Requirement;
 use clap::builder::TypedValueParser;
-use fbc::json::{Layout, Raw, write_str};
+use fbc::json::{Layout, Text};
 use fbc::{Blob, Fbc, FileId, Problem, Severity, Stage, path};
 use resolve::dependencies;
 use resolve::input::{Reader, Source};
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         }
         Output::Json | Output::Yaml => {
             let json = result(&found);
-            let raw = Raw::from_checked(&json);
+            let raw = json.raw();
             let mut out = Vec::new();
             if args.output == Output::Json {
                 fbc::json::write_as_written(raw, Layout::Indented(2), 0, &mut out);
@@ -256,24 +256,21 @@ fn tell_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer
 }
 
 /// The result as older tools print it, and every problem with its place.
-fn result(found: &[Found<'_>]) -> String {
+fn result(found: &[Found<'_>]) -> Text {
     let errors = || found.iter().filter(|found| found.problem.severity == Severity::Error).map(|found| found.problem);
-    let mut out = match errors().next() {
-        None => b"{\"passed\":true".to_vec(),
-        Some(_) => {
-            let mut out = b"{\"passed\":false,\"error\":{\"message\":".to_vec();
-            write_str(&mut out, &catalog::tree::message(errors()));
-            out.push(b'}');
-            out
+    Text::object(|result| {
+        let passed = errors().next().is_none();
+        result.bool("passed", passed);
+        if !passed {
+            result.object("error", |error| {
+                error.string("message", &catalog::tree::message(errors()));
+            });
         }
-    };
-    if !found.is_empty() {
-        let problems: Vec<Value> = found.iter().map(problem_value).collect();
-        out.extend_from_slice(b",\"problems\":");
-        out.extend_from_slice(Value::Array(problems).to_string().as_bytes());
-    }
-    out.push(b'}');
-    String::from_utf8_lossy(&out).into_owned()
+        if !found.is_empty() {
+            let problems: Vec<Text> = found.iter().map(|found| Text::from(&problem_value(found))).collect();
+            result.values("problems", problems.iter().map(Text::raw));
+        }
+    })
 }
 
 /// Returns a problem for programs; the keys are a contract. What is not known is left out.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Layout, Raw, write_canonical};
+use fbc::json::{Layout, Text};
 use serde_json::Value;
 
 use super::part;
@@ -108,8 +108,5 @@ fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 
 /// Writes an object with its keys in order.
 fn canonical(object: &Value) -> Vec<u8> {
-    let text = object.to_string();
-    let mut out = Vec::with_capacity(text.len());
-    write_canonical(Raw::from_checked(&text), Layout::Compact, &mut out);
-    out
+    Text::canonical(Text::from(object).raw(), Layout::Compact).into_string().into_bytes()
 }

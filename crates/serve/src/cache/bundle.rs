@@ -1,7 +1,7 @@
 //! From blobs to the replies of the registry API that are made of them.
 
 use catalog::message;
-use fbc::json::{Kind, Layout, Raw, write_canonical, write_str};
+use fbc::json::{Kind, Layout, Raw, Text, write_canonical};
 use fbc::{Blob, Content, Fbc, Limits, property};
 
 /// The parts that `Bundle` replies are put together from.
@@ -63,12 +63,10 @@ fn slim(text: Raw<'_>, image: &str, version: &str, deprecation: Option<&str>, pa
             }
             property::PACKAGE_REQUIRED => {
                 let part = |name| value.and_then(|value| value.get(name)?.as_str()).unwrap_or_default();
-                json.extend_from_slice(b"{\"packageName\":");
-                write_str(&mut json, &part("packageName"));
-                json.extend_from_slice(b",\"version\":");
-                write_str(&mut json, &part("versionRange"));
-                json.push(b'}');
-                message::typed_value(out, 11, property::PACKAGE, &json);
+                let package = Text::object(|package| {
+                    package.string("packageName", &part("packageName")).string("version", &part("versionRange"));
+                });
+                message::typed_value(out, 11, property::PACKAGE, package.as_bytes());
             }
             _ => {}
         }
@@ -112,14 +110,13 @@ fn body(
     }
     parts.objects_length = parts.body.len();
     if csv.is_none() && known.csv_metadata == 1 {
-        let mut made = Vec::new();
         let facts = fbc::csv::Facts { name: &blob.name, version: &bundle.version, bundle: text, package };
-        fbc::csv::from_metadata(&facts, &mut made);
+        let made = fbc::csv::from_metadata(&facts);
         if objects.is_empty() {
-            message::item(&mut parts.body, 5, &made);
+            message::item(&mut parts.body, 5, made.as_bytes());
             parts.objects_length = parts.body.len();
         } else {
-            parts.body.extend_from_slice(&made);
+            parts.body.extend_from_slice(made.as_bytes());
         }
         csv = Some((parts.body.len() - made.len(), made.len()));
     }
@@ -181,11 +178,9 @@ impl Fields<'_> {
 /// Encodes a blob as a `google.protobuf.Struct`.
 pub(super) fn encode_struct(text: Raw<'_>) -> Vec<u8> {
     // The canonical form has each key once.
-    let mut json = Vec::new();
-    write_canonical(text, Layout::Compact, &mut json);
-    let json = String::from_utf8_lossy(&json);
+    let json = Text::canonical(text, Layout::Compact);
     let mut out = Vec::with_capacity(json.len());
-    fields(Raw::from_checked(&json), &mut out);
+    fields(json.raw(), &mut out);
     out
 }
 

@@ -53,14 +53,14 @@ pub(crate) fn insert(
     }
     let bundle = (name.as_str(), version.as_str(), image);
     for dependency in &contents.dependencies {
-        insert_dependency(connection, &dependency.kind, &dependency.value, bundle)?;
+        insert_dependency(connection, &dependency.kind, dependency.value.as_deref().unwrap_or_default(), bundle)?;
     }
     for key in &contents.required {
-        let value = gvk(&key.group, &key.kind, &key.version);
+        let value = value::gvk_property(&key.group, &key.kind, &key.version);
         insert_dependency(connection, property::GVK, &value, bundle)?;
     }
     for listed in &contents.properties {
-        insert_property(connection, &listed.kind, &listed.value, bundle)?;
+        insert_property(connection, &listed.kind, listed.value.as_deref().unwrap_or_default(), bundle)?;
     }
     let sql = "SELECT 1 FROM deprecated WHERE operatorbundle_name = ?1";
     if connection.prepare_cached(sql)?.exists([name])? {
@@ -99,15 +99,6 @@ pub(crate) fn set_manifests(connection: &Connection, name: &str, contents: &Cont
     let mut statement = connection.prepare_cached("UPDATE operatorbundle SET csv = ?2, bundle = ?3 WHERE name = ?1")?;
     statement.execute(params![name, csv.as_bytes(), objects.as_bytes()])?;
     Ok(())
-}
-
-fn gvk(group: &str, kind: &str, version: &str) -> String {
-    let text = |text: &str| {
-        let mut out = Vec::new();
-        fbc::json::write_str(&mut out, text);
-        String::from_utf8_lossy(&out).into_owned()
-    };
-    format!("{{\"group\":{},\"kind\":{},\"version\":{}}}", text(group), text(kind), text(version))
 }
 
 type Bundle<'a> = (&'a str, &'a str, &'a str);

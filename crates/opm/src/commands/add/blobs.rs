@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fbc::json::{Object, Part, Raw};
+use fbc::json::{Object, Part, Raw, Text};
 use fbc::limits::MAX_DEPTH;
 use fbc::{base64, property};
 
@@ -11,11 +11,11 @@ const MAX_NAME: usize = 240;
 
 /// Takes the objects out of an `olm.bundle`; returns it with references to files in their place, and the files.
 #[expect(clippy::type_complexity, reason = "a name and its content")]
-pub(crate) fn bundle(json: &str, name: &str) -> Result<(String, Vec<(String, Vec<u8>)>), String> {
+pub(crate) fn bundle(json: Raw<'_>, name: &str) -> Result<(Text, Vec<(String, Vec<u8>)>), String> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
     let mut taken: BTreeSet<String> = BTreeSet::new();
     let mut blob = Object::new();
-    for (key, value) in Raw::from_checked(json).members() {
+    for (key, value) in json.members() {
         match &*key {
             "properties" => {
                 let mut properties = Vec::new();
@@ -103,7 +103,7 @@ mod tests {
             "{{\"schema\":\"olm.bundle\",\"properties\":[{{\"type\":\"x\",\"value\":1}},{}],\"relatedImages\":[]}}",
             list.join(",")
         );
-        let (blob, files) = bundle(&json, "foo.v1").unwrap();
+        let (blob, files) = bundle(Raw::parse(&json, 9).unwrap(), "foo.v1").unwrap();
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
             names,

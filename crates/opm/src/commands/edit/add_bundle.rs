@@ -69,7 +69,7 @@ pub(super) fn run(args: &AddBundleArgs, tls: &TlsFlags, printer: &mut Printer) -
     let rendered = bundle::render(&path, &options).map_err(|error| named(error.to_string()))?;
     rendered.warnings.iter().for_each(|warning| printer.warning(&format!("{}: {warning}", args.bundle)));
     let csv = match rendered.csv {
-        Some(csv) => Some(csv),
+        Some(csv) => Some(csv.into_string()),
         None => {
             let fbc = Fbc::default();
             fbc.make(&rendered.json, &options.limits).and_then(|blob| fbc.csv(&blob, &options.limits))?

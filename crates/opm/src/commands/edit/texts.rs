@@ -8,6 +8,7 @@ use std::ops::Range;
 use edit::rewrite;
 use edit::{Attached, AttachedContent, Made, Refusal};
 use fbc::blob::TextBuffer;
+use fbc::json::Text;
 use fbc::{Blob, Content, Fbc, FileId};
 
 use super::workbench::Loaded;
@@ -36,7 +37,7 @@ impl<'a> Texts<'a> {
         let blob = &fbc.blobs()[blob];
         let files = attached(self.loaded, blob)?;
         let mut buffer = TextBuffer::default();
-        let json = fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?.text().to_owned();
+        let json = Text::from(fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?);
         let Some((id, start)) = blob.origin else { return Ok(Made { files, ..Made::json(json) }) };
         let mut file = self.file.borrow_mut();
         if file.as_ref().is_none_or(|file| file.id != id) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use fbc::json::{Layout, Raw, write_as_written};
+use fbc::json::{Layout, Text};
 use fbc::version::Version;
 use serde_json::{Value, json};
 use sqlite_index::{BundleInfo, ChannelInfo, Database, PackageInfo};
@@ -217,9 +217,5 @@ fn reachable<'a>(name: &str, edges: &BTreeMap<&str, &'a [String]>) -> BTreeSet<&
 }
 
 fn pretty(value: &Value, indent: usize) -> String {
-    let text = value.to_string();
-    let mut out = Vec::new();
-    write_as_written(Raw::from_checked(&text), Layout::Indented(indent), 0, &mut out);
-    out.push(b'\n');
-    String::from_utf8_lossy(&out).into_owned()
+    format!("{}\n", Text::as_written(Text::from(value).raw(), Layout::Indented(indent)))
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use fbc::json::Raw;
+use fbc::json::Text;
 use serde_json::Value;
 
 use crate::exit::{Failure, Outcome, in_path};
@@ -21,7 +21,7 @@ pub(super) fn stream(objects: &[Value]) -> Vec<u8> {
 }
 
 fn document(object: &Value, out: &mut Vec<u8>) {
-    fbc::yaml::write_document(Raw::from_checked(&object.to_string()), out);
+    fbc::yaml::write_document(Text::from(object).raw(), out);
 }
 
 /// Writes each object to a file whose name says when it is applied.

@@ -144,10 +144,8 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
 
 pub(super) fn print(objects: &[serde_json::Value], printer: &mut Printer) -> Outcome {
     for object in objects {
-        let json = object.to_string();
-        let mut text = b"---\n".to_vec();
-        fbc::yaml::write_document(fbc::json::Raw::from_checked(&json), &mut text);
-        printer.data().write_all(&text)?;
+        let document = fbc::yaml::document(fbc::json::Text::from(object).raw());
+        printer.data().write_all(format!("---\n{document}").as_bytes())?;
     }
     Ok(())
 }

@@ -93,13 +93,11 @@ fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &m
         "apiVersion": "mirror.openshift.io/v2alpha1",
         "items": list,
         "kind": "DeleteImageList",
-    })
-    .to_string();
-    let mut out = Vec::new();
-    fbc::yaml::write_document(fbc::json::Raw::from_checked(&document), &mut out);
+    });
+    let out = fbc::yaml::document(fbc::json::Text::from(&document).raw());
     let id = args.delete_id.as_ref().map(|id| format!("-{id}")).unwrap_or_default();
     let place = workspace.join(format!("working-dir/delete/delete-images{id}.yaml"));
-    mirror::set::write_whole(&place, &out).map_err(Failure::message)?;
+    mirror::set::write_whole(&place, out.as_bytes()).map_err(Failure::message)?;
     let copy = workspace.join(format!("working-dir/delete/delete-imageset-config{id}.yaml"));
     mirror::set::write_whole(&copy, &text).map_err(Failure::message)?;
     printer.tell(&format!("{} images are listed in {}", list.len(), place.display()));

@@ -1,0 +1,223 @@
+//! JSON text that owns its bytes.
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::check::Error;
+use super::object::{Fields, Object, list};
+use super::raw::Raw;
+use super::respell;
+use super::write::{Layout, write_as_written, write_canonical, write_str, write_str_body};
+
+/// The text of one valid JSON value, without white space around it.
+///
+/// Reading checks the text, and everything that writes such text writes valid JSON. So [`Text::raw`] never fails, and
+/// nobody checks the text again.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text(String);
+
+impl Text {
+    /// Checks that `text` is one JSON value, with nothing but white space around it.
+    ///
+    /// # Errors
+    /// Fails where the text stops being JSON.
+    pub fn parse(text: &str, max_depth: usize) -> Result<Text, Error> {
+        Raw::parse(text, max_depth).map(Text::from)
+    }
+
+    /// Takes bytes that were checked or written by this crate.
+    ///
+    /// What is not UTF-8 can only stand inside strings, where it becomes U+FFFD.
+    pub(crate) fn from_checked_bytes(text: Vec<u8>) -> Text {
+        Text(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+
+    /// Returns `null`.
+    pub fn null() -> Text {
+        Text("null".to_owned())
+    }
+
+    /// Spells a string.
+    pub fn string(text: &str) -> Text {
+        let mut out = Vec::with_capacity(text.len() + 2);
+        write_str(&mut out, text);
+        Text::from_checked_bytes(out)
+    }
+
+    /// Spells bytes as a string; each one that is not part of UTF-8 becomes an escaped U+FFFD.
+    pub fn string_of_bytes(bytes: &[u8]) -> Text {
+        let mut out = Vec::with_capacity(bytes.len() + 2);
+        out.push(b'"');
+        for chunk in bytes.utf8_chunks() {
+            write_str_body(&mut out, chunk.valid());
+            out.extend(b"\\ufffd".repeat(chunk.invalid().len()));
+        }
+        out.push(b'"');
+        Text::from_checked_bytes(out)
+    }
+
+    /// Writes an object whose members `members` writes.
+    pub fn object(members: impl FnOnce(&mut Fields<'_>)) -> Text {
+        Text::object_of_size(0, members)
+    }
+
+    /// Writes an object of about `bytes` bytes.
+    pub fn object_of_size(bytes: usize, members: impl FnOnce(&mut Fields<'_>)) -> Text {
+        let mut out = Vec::with_capacity(bytes);
+        Fields::append(&mut out, members);
+        Text::from_checked_bytes(out)
+    }
+
+    /// Writes a list of values.
+    pub fn list<'a>(items: impl IntoIterator<Item = Raw<'a>>) -> Text {
+        let mut out = Vec::new();
+        list(&mut out, items, |out, item| out.extend_from_slice(item.text().as_bytes()));
+        Text::from_checked_bytes(out)
+    }
+
+    /// Writes a list of objects; `members` writes the members of each.
+    pub fn objects<T>(items: impl IntoIterator<Item = T>, mut members: impl FnMut(T, &mut Fields<'_>)) -> Text {
+        let mut out = Vec::new();
+        list(&mut out, items, |out, item| Fields::append(out, |fields| members(item, fields)));
+        Text::from_checked_bytes(out)
+    }
+
+    /// Escapes what means something in HTML, as the existing tools do: `<`, `>` and `&`.
+    #[must_use]
+    pub fn for_html(self) -> Text {
+        if !respell::means_something_in_html(&self) {
+            return self;
+        }
+        let mut out = self.0.into_bytes();
+        respell::escape_html(0, &mut out);
+        Text::from_checked_bytes(out)
+    }
+
+    /// Spells integers that do not fit 64 bits with sign as floats, and minus zero as zero if that is asked for.
+    #[must_use]
+    pub fn with_64_bit_numbers(self, minus_zero: bool) -> Text {
+        match respell::numbers(self.0.as_bytes(), minus_zero) {
+            Some(out) => Text::from_checked_bytes(out),
+            None => self,
+        }
+    }
+
+    /// Writes a value in canonical form.
+    pub fn canonical(value: Raw<'_>, layout: Layout) -> Text {
+        let mut out = Vec::with_capacity(value.text().len());
+        write_canonical(value, layout, &mut out);
+        Text::from_checked_bytes(out)
+    }
+
+    /// Writes a value with its keys and spelling as they are.
+    pub fn as_written(value: Raw<'_>, layout: Layout) -> Text {
+        let mut out = Vec::with_capacity(value.text().len());
+        write_as_written(value, layout, 0, &mut out);
+        Text::from_checked_bytes(out)
+    }
+
+    /// Returns the value.
+    pub fn raw(&self) -> Raw<'_> {
+        Raw::from_checked(&self.0)
+    }
+
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the text as a string.
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl From<Object> for Text {
+    fn from(object: Object) -> Text {
+        object.end()
+    }
+}
+
+impl From<Raw<'_>> for Text {
+    fn from(value: Raw<'_>) -> Text {
+        Text(value.text().to_owned())
+    }
+}
+
+impl From<&serde_json::Value> for Text {
+    /// Writes a tree on one line.
+    fn from(value: &serde_json::Value) -> Text {
+        Text(value.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_one_value_however_it_is_made() {
+        let tree = serde_json::json!({"a": ["é\n", 1.5, null, true], "b": {}});
+        let made = [
+            Text::null(),
+            Text::string("a\"\n\u{0}é"),
+            Text::from(&tree),
+            Text::from(Object::new().string("k", "v")),
+            Text::parse(" [1, 2] ", 9).unwrap(),
+            Text::list([Text::null().raw(), Text::string("x").raw()]),
+            Text::list([]),
+            Text::canonical(Text::from(&tree).raw(), Layout::Indented(2)),
+            Text::as_written(Text::from(&tree).raw(), Layout::Compact),
+        ];
+        for text in &made {
+            assert_eq!(Raw::parse(text, 9).unwrap().text(), text.raw().text());
+        }
+        assert_eq!(made[4], "[1, 2]");
+        assert_eq!(made[5], r#"[null,"x"]"#);
+        assert!(Text::parse("{} {}", 9).is_err() && Text::parse("", 9).is_err());
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_stay_inside_their_string() {
+        let text = Text::from_checked_bytes(b"[\"a\xffb\"]".to_vec());
+        assert_eq!(text, "[\"a\u{fffd}b\"]");
+    }
+}
