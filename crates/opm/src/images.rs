@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use image::{Client, Environment, Image, LayerFile, Location, Platform, Store, UnpackLimits};
 
@@ -20,6 +21,9 @@ pub(crate) const BUNDLE_LABEL: &str = "operators.operatorframework.io.bundle.pac
 
 /// Keeps images from one run to the next, below a directory `images`.
 const CACHE_VARIABLE: &str = "OLM_CACHE_DIR";
+
+/// How long a registry may take for an answer that a command can do without.
+const SHORT: Duration = Duration::from_secs(5);
 
 /// How registries are spoken to. Every command knows these flags, as users expect.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -333,6 +337,19 @@ impl Images {
 
     fn digests(&self) -> MutexGuard<'_, HashMap<String, image::Digest>> {
         self.digests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks a registry once which digest a name has now, and does not wait long for the answer.
+    pub(crate) fn digest_of(&self, name: &str) -> Result<image::Digest, String> {
+        let mut options = self.client()?.options().clone();
+        options.retries.count = 0;
+        options.timeouts.connect = SHORT;
+        options.timeouts.idle = SHORT;
+        let client = Client::new(options).map_err(|error| error.to_string())?;
+        match Location::parse(name).map_err(|error| error.to_string())? {
+            Location::Registry(name) => client.head(&name).map_err(|error| error.to_string()),
+            _ => Err(format!("{name} is in no registry")),
+        }
     }
 
     /// Asks a registry which digest a reference has now, and returns the reference with it.

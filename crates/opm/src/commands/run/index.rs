@@ -204,17 +204,40 @@ impl Workshop<'_> {
         }
         self.check(scratch.path(), count)?;
         let (image, program) = match index {
-            Index::Catalog(_, Program::Opm(program)) => (index_image, Some(program.clone())),
+            Index::Catalog(_, Program::Opm(program)) => (index_image.to_owned(), Some(program.clone())),
             Index::Catalog(_, Program::Nothing) => {
                 self.printer.tell(&format!("{index_image} has no program: {NO_INDEX} serves its catalog"));
-                (NO_INDEX, None)
+                (self.default_image(), None)
             }
-            Index::Catalog(_, Program::Other) | Index::Database(_) | Index::None => (index_image, None),
+            Index::Catalog(_, Program::Other) | Index::Database(_) => (index_image.to_owned(), None),
             // An image with a database may be too old to serve anything else.
-            Index::Migrated(_) => (NO_INDEX, None),
+            Index::Migrated(_) | Index::None => (self.default_image(), None),
         };
         let decompression_image = self.decompression_image.to_owned();
-        Ok(Content::ConfigMaps { image: image.to_owned(), program, decompression_image, parts })
+        Ok(Content::ConfigMaps { image, program, decompression_image, parts })
+    }
+
+    /// Returns the image that serves catalogs where no other does, by the digest that its tag has now.
+    fn default_image(&self) -> String {
+        if !self.flags.pin {
+            return NO_INDEX.to_owned();
+        }
+        match self.images.digest_of(NO_INDEX) {
+            Ok(digest) => {
+                // Some nodes refuse a name with both.
+                let repository = NO_INDEX.rsplit_once(':').map_or(NO_INDEX, |(repository, _)| repository);
+                let pinned = format!("{repository}@{digest}");
+                self.printer.tell(&format!("{NO_INDEX} is {pinned}, which serves the catalog"));
+                pinned
+            }
+            Err(error) => {
+                let error = error.lines().next().unwrap_or_default();
+                self.printer.warning(&format!(
+                    "{NO_INDEX} is not pinned, and serves the catalog in whatever version the cluster pulls: {error}"
+                ));
+                NO_INDEX.to_owned()
+            }
+        }
     }
 
     /// Returns the blobs of a catalog with bundles added: those that were there as they are written there.

@@ -92,7 +92,7 @@ async fn a_bundle_that_the_cluster_cannot_unpack_is_told() {
     });
     set_status(&stage.kit.cluster, Kind::JOB, "unpack", status).await;
     let _kubelet = stage.kubelet();
-    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "5s"]);
+    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
     assert!(
         told.contains("the job unpack that unpacks the bundle failed: DeadlineExceeded: Job was active longer than specified deadline"),
         "{told}"

@@ -99,7 +99,8 @@ async fn an_index_keeps_every_blob_as_it_is_written() {
     insta::assert_snapshot!("index_objects", stage.objects(&KINDS[..6]).await);
     let pod = &stage.list(Kind::POD).await[0];
     // The index image holds data, and nothing that could serve it.
-    assert_eq!(pod["spec"]["containers"][0]["image"], "quay.io/operator-framework/opm:latest");
+    let image = stage.hide(pod["spec"]["containers"][0]["image"].as_str().unwrap());
+    assert_eq!(image, "quay.io/operator-framework/opm@sha256:[DIGEST]");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,7 +182,35 @@ async fn a_database_index_can_become_a_catalog() {
     }
     insta::assert_snapshot!("migrated_objects", stage.objects(&KINDS[..6]).await);
     let pod = &stage.list(Kind::POD).await[0];
-    assert_eq!(pod["spec"]["containers"][0]["image"], "quay.io/operator-framework/opm:latest");
+    let image = stage.hide(pod["spec"]["containers"][0]["image"].as_str().unwrap());
+    assert_eq!(image, "quay.io/operator-framework/opm@sha256:[DIGEST]");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_image_that_serves_is_pinned_where_its_digest_can_be_had() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let told = stage.opm(&["run", "bundle", &bundle, "--dry-run"]);
+    let pinned = "quay.io/operator-framework/opm@sha256:[DIGEST]";
+    assert!(told.contains(&format!("image: {pinned}\n")), "{told}");
+    assert!(
+        told.contains(&format!("quay.io/operator-framework/opm:latest is {pinned}, which serves the catalog\n")),
+        "{told}"
+    );
+    let told = stage.opm(&["run", "bundle", &bundle, "--dry-run", "--pin=false"]);
+    assert!(
+        told.contains("image: quay.io/operator-framework/opm:latest\n") && !told.contains("serves the catalog"),
+        "{told}"
+    );
+    // A registry that does not answer is no reason to give up.
+    let settings = "[[registry]]\nprefix = \"quay.io/operator-framework/opm\"\nlocation = \"127.0.0.1:1/opm\"\n";
+    stage.kit.env.file("home/.config/containers/registries.conf", settings);
+    let told = stage.opm(&["run", "bundle", &bundle, "--dry-run"]);
+    assert!(told.starts_with("exit 0") && told.contains("image: quay.io/operator-framework/opm:latest\n"), "{told}");
+    assert!(
+        told.contains("warning: quay.io/operator-framework/opm:latest is not pinned, and serves the catalog in whatever version the cluster pulls: "),
+        "{told}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

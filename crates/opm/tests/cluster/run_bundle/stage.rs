@@ -50,7 +50,13 @@ impl Stage {
     fn with(kit: Kit) -> Stage {
         let registry = DockerRegistry::start(RegistryPlan::default()).expect("docker-registry is installed");
         let api = format!("foos.{}.example.com", kit.cluster.namespace);
-        Stage { kit, registry, api }
+        let stage = Stage { kit, registry, api };
+        // The image that serves catalogs is asked for here, and never where it really is.
+        let place = format!("location = \"{}/opm\"\ninsecure = true\n", stage.registry.host());
+        let settings = format!("[[registry]]\nprefix = \"quay.io/operator-framework/opm\"\n{place}");
+        stage.kit.env.file("home/.config/containers/registries.conf", settings);
+        stage.push("opm:latest", &[("/bin/opm", b"opm")], &[]);
+        stage
     }
 
     /// Pushes an image of files, and returns its name.

@@ -1,10 +1,10 @@
 //! Operators that get a newer bundle.
 
-use cluster::Kind;
 use cluster::run::names;
+use cluster::{Access, Cluster, Kind};
 use serde_json::{Value, json};
 
-use super::stage::{CONFIGS, DATABASE, KINDS, Running, Stage, create, set_status, steps, until};
+use super::stage::{CONFIGS, DATABASE, KINDS, Running, Stage, create, list, set_status, steps, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bundle_replaces_the_one_before_it() {
@@ -50,16 +50,21 @@ async fn an_operator_of_an_index_image_keeps_the_rest_of_the_index() {
 
 /// Installs an operator from a catalog image, as OLM would have done.
 async fn from_image(stage: &Stage, index: &str) {
+    from_image_in(stage, index, &stage.kit.cluster).await;
+}
+
+/// As [`from_image`], from a catalog in another namespace.
+async fn from_image_in(stage: &Stage, index: &str, home: &Cluster) {
     let cluster = &stage.kit.cluster;
     let mut source = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "CatalogSource",
         "metadata": {"name": "shared"}, "spec": {"sourceType": "grpc", "publisher": "somebody"}});
     if !index.is_empty() {
         source["spec"]["image"] = json!(index);
     }
-    create(cluster, Kind::CATALOG_SOURCE, &source).await;
+    create(home, Kind::CATALOG_SOURCE, &source).await;
     let subscription = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
         "metadata": {"name": "foo"}, "spec": {"name": "foo", "channel": "stable", "source": "shared",
-        "sourceNamespace": cluster.namespace}});
+        "sourceNamespace": home.namespace}});
     create(cluster, Kind::SUBSCRIPTION, &subscription).await;
     set_status(
         cluster,
@@ -92,6 +97,68 @@ async fn an_operator_of_any_catalog_can_be_upgraded() {
     let told = stage.opm(&["cleanup", "foo", "--force"]);
     assert!(told.contains("CatalogSource [NAMESPACE]/shared was not made by 'run bundle' and stays"), "{told}");
     assert!(stage.get(Kind::CATALOG_SOURCE, "shared").await.is_some());
+}
+
+/// Returns another namespace of the same cluster.
+async fn elsewhere(stage: &Stage) -> Cluster {
+    let namespace = Some(stage.kit.api.namespace().await);
+    let access = Access { kubeconfig: Some(stage.kit.api.kubeconfig()), context: None, namespace };
+    access.connect().await.expect("a cluster")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_are_asked_for_where_the_catalog_is() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let home = elsewhere(&stage).await;
+    let index = stage.push("index:v1", &[("/configs/a.yaml", INDEX.as_bytes())], &[(CONFIGS, "/configs")]);
+    from_image_in(&stage, &index, &home).await;
+    // Everything is allowed where the operator is, and looking at catalogs where its catalog is.
+    let name = format!("some-{}", stage.kit.cluster.namespace);
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let user = stage.kit.api.user_with_role(&name, &stage.kit.cluster.namespace, all).await;
+    let some =
+        json!([{"apiGroups": ["operators.coreos.com"], "resources": ["catalogsources"], "verbs": ["get", "list"]}]);
+    stage.kit.api.user_with_role(&name, &home.namespace, some).await;
+    let mut command = stage.kit.env.command();
+    command.args(["run", "bundle-upgrade", &bundle, "--use-http", "-n", &stage.kit.cluster.namespace]);
+    let told = stage.shown(command.arg("--kubeconfig").arg(&user.kubeconfig).output().unwrap());
+    let place = home.namespace.replace(&stage.kit.cluster.namespace, "[NAMESPACE]");
+    let expected = format!(
+        "not allowed in namespace {place:?}: update catalogsources.operators.coreos.com, create configmaps, list configmaps, \
+         delete configmaps, create pods, get pods, delete pods; nothing was created"
+    );
+    assert!(told.starts_with("exit 1") && told.contains(&expected), "{expected}\n{told}");
+    assert!(list(&home, Kind::POD).await.is_empty() && list(&home, Kind::CONFIG_MAP).await.is_empty());
+    let source = list(&home, Kind::CATALOG_SOURCE).await.remove(0);
+    assert_eq!(source["spec"]["image"], json!(index), "it is as it was");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_catalog_that_others_use_is_left_alone() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let index = stage.push("index:v1", &[("/configs/a.yaml", INDEX.as_bytes())], &[(CONFIGS, "/configs")]);
+    from_image(&stage, &index).await;
+    let home = elsewhere(&stage).await;
+    let other = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription", "metadata": {"name": "bar"},
+        "spec": {"name": "bar", "source": "shared", "sourceNamespace": stage.kit.cluster.namespace}});
+    create(&home, Kind::SUBSCRIPTION, &other).await;
+    let before = snapshot(&stage).await;
+    let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
+    let user = format!("Subscription {}/bar", home.namespace.replace(&stage.kit.cluster.namespace, "[NAMESPACE]"));
+    let expected = format!(
+        "CatalogSource [NAMESPACE]/shared was not made by 'run bundle', and others use it: {user}; nothing was changed\n\
+         --shared-catalog has them all served by the pod of this run"
+    );
+    assert!(told.starts_with("exit 1") && told.contains(&expected), "{expected}\n{told}");
+    assert_eq!(snapshot(&stage).await, before);
+    let told = stage.opm(&["run", "bundle-upgrade", &bundle, "--shared-catalog", "--dry-run"]);
+    assert!(told.starts_with("exit 0") && told.contains(&format!(", also for {user}")), "{told}");
+    assert_eq!(snapshot(&stage).await, before);
+    let _stand_in = stage.stand_in(&["1.0.0"]);
+    let told = stage.opm(&["run", "bundle-upgrade", &bundle, "--shared-catalog"]);
+    assert!(told.starts_with("exit 0"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
