@@ -182,6 +182,19 @@ impl<'a> Requests<'a> {
         Err(Error::Silent { what: what.to_owned() })
     }
 
+    /// Sends a request that must not be sent twice, since its answer may be lost.
+    pub(crate) async fn once<T>(
+        &self,
+        what: &str,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Error> {
+        self.watcher.request(what);
+        match timeout_at(self.deadline.min(Instant::now() + ONE_REQUEST), request).await {
+            Ok(answer) => answer.map_err(Error::api(what)),
+            Err(_) => Err(Error::Silent { what: what.to_owned() }),
+        }
+    }
+
     pub(crate) async fn get(&self, object: &Named) -> Result<Option<Value>, Error> {
         let api = self.api(object);
         let found = self.persist(&format!("reading {object}"), |_| api.get_opt(&object.name)).await?;

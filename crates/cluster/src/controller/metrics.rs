@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-use crate::Error;
+use crate::{Error, Watcher};
 
 /// How long after the failure of a watch the controller counts as blind; those that fail are tried again sooner.
 pub(crate) const BLIND: Duration = Duration::from_secs(8);
@@ -22,6 +22,7 @@ pub(crate) const BLIND: Duration = Duration::from_secs(8);
 pub(crate) struct Metrics {
     pub(crate) reconciles: AtomicU64,
     pub(crate) errors: AtomicU64,
+    requests: AtomicU64,
     pub(crate) polls: AtomicU64,
     pub(crate) promotions: AtomicU64,
     pub(crate) failed_updates: AtomicU64,
@@ -43,6 +44,7 @@ impl Metrics {
         Metrics {
             reconciles: AtomicU64::new(0),
             errors: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             polls: AtomicU64::new(0),
             promotions: AtomicU64::new(0),
             failed_updates: AtomicU64::new(0),
@@ -94,6 +96,7 @@ impl Metrics {
         [
             counter("opm_controller_reconciles_total", "Catalogs looked at.", &self.reconciles),
             counter("opm_controller_errors_total", "Catalogs that could not be brought forward.", &self.errors),
+            counter("opm_controller_requests_total", "Requests sent for catalogs.", &self.requests),
             counter("opm_controller_watch_errors_total", "Watches that failed.", &self.watch_errors),
             counter("opm_controller_polls_total", "Times that an image was looked for.", &self.polls),
             counter("opm_controller_promotions_total", "Pods that took the place of others.", &self.promotions),
@@ -101,6 +104,26 @@ impl Metrics {
             format!("# HELP opm_controller_leading Whether this replica does the work.\n# TYPE opm_controller_leading gauge\nopm_controller_leading {leading}\n"),
         ]
         .concat()
+    }
+}
+
+impl Watcher for Metrics {
+    fn done(&self, text: &str) {
+        tracing::info!("{text}");
+    }
+
+    fn warn(&self, text: &str) {
+        tracing::warn!("{text}");
+    }
+
+    fn state(&self, object: &str, state: &str) {
+        if !state.is_empty() {
+            tracing::debug!(object, state, "waiting");
+        }
+    }
+
+    fn request(&self, _: &str) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -1,7 +1,8 @@
 //! A controller of catalogs: what CatalogSources with images ask for, on clusters without OLM's own.
 //!
-//! `objects` knows what a catalog becomes, `decide` what has to happen to its pods, `reconcile` does it and tells the
-//! status, `connection` asks whether it answers, `lease` sees to it that one replica works at a time, and `metrics` counts.
+//! `objects` knows what a catalog becomes, `decide` what has to happen to its pods, `reconcile` sees to it, with `pods` for
+//! each step and `status` for what is told; `connection` asks whether it answers, `lease` sees to it that one replica
+//! works at a time, and `metrics` counts.
 
 mod connection;
 mod decide;
@@ -9,7 +10,9 @@ mod lease;
 mod manifests;
 mod metrics;
 mod objects;
+mod pods;
 mod reconcile;
+mod status;
 mod template;
 
 use std::collections::{HashMap, HashSet};

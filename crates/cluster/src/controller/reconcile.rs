@@ -7,17 +7,19 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 use serde_json::{Value, json};
 
 use super::connection::{Connection, Connections};
-use super::decide::{Decision, Outcome, PROMOTED, Pod, Step, Wanted, decide, until};
+use super::decide::{Decision, Outcome, Step, Wanted, decide, until};
 use super::metrics::Metrics;
 use super::objects::{PodImages, Source, hash};
+use super::pods::{perform, pods_of};
+use super::status::{Told, second, tell};
 use super::template::{TEMPLATE, Version, conditions, resolve};
-use crate::catalog_source::{CatalogSpec, Complaint, PORT, SERVING_LABEL, UPDATE_LABEL, service_address, service_name};
-use crate::error::has_code;
+use crate::catalog_source::{CatalogSpec, Complaint, PORT, service_address, service_name};
+use crate::request::{Named, Requests};
 use crate::{Cluster, Error, Kind, Object};
 
 /// Who owns the fields that the controller sets.
@@ -28,8 +30,10 @@ const CHECK: Duration = Duration::from_secs(60);
 const CHECK_SOON: Duration = Duration::from_secs(2);
 /// How soon it is checked again when it does not answer.
 const CHECK_AGAIN: Duration = Duration::from_secs(15);
-/// How long the work on one catalog may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the work on one catalog may take, with requests that are sent again.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the word that it failed may take.
+const LAST_WORD: Duration = Duration::from_secs(5);
 /// How often what stands beside the pods is applied again, whether or not something is known to have happened to it.
 const APPLY_AGAIN: Duration = Duration::from_secs(600);
 /// How long a start that has failed is left alone, at first and at most.
@@ -67,18 +71,31 @@ pub(crate) struct Failure {
     outcome: Outcome,
 }
 
-/// What a status will say.
-#[derive(Default)]
-struct Told {
-    complaint: Option<Complaint>,
-    polled: Option<Timestamp>,
-    service: Option<Value>,
-    connection: Option<(String, &'static str)>,
+/// One look at one catalog: what all share, and requests that end in time.
+pub(super) struct Work<'a> {
+    pub(super) context: &'a Context,
+    pub(super) requests: Requests<'a>,
+}
+
+impl Work<'_> {
+    pub(super) fn objects(&self, kind: Kind, object: &Object) -> Api<Object> {
+        self.context.cluster.objects_in(kind, namespace_of(object))
+    }
+
+    async fn read(&self, seen: &Object) -> Result<Option<Object>, Error> {
+        let name = seen.metadata.name.as_deref().unwrap_or_default();
+        let sources = self.objects(Kind::CATALOG_SOURCE, seen);
+        self.requests.persist(&format!("catalog {name}"), |_| sources.get_opt(name)).await
+    }
+}
+
+fn namespace_of(object: &Object) -> &str {
+    object.metadata.namespace.as_deref().unwrap_or_default()
 }
 
 impl Context {
-    fn objects(&self, kind: Kind, object: &Object) -> Api<Object> {
-        self.cluster.objects_in(kind, object.metadata.namespace.as_deref().unwrap_or_default())
+    fn within(&self, time: Duration) -> Work<'_> {
+        Work { context: self, requests: Requests::within(&self.cluster, &*self.metrics, time) }
     }
 
     /// Returns whether a catalog answers at an address, as it was last seen, and when to look again.
@@ -144,43 +161,41 @@ impl Context {
 /// Brings one catalog to where it should be. Its status says what came of it, whatever happens on the way.
 pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action, Error> {
     context.metrics.reconciles.fetch_add(1, Ordering::Relaxed);
-    let worked = tokio::time::timeout(PATIENCE, bring_forward(seen, context)).await;
-    let outcome = worked.unwrap_or_else(|_| Err(Error::Silent { what: "working on the catalog".into() }));
+    let outcome = bring_forward(seen, &context.within(PATIENCE)).await;
     let Err(error) = outcome else { return outcome };
     // A status that somebody changes meanwhile, or that says so already, needs nothing.
-    let sources = context.objects(Kind::CATALOG_SOURCE, seen);
-    let name = seen.metadata.name.as_deref().unwrap_or_default();
-    if let Ok(Ok(Some(object))) = tokio::time::timeout(PATIENCE, sources.get_opt(name)).await {
+    let work = context.within(LAST_WORD);
+    if let Ok(Some(object)) = work.read(seen).await {
         let told = Told { complaint: Some(Complaint::registry(error.to_string())), ..Told::default() };
-        if let Err(late) = tell(&object, told, context).await {
-            tracing::warn!(namespace = seen.metadata.namespace, catalog = name, error = %late, "the status cannot be written");
+        if let Err(late) = tell(&object, told, &work).await {
+            let (namespace, catalog) = (&seen.metadata.namespace, &seen.metadata.name);
+            tracing::warn!(?namespace, ?catalog, error = %late, "the status cannot be written");
         }
     }
     Err(error)
 }
 
-async fn bring_forward(seen: &Object, context: &Context) -> Result<Action, Error> {
+async fn bring_forward(seen: &Object, work: &Work<'_>) -> Result<Action, Error> {
     let name = seen.metadata.name.clone().unwrap_or_default();
-    let sources = context.objects(Kind::CATALOG_SOURCE, seen);
     // What the watch told may be old: deciding on it would start a pod twice.
-    let found = sources.get_opt(&name).await.map_err(Error::api(format!("catalog {name}")))?;
+    let found = work.read(seen).await?;
     let Some(mut object) = found.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
         return Ok(Action::await_change());
     };
-    follow_template(&mut object, context).await?;
+    follow_template(&mut object, work).await?;
     let spec = match CatalogSpec::of(&object).and_then(|spec| spec.check(&name).map(|()| spec)) {
         Ok(spec) => spec,
         Err(complaint) => {
             let told = Told { complaint: Some(complaint), ..Told::default() };
-            tell(&object, told, context).await?;
+            tell(&object, told, work).await?;
             return Ok(Action::await_change());
         }
     };
     match (spec.source_type.as_str(), spec.image.is_empty()) {
-        ("grpc", false) => serve_image(&object, &spec, context).await,
+        ("grpc", false) => serve_image(&object, &spec, work).await,
         ("grpc", true) => {
-            remove_pods(&object, &spec, context).await?;
-            let (state, again) = context.connection(&object, &spec.address);
+            remove_pods(&object, &spec, work).await?;
+            let (state, again) = work.context.connection(&object, &spec.address);
             let created = object.data.pointer("/status/registryService/createdAt").cloned();
             let created = created.unwrap_or_else(|| second(Timestamp::now()).into());
             let told = Told {
@@ -188,7 +203,7 @@ async fn bring_forward(seen: &Object, context: &Context) -> Result<Action, Error
                 connection: Some((spec.address.clone(), state)),
                 ..Told::default()
             };
-            tell(&object, told, context).await?;
+            tell(&object, told, work).await?;
             Ok(Action::requeue(again))
         }
         // Catalogs in ConfigMaps belong to others.
@@ -197,27 +212,23 @@ async fn bring_forward(seen: &Object, context: &Context) -> Result<Action, Error
 }
 
 /// Removes what served an image that the catalog does not name any more.
-async fn remove_pods(object: &Object, spec: &CatalogSpec, context: &Context) -> Result<(), Error> {
-    let uid = object.metadata.uid.clone().unwrap_or_default();
+async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Result<(), Error> {
+    let (context, uid) = (work.context, object.metadata.uid.clone().unwrap_or_default());
     let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
     if known.is_some_and(|known| known.hash == spec.address && known.applied.elapsed() < APPLY_AGAIN) {
         return Ok(());
     }
     let source = Source { object, spec, restricted: false };
-    for pod in pods_of(&source, context).await? {
-        perform(&Step::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", context).await?;
+    for pod in pods_of(&source, work).await? {
+        perform(&Step::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", work).await?;
     }
     for (kind, companion) in source.companions() {
-        let name = companion["metadata"]["name"].as_str().unwrap_or_default();
-        let objects = context.objects(kind, object);
-        let what = format!("{} {name}", kind.kind);
-        let there = objects.get_opt(name).await.map_err(Error::api(&what))?;
-        let owners = there.and_then(|there| there.metadata.owner_references).unwrap_or_default();
-        if owners.iter().any(|owner| owner.uid == uid) {
-            match objects.delete(name, &DeleteParams::default()).await {
-                Err(error) if !has_code(&error, 404) => return Err(Error::api(&what)(error)),
-                _ => {}
-            }
+        let named = Named::new(kind, namespace_of(object), companion["metadata"]["name"].as_str().unwrap_or_default());
+        let there = work.requests.get(&named).await?.unwrap_or_default();
+        let owners = there["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+        // Somebody else may have one of that name.
+        if owners.iter().any(|owner| owner["uid"] == uid.as_str()) {
+            work.requests.delete(&named, crate::request::uid(&there)).await?;
         }
     }
     let cleared = Companions { hash: spec.address.clone(), applied: Instant::now(), service: Value::Null };
@@ -226,50 +237,52 @@ async fn remove_pods(object: &Object, spec: &CatalogSpec, context: &Context) -> 
 }
 
 /// Gives a catalog with a template the image of this cluster's version.
-async fn follow_template(object: &mut Object, context: &Context) -> Result<(), Error> {
+async fn follow_template(object: &mut Object, work: &Work<'_>) -> Result<(), Error> {
     let template = object.metadata.annotations.as_ref().and_then(|all| all.get(TEMPLATE)).cloned();
     let Some(template) = template else { return Ok(()) };
     let name = object.metadata.name.clone().unwrap_or_default();
-    let info = context.cluster.client.apiserver_version().await.map_err(Error::api("version of the cluster"))?;
+    let client = &work.context.cluster.client;
+    let info = work.requests.persist("version of the cluster", |_| client.apiserver_version()).await?;
     let version = Version { major: info.major, minor: info.minor, git: info.git_version };
     let resolved = resolve(&template, &version);
-    let sources = context.objects(Kind::CATALOG_SOURCE, object);
+    let (sources, how) = (work.objects(Kind::CATALOG_SOURCE, object), PatchParams::default());
     if let Ok(image) = &resolved
         && object.data["spec"]["image"] != image.as_str()
     {
         let patch = Patch::Merge(json!({"spec": {"image": image}}));
-        let patched = sources.patch(&name, &PatchParams::default(), &patch).await;
-        *object = patched.map_err(Error::api(format!("image of catalog {name}")))?;
+        let what = format!("image of catalog {name}");
+        *object = work.requests.persist(&what, |_| sources.patch(&name, &how, &patch)).await?;
     }
     let before = object.data["status"]["conditions"].clone();
     let conditions = conditions(&resolved, &before);
     if conditions != before {
         let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
-        let patched = sources.patch_status(&name, &PatchParams::default(), &patch).await;
-        patched.map_err(Error::api(format!("status of catalog {name}")))?;
+        let what = format!("status of catalog {name}");
+        work.requests.persist(&what, |_| sources.patch_status(&name, &how, &patch)).await?;
     }
     Ok(())
 }
 
-async fn serve_image(object: &Object, spec: &CatalogSpec, context: &Context) -> Result<Action, Error> {
+async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Result<Action, Error> {
+    let context = work.context;
     let restricted = match spec.pod_config().security_context_config.as_str() {
         "restricted" => true,
         "legacy" => false,
-        _ => enforces_restricted(object, context).await?,
+        _ => enforces_restricted(object, work).await?,
     };
     let source = Source { object, spec, restricted };
     let pod_spec = match source.pod_spec(&context.images) {
         Ok(pod_spec) => pod_spec,
         Err(complaint) => {
-            tell(object, Told { complaint: Some(complaint), ..Told::default() }, context).await?;
+            tell(object, Told { complaint: Some(complaint), ..Told::default() }, work).await?;
             return Ok(Action::await_change());
         }
     };
-    let service = ensure_companions(&source, context).await?;
+    let service = ensure_companions(&source, work).await?;
     let hash = hash(&pod_spec);
     let uid = object.metadata.uid.clone().unwrap_or_default();
     let now = Timestamp::now();
-    let pods = pods_of(&source, context).await?;
+    let pods = pods_of(&source, work).await?;
     let interval = spec.interval();
     let polled = time_at(object, "/status/latestImageRegistryPoll");
     let poll_at = interval.as_ref().map(|interval| {
@@ -289,7 +302,7 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, context: &Context) -> 
     context.remember(&uid, &hash, now, &decision);
     let mut told = Told { service: Some(service), ..Told::default() };
     for step in &decision.steps {
-        if let Some(time) = perform(step, &source, &pod_spec, &hash, context).await? {
+        if let Some(time) = perform(step, &source, &pod_spec, &hash, work).await? {
             told.polled = Some(time);
         }
     }
@@ -309,14 +322,15 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, context: &Context) -> 
     };
     told.connection = Some((address, state));
     let next_poll = if told.polled.is_none() { poll_at } else { None };
-    tell(object, told, context).await?;
+    tell(object, told, work).await?;
     let again = [decision.look_again, next_poll.map(|at| until(at, Timestamp::now()))];
     let again = again.into_iter().flatten().fold(check, Duration::min);
     Ok(Action::requeue(again.max(Duration::from_millis(100))))
 }
 
 /// Makes what stands beside the pods, unless it is known to be there, and returns what the status says of the service.
-async fn ensure_companions(source: &Source<'_>, context: &Context) -> Result<Value, Error> {
+async fn ensure_companions(source: &Source<'_>, work: &Work<'_>) -> Result<Value, Error> {
+    let context = work.context;
     let companions = source.companions();
     let hash = hash(&companions.iter().map(|(_, companion)| companion.clone()).collect());
     let uid = source.object.metadata.uid.clone().unwrap_or_default();
@@ -326,7 +340,7 @@ async fn ensure_companions(source: &Source<'_>, context: &Context) -> Result<Val
     }
     let mut service = Value::Null;
     for (kind, companion) in companions {
-        let applied = apply(kind, &companion, source.object, context).await?;
+        let applied = apply(kind, &companion, source.object, work).await?;
         if kind == Kind::SERVICE {
             service = json!({
                 "protocol": "grpc",
@@ -343,138 +357,29 @@ async fn ensure_companions(source: &Source<'_>, context: &Context) -> Result<Val
 }
 
 /// Tells whether a namespace takes only pods that are restricted.
-async fn enforces_restricted(object: &Object, context: &Context) -> Result<bool, Error> {
-    let name = object.metadata.namespace.as_deref().unwrap_or_default();
-    match context.cluster.objects(Kind::NAMESPACE).get_metadata_opt(name).await {
+async fn enforces_restricted(object: &Object, work: &Work<'_>) -> Result<bool, Error> {
+    let (name, namespaces) = (namespace_of(object), work.context.cluster.objects(Kind::NAMESPACE));
+    match work.requests.persist(&format!("namespace {name}"), |_| namespaces.get_metadata_opt(name)).await {
         Ok(Some(namespace)) => {
             let labels = namespace.metadata.labels.unwrap_or_default();
             Ok(labels.get("pod-security.kubernetes.io/enforce").is_some_and(|level| level == "restricted"))
         }
         Ok(None) => Ok(false),
         // A controller for one namespace may not be allowed to look. What restricted namespaces take, all take.
-        Err(error) if has_code(&error, 403) => Ok(true),
-        Err(error) => Err(Error::api(format!("namespace {name}"))(error)),
+        Err(error) if error.is_forbidden() => Ok(true),
+        Err(error) => Err(error),
     }
 }
 
-async fn apply(kind: Kind, companion: &Value, object: &Object, context: &Context) -> Result<Object, Error> {
+async fn apply(kind: Kind, companion: &Value, object: &Object, work: &Work<'_>) -> Result<Object, Error> {
     let name = companion["metadata"]["name"].as_str().unwrap_or_default();
-    let how = PatchParams::apply(MANAGER).force();
-    let applied = context.objects(kind, object).patch(name, &how, &Patch::Apply(companion)).await;
-    applied.map_err(Error::api(format!("{} {name}", kind.kind)))
-}
-
-async fn pods_of(source: &Source<'_>, context: &Context) -> Result<Vec<Pod>, Error> {
-    let pods = context.objects(Kind::POD, source.object);
-    let mut all: Vec<Pod> = Vec::new();
-    for label in [SERVING_LABEL, UPDATE_LABEL] {
-        let which = ListParams::default().labels(&format!("{label}={}", source.name()));
-        let found = pods.list(&which).await.map_err(Error::api(format!("pods of {}", source.name())))?;
-        let found: Vec<Pod> = found.items.iter().filter_map(|pod| Pod::of(pod, source.name())).collect();
-        // One that changes sides in between is seen twice.
-        all.retain(|pod| found.iter().all(|other| other.name != pod.name));
-        all.extend(found);
-    }
-    Ok(all)
-}
-
-/// Does one thing; returns when an image was begun to be looked for.
-async fn perform(
-    step: &Step,
-    source: &Source<'_>,
-    spec: &Value,
-    hash: &str,
-    context: &Context,
-) -> Result<Option<Timestamp>, Error> {
-    let pods = context.objects(Kind::POD, source.object);
-    let what = |what: &str| Error::api(format!("{what} a pod of {}", source.name()));
-    let start = |serving: bool| {
-        let pod = serde_json::from_value::<Object>(source.pod(spec, hash, serving));
-        pod.map_err(|error| Error::Message(error.to_string()))
-    };
-    tracing::info!(namespace = source.namespace(), catalog = source.name(), ?step, "changing pods");
-    match step {
-        Step::Start => {
-            pods.create(&PostParams::default(), &start(true)?).await.map_err(what("starting"))?;
-        }
-        Step::StartBeside { poll } => {
-            let created = pods.create(&PostParams::default(), &start(false)?).await.map_err(what("starting"))?;
-            if *poll {
-                context.metrics.polls.fetch_add(1, Ordering::Relaxed);
-                return Ok(created.metadata.creation_timestamp.map(|time| time.0));
-            }
-        }
-        Step::Promote(name) => {
-            let patch = json!({"metadata": {
-                "labels": {SERVING_LABEL: source.name(), UPDATE_LABEL: ""},
-                "annotations": {PROMOTED: Timestamp::now().to_string()},
-            }});
-            let patched = pods.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-            patched.map_err(what("promoting"))?;
-            context.metrics.promotions.fetch_add(1, Ordering::Relaxed);
-        }
-        Step::Delete { name, grace } => {
-            let how = DeleteParams { grace_period_seconds: Some(*grace), ..DeleteParams::default() };
-            match pods.delete(name, &how).await {
-                Err(error) if !has_code(&error, 404) => return Err(what("ending")(error)),
-                _ => {}
-            }
-        }
-    }
-    Ok(None)
-}
-
-/// Writes the status, if it says something else than before.
-async fn tell(object: &Object, told: Told, context: &Context) -> Result<(), Error> {
-    let before = object.data.get("status").cloned().unwrap_or(Value::Null);
-    let mut status = json!({
-        "reason": told.complaint.as_ref().map(|complaint| complaint.reason),
-        "message": told.complaint.as_ref().map(|complaint| complaint.message.as_str()),
-    });
-    if let Some(service) = told.service {
-        status["registryService"] = service;
-    }
-    if let Some(polled) = told.polled {
-        status["latestImageRegistryPoll"] = second(polled).into();
-    }
-    if let Some((address, state)) = told.connection {
-        let old = &before["connectionState"];
-        let same = old["address"] == address.as_str() && old["lastObservedState"] == state;
-        let since = if same { old["lastConnect"].clone() } else { second(Timestamp::now()).into() };
-        status["connectionState"] = json!({"address": address, "lastObservedState": state, "lastConnect": since});
-    }
-    if is_part_of(&status, &before) {
-        return Ok(());
-    }
-    let name = object.metadata.name.as_deref().unwrap_or_default();
-    let patch = Patch::Merge(json!({ "status": status }));
-    let sources = context.objects(Kind::CATALOG_SOURCE, object);
-    match sources.patch_status(name, &PatchParams::default(), &patch).await {
-        // It has gone meanwhile.
-        Err(error) if has_code(&error, 404) => Ok(()),
-        Err(error) => Err(Error::api(format!("status of catalog {name}"))(error)),
-        Ok(_) => Ok(()),
-    }
-}
-
-/// Tells whether everything in `part` is in `whole` already; nothing means that it is not there.
-fn is_part_of(part: &Value, whole: &Value) -> bool {
-    match part {
-        Value::Null => whole.is_null(),
-        Value::Object(fields) => {
-            fields.iter().all(|(name, value)| is_part_of(value, whole.get(name).unwrap_or(&Value::Null)))
-        }
-        other => other == whole,
-    }
+    let (objects, how, patch) =
+        (work.objects(kind, object), PatchParams::apply(MANAGER).force(), Patch::Apply(companion));
+    work.requests.persist(&format!("{} {name}", kind.kind), |_| objects.patch(name, &how, &patch)).await
 }
 
 fn time_at(object: &Object, pointer: &str) -> Option<Timestamp> {
     object.data.pointer(pointer)?.as_str()?.parse().ok()
-}
-
-/// Writes a time in whole seconds, as statuses have it.
-fn second(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
 /// Spreads catalogs that were made at once over a tenth of their interval.

@@ -18,10 +18,10 @@ use crate::kit::Kit;
 const TRUTH: Duration = Duration::from_secs(10);
 
 /// A controller for the namespace of a test, as somebody with the rights that `controller manifests` gives it.
-struct Stage {
-    kit: Kit,
+pub(crate) struct Stage {
+    pub(crate) kit: Kit,
     user: User,
-    rules: Value,
+    pub(crate) rules: Value,
 }
 
 fn rbac(kind: &str, plural: &str) -> ApiResource {
@@ -31,8 +31,11 @@ fn rbac(kind: &str, plural: &str) -> ApiResource {
 }
 
 impl Stage {
-    async fn new() -> Stage {
-        let kit = Kit::new().await;
+    pub(crate) async fn new() -> Stage {
+        Stage::with(Kit::new().await).await
+    }
+
+    pub(crate) async fn with(kit: Kit) -> Stage {
         let namespace = kit.cluster.namespace.clone();
         let printed = kit.env.stdout(&[
             "controller",
@@ -56,7 +59,7 @@ impl Stage {
     }
 
     /// Replaces the rules of the controller's role.
-    async fn allow(&self, rules: &Value) {
+    pub(crate) async fn allow(&self, rules: &Value) {
         let name = format!("controller-{}", self.kit.cluster.namespace);
         let roles: kube::Api<cluster::Object> = kube::Api::namespaced_with(
             self.kit.cluster.client.clone(),
@@ -68,7 +71,7 @@ impl Stage {
     }
 
     /// Starts a replica, and returns it with the address of its health.
-    fn start(&self, name: &str) -> (Stopped, String) {
+    pub(crate) fn start(&self, name: &str) -> (Stopped, String) {
         let path = self.kit.env.path(&format!("{name}.log"));
         let log = std::fs::File::create(&path).unwrap();
         let mut command = self.kit.env.command();
@@ -87,24 +90,24 @@ impl Stage {
         }
     }
 
-    fn log(&self, name: &str) -> String {
+    pub(crate) fn log(&self, name: &str) -> String {
         self.kit.env.read(&format!("{name}.log"))
     }
 
-    async fn catalog(&self, name: &str, spec: Value) {
+    pub(crate) async fn catalog(&self, name: &str, spec: Value) {
         self.kit.create(Kind::CATALOG_SOURCE, json!({"metadata": {"name": name}, "spec": spec})).await;
     }
 
-    async fn status(&self, name: &str) -> Value {
+    pub(crate) async fn status(&self, name: &str) -> Value {
         self.kit.get(Kind::CATALOG_SOURCE, name).await.data["status"].clone()
     }
 
-    async fn pods(&self) -> Vec<cluster::Object> {
+    pub(crate) async fn pods(&self) -> Vec<cluster::Object> {
         self.kit.cluster.objects(Kind::POD).list(&ListParams::default()).await.expect("pods").items
     }
 
     /// Waits until something is so, which may take as long as a status may be wrong.
-    async fn until<F: Future<Output = bool>>(&self, what: &str, mut is_so: impl FnMut() -> F) {
+    pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut is_so: impl FnMut() -> F) {
         let start = Instant::now();
         while !is_so().await {
             assert!(start.elapsed() < TRUTH * 2, "not so: {what}\n{}", self.log("a"));
@@ -115,7 +118,7 @@ impl Stage {
 }
 
 /// Asks over HTTP, and returns the status and the body.
-fn ask(address: &str, path: &str) -> (u16, String) {
+pub(crate) fn ask(address: &str, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("a connection");
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -124,7 +127,7 @@ fn ask(address: &str, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-fn image() -> Value {
+pub(crate) fn image() -> Value {
     json!({"sourceType": "grpc", "image": "r.test/catalog:v1"})
 }
 

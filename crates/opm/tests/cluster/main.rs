@@ -11,5 +11,6 @@ mod catalog;
 mod config_map;
 mod controller;
 mod controller_faults;
+mod controller_strain;
 mod extract;
 mod run_bundle;

@@ -1,0 +1,78 @@
+//! The pods of a catalog: which there are, and one step done to them.
+
+use std::sync::atomic::Ordering;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::decide::{PROMOTED, Pod, Step};
+use super::objects::Source;
+use super::reconcile::Work;
+use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
+use crate::error::has_code;
+use crate::{Error, Kind, Object};
+
+/// Returns the pods of a catalog.
+pub(super) async fn pods_of(source: &Source<'_>, work: &Work<'_>) -> Result<Vec<Pod>, Error> {
+    let pods = work.objects(Kind::POD, source.object);
+    let mut all: Vec<Pod> = Vec::new();
+    for label in [SERVING_LABEL, UPDATE_LABEL] {
+        let which = ListParams::default().labels(&format!("{label}={}", source.name()));
+        let found = work.requests.persist(&format!("pods of {}", source.name()), |_| pods.list(&which)).await?;
+        let found: Vec<Pod> = found.items.iter().filter_map(|pod| Pod::of(pod, source.name())).collect();
+        // One that changes sides in between is seen twice.
+        all.retain(|pod| found.iter().all(|other| other.name != pod.name));
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+/// Does one thing; returns when an image was begun to be looked for.
+pub(super) async fn perform(
+    step: &Step,
+    source: &Source<'_>,
+    spec: &Value,
+    hash: &str,
+    work: &Work<'_>,
+) -> Result<Option<Timestamp>, Error> {
+    let pods = work.objects(Kind::POD, source.object);
+    let what = |what: &str| format!("{what} a pod of {}", source.name());
+    let metrics = &work.context.metrics;
+    let start = |serving: bool| {
+        let pod = serde_json::from_value::<Object>(source.pod(spec, hash, serving));
+        pod.map_err(|error| Error::Message(error.to_string()))
+    };
+    tracing::info!(namespace = source.namespace(), catalog = source.name(), ?step, "changing pods");
+    match step {
+        Step::Start => {
+            let (how, pod) = (PostParams::default(), start(true)?);
+            work.requests.once(&what("starting"), pods.create(&how, &pod)).await?;
+        }
+        Step::StartBeside { poll } => {
+            let (how, pod) = (PostParams::default(), start(false)?);
+            let created = work.requests.once(&what("starting"), pods.create(&how, &pod)).await?;
+            if *poll {
+                metrics.polls.fetch_add(1, Ordering::Relaxed);
+                return Ok(created.metadata.creation_timestamp.map(|time| time.0));
+            }
+        }
+        Step::Promote(name) => {
+            let patch = json!({"metadata": {
+                "labels": {SERVING_LABEL: source.name(), UPDATE_LABEL: ""},
+                "annotations": {PROMOTED: Timestamp::now().to_string()},
+            }});
+            let (how, patch) = (PatchParams::default(), Patch::Merge(&patch));
+            work.requests.persist(&what("promoting"), |_| pods.patch(name, &how, &patch)).await?;
+            metrics.promotions.fetch_add(1, Ordering::Relaxed);
+        }
+        Step::Delete { name, grace } => {
+            let how = DeleteParams { grace_period_seconds: Some(*grace), ..DeleteParams::default() };
+            match work.requests.persist(&what("ending"), |_| pods.delete(name, &how)).await {
+                Err(Error::Api { source, .. }) if has_code(&source, 404) => {}
+                ended => drop(ended?),
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,71 @@
+//! What a catalog's status says.
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::reconcile::Work;
+use crate::catalog_source::Complaint;
+use crate::error::has_code;
+use crate::{Error, Kind, Object};
+
+/// What a status will say.
+#[derive(Default)]
+pub(super) struct Told {
+    pub(super) complaint: Option<Complaint>,
+    pub(super) polled: Option<Timestamp>,
+    pub(super) service: Option<Value>,
+    pub(super) connection: Option<(String, &'static str)>,
+}
+
+/// Writes the status, if it says something else than before.
+pub(super) async fn tell(object: &Object, told: Told, work: &Work<'_>) -> Result<(), Error> {
+    let before = object.data.get("status").cloned().unwrap_or(Value::Null);
+    let mut status = json!({
+        "reason": told.complaint.as_ref().map(|complaint| complaint.reason),
+        "message": told.complaint.as_ref().map(|complaint| complaint.message.as_str()),
+    });
+    if let Some(service) = told.service {
+        status["registryService"] = service;
+    }
+    if let Some(polled) = told.polled {
+        status["latestImageRegistryPoll"] = second(polled).into();
+    }
+    if let Some((address, state)) = told.connection {
+        let old = &before["connectionState"];
+        let same = old["address"] == address.as_str() && old["lastObservedState"] == state;
+        let since = if same { old["lastConnect"].clone() } else { second(Timestamp::now()).into() };
+        status["connectionState"] = json!({"address": address, "lastObservedState": state, "lastConnect": since});
+    }
+    if is_part_of(&status, &before) {
+        return Ok(());
+    }
+    let name = object.metadata.name.as_deref().unwrap_or_default();
+    let patch = Patch::Merge(json!({ "status": status }));
+    let sources = work.objects(Kind::CATALOG_SOURCE, object);
+    let how = PatchParams::default();
+    let written =
+        work.requests.persist(&format!("status of catalog {name}"), |_| sources.patch_status(name, &how, &patch)).await;
+    match written {
+        // It has gone meanwhile.
+        Err(Error::Api { source, .. }) if has_code(&source, 404) => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Tells whether everything in `part` is in `whole` already; nothing means that it is not there.
+fn is_part_of(part: &Value, whole: &Value) -> bool {
+    match part {
+        Value::Null => whole.is_null(),
+        Value::Object(fields) => {
+            fields.iter().all(|(name, value)| is_part_of(value, whole.get(name).unwrap_or(&Value::Null)))
+        }
+        other => other == whole,
+    }
+}
+
+/// Writes a time in whole seconds, as statuses have it.
+pub(super) fn second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}

@@ -1,0 +1,122 @@
+//! `opm controller` under strain: rights that come and go, an API server that restarts, many catalogs, a leader that is
+//! killed. What the status says is true again within seconds, and nobody asks the API server without end.
+
+use std::time::{Duration, Instant};
+
+use cluster::{Access, Kind};
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use testkit::KubeApi;
+
+use crate::controller_faults::{Stage, ask, image};
+use crate::env::TestEnv;
+use crate::kit::Kit;
+
+/// How many catalogs there are.
+const MANY: usize = 200;
+
+/// Makes a stage with an API server of its own.
+async fn own() -> Stage {
+    let api = tokio::task::block_in_place(KubeApi::start);
+    let namespace = Some(api.namespace().await);
+    let access = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace };
+    let cluster = access.connect().await.expect("a cluster");
+    Stage::with(Kit { env: TestEnv::new(), cluster, api }).await
+}
+
+/// Returns a number that a replica counts.
+fn count(health: &str, name: &str) -> u64 {
+    let port = health.rsplit(':').next().unwrap();
+    let metrics = ask(&format!("127.0.0.1:{port}"), "/metrics").1;
+    let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}: {metrics}"));
+    line.trim().parse().unwrap()
+}
+
+/// Returns how many requests a replica sends for catalogs within a time.
+async fn requests_within(health: &str, time: Duration) -> u64 {
+    let before = count(health, "opm_controller_requests_total ");
+    tokio::time::sleep(time).await;
+    count(health, "opm_controller_requests_total ") - before
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_go_and_come_back_show_in_the_status() {
+    let stage = Stage::new().await;
+    let (_replica, health) = stage.start("a");
+    stage.catalog("before", image()).await;
+    stage.until("a pod", || async { stage.pods().await.len() == 1 }).await;
+    // From now on it may look, and make nothing.
+    let mut looking = stage.rules.clone();
+    for rule in looking.as_array_mut().unwrap() {
+        if rule["resources"] == json!(["pods"]) {
+            rule["verbs"] = json!(["get", "list", "watch"]);
+        }
+    }
+    stage.allow(&looking).await;
+    stage.catalog("denied", image()).await;
+    let says = |status: Value| status["message"].as_str().unwrap_or_default().contains("is forbidden");
+    stage.until("denied", || async { says(stage.status("denied").await) }).await;
+    let sent = requests_within(&health, Duration::from_secs(6)).await;
+    assert!(sent < 60, "{sent} requests in 6 s\n{}", stage.log("a"));
+    assert_eq!(stage.pods().await.len(), 1, "nothing is made, and nothing removed");
+    stage.allow(&stage.rules).await;
+    stage.until("a pod of each", || async { stage.pods().await.len() == 2 }).await;
+    stage.until("no complaint", || async { stage.status("denied").await["message"].is_null() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_catalogs_outlive_restarts_and_the_leader() {
+    let mut stage = own().await;
+    let (first, health) = stage.start("a");
+    let (second, next) = stage.start("b");
+    for number in 0..MANY {
+        stage.catalog(&format!("c{number}"), json!({"sourceType": "grpc", "address": "127.0.0.1:1"})).await;
+    }
+    let state = |status: &Value| status["connectionState"]["lastObservedState"].clone();
+    let start = Instant::now();
+    let mut left = MANY;
+    while left > 0 {
+        assert!(start.elapsed() < Duration::from_secs(90), "{left} have no status\n{}", stage.log("a"));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let all = stage.kit.cluster.objects(Kind::CATALOG_SOURCE).list(&ListParams::default()).await.expect("a list");
+        left = all.items.iter().filter(|one| state(&one.data["status"]) != "TRANSIENT_FAILURE").count();
+    }
+    // Each is asked every 15 seconds, and read once for that.
+    let sent = requests_within(&health, Duration::from_secs(5)).await;
+    assert!(sent < 3 * MANY as u64, "{sent} requests in 5 s for {MANY} catalogs where nothing happens");
+    let change = |name: &'static str, spec: Value| {
+        let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+        async move {
+            let patch = Patch::Merge(json!({"spec": spec}));
+            sources.patch(name, &PatchParams::default(), &patch).await.expect("changed");
+        }
+    };
+    let invalid = json!({"address": null, "image": null});
+    let complains = |status: Value| status["reason"] == "SpecInvalidError";
+    change("c7", invalid.clone()).await;
+    stage.until("the truth about one of many", || async { complains(stage.status("c7").await) }).await;
+
+    tokio::task::block_in_place(|| {
+        stage.kit.api.stop_server();
+        std::thread::sleep(Duration::from_secs(3));
+        stage.kit.api.start_server();
+    });
+    let change = |name: &'static str, spec: Value| {
+        let sources = stage.kit.cluster.objects(Kind::CATALOG_SOURCE);
+        async move {
+            let patch = Patch::Merge(json!({"spec": spec}));
+            sources.patch(name, &PatchParams::default(), &patch).await.expect("changed");
+        }
+    };
+    change("c8", invalid.clone()).await;
+    stage.until("the truth after a restart", || async { complains(stage.status("c8").await) }).await;
+    let leads = |health: &str| count(health, "opm_controller_leading ") == 1;
+    stage.until("one of them leads", || async { leads(&health) || leads(&next) }).await;
+
+    let (killed, next, _follower) = if leads(&health) { (first, next, second) } else { (second, health, first) };
+    drop(killed);
+    change("c9", invalid).await;
+    stage.until("the truth after the leader", || async { complains(stage.status("c9").await) }).await;
+    let sent = requests_within(&next, Duration::from_secs(5)).await;
+    assert!(sent < 4 * MANY as u64, "{sent} requests in 5 s of a new leader");
+}
