@@ -109,6 +109,7 @@ mod tests {
 
     const ANNOTATIONS: &str = "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  \
         operators.operatorframework.io.bundle.channels.v1: a,b\n  \
+        operators.operatorframework.io.bundle.channel.default.v1: b\n  \
         operators.operatorframework.io.bundle.manifests.v1: manifests/\n";
 
     fn find_in(files: &[(&str, &str)]) -> Result<Annotated, String> {
@@ -124,8 +125,12 @@ mod tests {
 
     #[test]
     fn annotations_are_found_wherever_they_are() {
-        let foo =
-            Annotated { package: "foo".into(), channels: vec!["a".into(), "b".into()], manifests: "manifests/".into() };
+        let foo = Annotated {
+            package: "foo".into(),
+            channels: vec!["a".into(), "b".into()],
+            default_channel: "b".into(),
+            manifests: "manifests/".into(),
+        };
         assert_eq!(find_in(&[("metadata/annotations.yaml", ANNOTATIONS)]).unwrap(), foo);
         let other = ANNOTATIONS.replace(": foo", ": bar");
         let files = [("a/x.txt", "\t: no"), ("b/annotations.yaml", ANNOTATIONS), ("c/y.yaml", &other)];

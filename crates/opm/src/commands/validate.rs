@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use catalog::Warnings;
 use catalog::needs::Requirement;
 use clap::builder::TypedValueParser;
-use fbc::json::{Layout, Text};
+use fbc::json::{Layout, Raw, Text};
 use fbc::{Blob, Fbc, FileId, Problem, Severity, Stage, path};
 use resolve::dependencies;
 use resolve::input::{Reader, Source};

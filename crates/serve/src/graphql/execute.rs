@@ -154,7 +154,8 @@ impl Execution<'_> {
 
     fn blob(&mut self, row: usize, children: &[Wanted<'_>]) -> Result<(), Failure> {
         let line = self.content.line(row, BLOB).map_err(|error| Failure::new(error.to_string()))?;
-        let members = Raw::from_checked(line.trim_end()).members().collect();
+        let blob = Raw::parse(&line, fbc::limits::MAX_DEPTH).map_err(|error| Failure::new(error.to_string()))?;
+        let members = blob.members().collect();
         self.object(&Place::Object(members), children)
     }
 

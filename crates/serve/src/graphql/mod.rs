@@ -145,7 +145,8 @@ fn discover(content: &Content) -> Result<Types, String> {
     let mut discovery = Discovery::default();
     for (row, schema) in content.schemas().enumerate() {
         let line = content.line(row, u32::MAX).map_err(|error| error.to_string())?;
-        discovery.see(schema, Raw::from_checked(line.trim_end()))?;
+        let blob = Raw::parse(&line, fbc::limits::MAX_DEPTH).map_err(|error| error.to_string())?;
+        discovery.see(schema, blob)?;
     }
     discovery.types()
 }
