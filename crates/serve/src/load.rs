@@ -9,7 +9,7 @@ use catalog::{Catalog, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::locate::Locator;
-use fbc::{Blob, Content, Fbc, FileId, Limits, LoadOptions, Problem, Severity, Stage, property};
+use fbc::{Blob, Content, Fbc, FileId, Limits, LoadOptions, Problem, Severity, Spot, Stage, property};
 
 use crate::cache::Digest;
 
@@ -213,7 +213,10 @@ fn in_short<'a>(fbc: &Fbc, problems: impl Iterator<Item = &'a Problem>) -> Strin
     let describe = |problem: &&Problem| {
         let place = problem.place.as_ref();
         let file = place.and_then(|place| fbc.full_path_of(place.file)).map(|path| path.display().to_string());
-        let line = place.and_then(|place| locator.locate(place)).map(|it| format!(":{}:{}", it.line, it.column));
+        let line = place
+            .filter(|place| place.spot != Spot::File)
+            .and_then(|place| locator.locate(place))
+            .map(|it| format!(":{}:{}", it.line, it.column));
         let place = file.map(|file| format!("{file}{}: ", line.unwrap_or_default())).unwrap_or_default();
         let scope = &problem.scope;
         let channel = scope.channel.as_ref().filter(|_| problem.stage == Stage::Model);
