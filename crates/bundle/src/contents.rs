@@ -82,7 +82,7 @@ pub fn read(dir: &Path, limits: &Limits) -> Result<Contents, Error> {
 
 /// Reads the objects in `dir` as a bundle without metadata.
 ///
-/// A CSV that owns what is not there is told as a problem.
+/// A CSV that owns what is not there is reported as a problem.
 ///
 /// # Errors
 /// Fails if the directory cannot be read or holds no CSV, see [`Error`].

@@ -177,7 +177,7 @@ fn split_at_end_mark(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Tells whether a document holds more than blank lines, comments and its separator.
+/// Returns whether a document holds more than blank lines, comments and its separator.
 fn has_content(document: &[u8]) -> bool {
     document.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).any(|line| {
         let line = line.strip_prefix(b"---").unwrap_or(line).trim_ascii_start();

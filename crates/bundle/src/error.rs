@@ -134,7 +134,7 @@ pub enum Error {
 /// So many reasons are worth telling in one message.
 const REASONS: usize = 3;
 
-/// Tells why files were passed over, since one of them may be the one that is missed.
+/// Reports why files were passed over, since one of them may be the one that is missed.
 fn because(skipped: &[String]) -> impl fmt::Display {
     struct Because<'a>(&'a [String]);
     impl fmt::Display for Because<'_> {

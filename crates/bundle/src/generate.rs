@@ -159,7 +159,7 @@ pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
     })
 }
 
-/// Tells whether upgrades lead from some version to `head` by way of `wanted`.
+/// Returns whether upgrades lead from some version to `head` by way of `wanted`.
 fn leads_to(csvs: &BTreeMap<String, Value>, head: &str, wanted: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut pending = vec![head];

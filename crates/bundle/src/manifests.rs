@@ -102,7 +102,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Adds the object in the text of a file, or tells why there is none.
+    /// Adds the object in the text of a file, or reports why there is none.
     fn add(&mut self, text: &[u8], file: &str, warnings: &mut Vec<String>) -> Result<(), String> {
         let first = document::first(text, self.limits)?;
         let json = first.body.to_json(self.limits)?;

@@ -169,7 +169,7 @@ impl Gvk {
     }
 }
 
-/// Tells what keeps the value of a property from fitting its type.
+/// Reports what keeps the value of a property from fitting its type.
 pub(crate) fn misfit(file: &str, index: usize, property: &Property) -> Option<Unfit> {
     typed(file, index, property).err()
 }

@@ -109,7 +109,7 @@ impl Edge {
         }
     }
 
-    /// Tells whether and how the bundle `name` of some version upgrades to `entry`. A range that is none is ignored.
+    /// Returns whether and how the bundle `name` of some version upgrades to `entry`. A range that is none is ignored.
     pub fn between(entry: &Entry, name: &str, version: Option<&Version>) -> Option<Edge> {
         if !name.is_empty() && *entry.replaces == *name {
             return Some(Edge::Replaces);

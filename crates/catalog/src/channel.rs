@@ -57,12 +57,12 @@ impl<'a> View<'a> {
         self.number(name).map(|number| self.entries[number])
     }
 
-    /// Tells whether some entry skips the bundle called `name`.
+    /// Returns whether some entry skips the bundle called `name`.
     pub fn is_skipped(&self, name: &str) -> bool {
         self.skipped.contains(name)
     }
 
-    /// Tells whether some entry replaces the bundle called `name`.
+    /// Returns whether some entry replaces the bundle called `name`.
     pub fn is_replaced(&self, name: &str) -> bool {
         self.replaced.contains(name)
     }

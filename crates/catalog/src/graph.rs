@@ -237,7 +237,7 @@ impl Channel<'_> {
 }
 
 impl Node<'_> {
-    /// Tells whether the channel lists it.
+    /// Returns whether the channel lists it.
     pub fn is_entry(&self) -> bool {
         matches!(self.presence, Presence::Entry | Presence::NoBundle)
     }

@@ -1,7 +1,7 @@
 //! The meaning of operator catalogs: checked packages, channels and upgrade graphs.
 //!
 //! A map, in reading order: [`build`] turns what is written ([`fbc::Fbc`]) into a [`Draft`] and,
-//! if every rule of [`rules`] holds, into a [`Catalog`]; [`tree`] tells in words what does not
+//! if every rule of [`rules`] holds, into a [`Catalog`]; [`tree`] shows in words what does not
 //! hold. [`list`] answers what is in a catalog; [`graph`] works out its upgrades for [`draw`] to draw,
 //! and [`mermaid`] draws them as older tools do.
 //! [`needs`] reads what bundles offer and need, [`channel`] is the one view of a channel: heads, chains, next steps;

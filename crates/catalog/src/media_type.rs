@@ -1,8 +1,8 @@
 //! What kind of file some bytes are, as far as icons are concerned.
 
-/// Returns the media type of `bytes`, if their beginning tells it.
+/// Returns the media type of `bytes`, if their beginning shows it.
 ///
-/// Images are told apart; of other files the kinds that are most often mistaken for one.
+/// Images are distinguished; of other files the kinds that are most often mistaken for one.
 pub fn detect(bytes: &[u8]) -> Option<&'static str> {
     MAGIC.iter().find(|(test, _)| test(bytes)).map(|(_, name)| *name)
 }
@@ -51,7 +51,7 @@ fn is_heif(bytes: &[u8]) -> bool {
         && [b"heic", b"heix", b"hevc", b"mif1", b"msf1"].iter().any(|known| brand == *known)
 }
 
-/// Tells whether `bytes` are an SVG: nothing but comments, an XML declaration and a document type
+/// Returns whether `bytes` are an SVG: nothing but comments, an XML declaration and a document type
 /// may stand before its element, and nothing after it.
 fn is_svg(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };

@@ -199,9 +199,9 @@ impl Need {
         }
     }
 
-    /// Tells whether a bundle meets this; nothing when that cannot be told.
+    /// Returns whether a bundle meets this; nothing when that is unknown.
     ///
-    /// `rule` tells whether a rule holds for the bundle.
+    /// `rule` returns whether a rule holds for the bundle.
     pub fn met_by(
         &self,
         package: &str,
@@ -218,7 +218,7 @@ impl Need {
             }
             Need::Api(api) => Some(facts.provides.contains(api)),
             Need::Label(label) => Some(facts.labels.contains(label)),
-            // A part that decides makes those that cannot be told indifferent.
+            // A part that decides makes the unknown ones irrelevant.
             Need::All(parts) => fold(parts.iter().map(part), false),
             Need::Any(parts) => fold(parts.iter().map(part), true),
             Need::Not(parts) => fold(parts.iter().map(part), true).map(|any| !any),
@@ -237,7 +237,7 @@ impl Need {
     }
 }
 
-/// Returns `decides` if any part is that, nothing if any cannot be told, and the opposite otherwise.
+/// Returns `decides` if any part is that, nothing if any is unknown, and the opposite otherwise.
 fn fold(parts: impl Iterator<Item = Option<bool>>, decides: bool) -> Option<bool> {
     let mut result = Some(!decides);
     for part in parts {

@@ -84,7 +84,7 @@ pub trait Query: Send + Sync + 'static {
     /// `google.protobuf.Struct` as loaded.
     fn custom(self: Arc<Self>, schema: &str, package: &str) -> Rows;
 
-    /// Tells how much there is.
+    /// Returns how much there is.
     fn counts(&self) -> Counts;
 }
 

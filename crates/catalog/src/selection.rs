@@ -160,7 +160,7 @@ fn all(fbc: &Fbc) -> Vec<SelectedChannel<'_>> {
 }
 
 impl SelectedEntry<'_> {
-    /// Drops the edges from below the minimum, and tells whether the entry is still worth drawing.
+    /// Drops the edges from below the minimum, and returns whether the entry is still worth drawing.
     fn cut(&mut self, minimum: &str, version: &Version, versions: &Versions<'_>) -> bool {
         if self.name == minimum {
             self.replaces = "";

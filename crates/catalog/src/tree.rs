@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use fbc::{Problem, Stage, work};
 
-/// Tells errors as one text: a line each, and those of the model as a tree.
+/// Reports errors as one text: a line each, and those of the model as a tree.
 pub fn message<'a>(errors: impl Iterator<Item = &'a Problem>) -> String {
     let mut lines = Vec::new();
     let mut root = Node::default();

@@ -8,7 +8,7 @@ use fbc::release::Release;
 use fbc::version::Version;
 
 use crate::changes::described_package_json;
-use crate::made::{Attached, Made};
+use crate::new_blob::{Attached, NewBlob};
 use crate::outline::{Bundle, Channel, Outline, Package};
 use crate::promote::{Promotion, promote};
 use crate::refusal::Refusal;
@@ -86,13 +86,13 @@ pub fn add_named(outline: &mut Outline, bundle: &NewBundle, named: &Named) -> Re
     Ok(())
 }
 
-/// Adds a bundle to its package, and tells whether that is new.
+/// Adds a bundle to its package, and returns whether that is new.
 fn insert(outline: &mut Outline, bundle: &NewBundle, default_channel: &str) -> Result<bool, Refusal> {
     let is_new = !outline.packages.contains_key(&bundle.package);
     if is_new {
         let csv = bundle.csv.as_deref().and_then(|csv| Raw::parse(csv, MAX_DEPTH).ok());
         let package = Package {
-            made: Some(Made::json(described_package_json(&bundle.package, default_channel, csv))),
+            made: Some(NewBlob::json(described_package_json(&bundle.package, default_channel, csv))),
             default_channel: default_channel.to_owned(),
             ..Package::default()
         };
@@ -104,7 +104,7 @@ fn insert(outline: &mut Outline, bundle: &NewBundle, default_channel: &str) -> R
             .help("'opm edit promote' puts it into another channel; to have it anew, remove the one there is first"));
     }
     let version = version(bundle.json.raw());
-    let text = Made { files: bundle.files.clone(), ..Made::json(bundle.json.clone()) };
+    let text = NewBlob { files: bundle.files.clone(), ..NewBlob::json(bundle.json.clone()) };
     package.bundles.insert(bundle.name.clone(), Bundle { blob: None, made: Some(text), version });
     Ok(is_new)
 }

@@ -7,7 +7,7 @@ use fbc::blob::{DEPRECATIONS, Deprecation, PACKAGE, channel_json};
 use fbc::json::{Object, Raw, Text};
 use fbc::{Fbc, FileId, base64};
 
-use crate::made::Made;
+use crate::new_blob::NewBlob;
 use crate::outline::{Deprecations, Outline, Package};
 use crate::refusal::Refusal;
 use crate::rewrite::{Change, FileChange};
@@ -18,7 +18,7 @@ pub struct Changes {
     /// The files that change.
     pub files: BTreeMap<FileId, FileChange>,
     /// The blobs of packages that are new, by name; under no name those that belong to no package.
-    pub new_packages: BTreeMap<String, Vec<Made>>,
+    pub new_packages: BTreeMap<String, Vec<NewBlob>>,
 }
 
 impl Changes {
@@ -51,7 +51,7 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Tells whether nothing changes at all.
+    /// Returns whether nothing changes at all.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.new_packages.is_empty()
     }
@@ -88,7 +88,7 @@ impl Changes {
             }
         }
         for (channel, is) in new.channels.iter().filter(|(channel, _)| !old.channels.contains_key(*channel)) {
-            let made = is.made.clone().unwrap_or_else(|| Made::json(channel_json(name, channel, &is.entries, None)));
+            let made = is.made.clone().unwrap_or_else(|| NewBlob::json(channel_json(name, channel, &is.entries, None)));
             self.add(fbc, name, last_channel.or(kept(&old.blob)), made)?;
         }
         for (_, bundle) in old.bundles.iter().filter(|(bundle, _)| !new.bundles.contains_key(*bundle)) {
@@ -127,7 +127,7 @@ impl Changes {
         Ok(())
     }
 
-    fn add(&mut self, fbc: &Fbc, package: &str, after: Option<usize>, made: Made) -> Result<(), Refusal> {
+    fn add(&mut self, fbc: &Fbc, package: &str, after: Option<usize>, made: NewBlob) -> Result<(), Refusal> {
         let origin = after.and_then(|index| fbc.blobs()[index].origin);
         let (file, start) = origin.ok_or_else(|| old_form(package))?;
         self.files.entry(file).or_default().added.entry(start).or_default().push(made);
@@ -153,11 +153,11 @@ fn blobs(package: &Package) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the blobs of a package that is not in the catalog yet.
-fn all_new(name: &str, package: &Package) -> Vec<Made> {
-    let blob = package.made.clone().unwrap_or_else(|| Made::json(package_json(name, &package.default_channel)));
+fn all_new(name: &str, package: &Package) -> Vec<NewBlob> {
+    let blob = package.made.clone().unwrap_or_else(|| NewBlob::json(package_json(name, &package.default_channel)));
     let mut all = vec![blob];
     for (channel, it) in &package.channels {
-        all.push(it.made.clone().unwrap_or_else(|| Made::json(channel_json(name, channel, &it.entries, None))));
+        all.push(it.made.clone().unwrap_or_else(|| NewBlob::json(channel_json(name, channel, &it.entries, None))));
     }
     all.extend(package.bundles.values().filter_map(|bundle| bundle.made.clone()));
     all.extend(package.more.iter().cloned());
@@ -169,8 +169,8 @@ fn all_new(name: &str, package: &Package) -> Vec<Made> {
 
 impl Deprecations {
     /// Returns the text of their blob, which is new.
-    fn text(&self, package: &str) -> Made {
-        self.made.clone().unwrap_or_else(|| Made::json(deprecations_json(package, &self.entries)))
+    fn text(&self, package: &str) -> NewBlob {
+        self.made.clone().unwrap_or_else(|| NewBlob::json(deprecations_json(package, &self.entries)))
     }
 }
 

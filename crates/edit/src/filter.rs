@@ -36,7 +36,7 @@ pub struct Selection {
 pub type AllFacts = HashMap<(String, String), Facts>;
 
 /// The bundles that are kept of each channel of a package.
-pub type Kept = BTreeMap<String, BTreeSet<String>>;
+pub type KeptBundles = BTreeMap<String, BTreeSet<String>>;
 
 /// Drops what `selection` does not keep, and returns what else the user should know.
 ///
@@ -45,7 +45,7 @@ pub type Kept = BTreeMap<String, BTreeSet<String>>;
 pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) -> Result<Vec<String>, Refusal> {
     let mut notes = Vec::new();
     check_names(outline, selection)?;
-    let mut kept: BTreeMap<String, Kept> = BTreeMap::new();
+    let mut kept: BTreeMap<String, KeptBundles> = BTreeMap::new();
     for (name, package) in &outline.packages {
         let wanted = selection.packages.is_empty() && selection.channels.is_empty()
             || selection.packages.contains(name)
@@ -87,10 +87,15 @@ pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) ->
     Ok(notes)
 }
 
-fn cut<'a>(package: &str, channel: &str, members: &Channel, kept: &'a Kept) -> Result<&'a BTreeSet<String>, Refusal> {
+fn cut<'a>(
+    package: &str,
+    channel: &str,
+    members: &Channel,
+    kept: &'a KeptBundles,
+) -> Result<&'a BTreeSet<String>, Refusal> {
     kept.get(channel).filter(|_| members.heads().len() == 1).ok_or_else(|| {
         Refusal::new(format!("channel {channel:?} of package {package:?} has no single head"))
-            .help("mend it first; 'opm validate' tells what is wrong")
+            .help("fix it first; 'opm validate' shows what is wrong")
     })
 }
 
@@ -118,7 +123,7 @@ fn check_names(outline: &Outline, selection: &Selection) -> Result<(), Refusal> 
 }
 
 /// Returns what is asked for of a package.
-fn select(name: &str, package: &Package, selection: &Selection) -> Kept {
+fn select(name: &str, package: &Package, selection: &Selection) -> KeptBundles {
     let named: Vec<&str> =
         selection.channels.iter().filter(|(of, _)| of == name).map(|(_, channel)| channel.as_str()).collect();
     let range = selection.range(name).map(|(_, range)| range);

@@ -7,13 +7,13 @@ use fbc::json::{Layout, Raw, write_canonical};
 use fbc::limits::MAX_DEPTH;
 
 use crate::add_bundle::version;
-use crate::made::{AttachedContent, Made};
+use crate::new_blob::{AttachedContent, NewBlob};
 use crate::outline::{Bundle, Channel, Deprecations, Outline, Package};
 use crate::refusal::Refusal;
 use crate::verify::{deprecations, entries, nothing_beside};
 
 /// Gives the text of a blob, by its place in its catalog.
-pub type Text<'a> = dyn Fn(usize) -> Result<Made, Refusal> + 'a;
+pub type Text<'a> = dyn Fn(usize) -> Result<NewBlob, Refusal> + 'a;
 
 /// One of two catalogs to be merged.
 #[derive(Clone, Copy)]
@@ -203,10 +203,10 @@ impl Merge<'_> {
         second: Option<usize>,
         but: &str,
         conflict: impl FnOnce() -> String,
-    ) -> Result<(Option<Made>, Option<Made>), Refusal> {
+    ) -> Result<(Option<NewBlob>, Option<NewBlob>), Refusal> {
         let (Some(first), Some(second)) = (first, second) else { return Ok((None, None)) };
         let (first, second) = ((self.first.text)(first)?, (self.second.text)(second)?);
-        let files = |made: &Made| -> BTreeMap<String, AttachedContent> {
+        let files = |made: &NewBlob| -> BTreeMap<String, AttachedContent> {
             made.files.iter().map(|file| (file.reference.clone(), file.content.clone())).collect()
         };
         let (a, b) = (files(&first), files(&second));
@@ -219,7 +219,7 @@ impl Merge<'_> {
     }
 
     /// Returns the blobs of the second catalog that are not the same as any of the first.
-    fn missing(&self, first: &[usize], second: &[usize]) -> Result<Vec<Made>, Refusal> {
+    fn missing(&self, first: &[usize], second: &[usize]) -> Result<Vec<NewBlob>, Refusal> {
         if second.is_empty() {
             return Ok(Vec::new());
         }
@@ -245,13 +245,13 @@ struct Beside {
 }
 
 impl Beside {
-    /// Tells whether both say the same of an item that both have.
+    /// Returns whether both say the same of an item that both have.
     fn agree(&self, key: &str) -> bool {
         self.first.get(key) == self.second.get(key)
     }
 }
 
-fn beside(blob: Option<Made>, read: fn(Raw<'_>) -> BTreeMap<String, u128>) -> BTreeMap<String, u128> {
+fn beside(blob: Option<NewBlob>, read: fn(Raw<'_>) -> BTreeMap<String, u128>) -> BTreeMap<String, u128> {
     let mut items = blob.as_ref().and_then(|blob| Raw::parse(&blob.json, MAX_DEPTH).ok()).map(read).unwrap_or_default();
     items.retain(|_, digest| *digest != nothing_beside());
     items

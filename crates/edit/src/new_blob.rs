@@ -13,7 +13,7 @@ use crate::text::{apply, scalar, sort};
 
 /// The text of a blob that is not in the catalog yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct NewBlob {
     /// The blob as JSON.
     pub json: Text,
     /// The blob as YAML with the comments of its author, if it was written so.
@@ -51,7 +51,7 @@ impl AttachedContent {
         AttachedContent::CopyOf { path, digest: XxHash3_128::oneshot(bytes) }
     }
 
-    /// Tells whether the content is `bytes`.
+    /// Returns whether the content is `bytes`.
     pub fn is(&self, bytes: &[u8]) -> bool {
         match self {
             AttachedContent::Bytes(own) => own == bytes,
@@ -59,7 +59,7 @@ impl AttachedContent {
         }
     }
 
-    /// Tells whether two contents are the same.
+    /// Returns whether two contents are the same.
     pub fn same_as(&self, other: &AttachedContent) -> bool {
         match (self, other) {
             (AttachedContent::CopyOf { digest: a, .. }, AttachedContent::CopyOf { digest: b, .. }) => a == b,
@@ -68,10 +68,10 @@ impl AttachedContent {
     }
 }
 
-impl Made {
+impl NewBlob {
     /// Makes the text of a blob from JSON alone.
-    pub fn json(json: impl Into<Text>) -> Made {
-        Made { json: json.into(), yaml: None, files: Vec::new() }
+    pub fn json(json: impl Into<Text>) -> NewBlob {
+        NewBlob { json: json.into(), yaml: None, files: Vec::new() }
     }
 
     /// Makes the blob refer to the file `to` wherever it refers to `from`.
@@ -135,7 +135,7 @@ mod tests {
         let json = "{\"properties\": [{\"type\": \"olm.bundle.object\", \"value\": {\"ref\": \"objects/a.yaml\"}}]}";
         let file =
             |reference: &str| Attached { reference: reference.to_owned(), content: AttachedContent::Bytes(Vec::new()) };
-        let mut made = Made {
+        let mut made = NewBlob {
             json: Text::parse(json, 9).unwrap(),
             yaml: Some(yaml.to_owned()),
             files: vec![file("objects/a.yaml"), file("b")],
@@ -150,7 +150,7 @@ mod tests {
     fn a_reference_that_cannot_be_changed_leaves_json_alone() {
         let yaml = "properties:\n- &a {type: olm.bundle.object, value: {ref: x}}\n- *a\n";
         let json = r#"{"properties":[{"type":"olm.bundle.object","value":{"ref":"x"}},{"type":"olm.bundle.object","value":{"ref":"x"}}]}"#;
-        let mut made = Made { json: Text::parse(json, 9).unwrap(), yaml: Some(yaml.to_owned()), files: Vec::new() };
+        let mut made = NewBlob { json: Text::parse(json, 9).unwrap(), yaml: Some(yaml.to_owned()), files: Vec::new() };
         made.rename("x", "y");
         assert_eq!(made.json, *json.replace("\"x\"", "\"y\""));
         assert!(made.yaml.is_none_or(|yaml| !yaml.contains("ref: x")));

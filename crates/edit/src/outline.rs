@@ -8,7 +8,7 @@ use fbc::release::{Release, cmp_version_release};
 use fbc::version::Version;
 use fbc::{Content, Fbc};
 
-use crate::made::Made;
+use crate::new_blob::NewBlob;
 use crate::refusal::Refusal;
 
 /// The packages of a catalog, as edits see and change them.
@@ -19,7 +19,7 @@ pub struct Outline {
     /// The blobs of other schemas that belong to none of them.
     pub globals: Vec<usize>,
     /// Further blobs of that kind, to be added.
-    pub more: Vec<Made>,
+    pub more: Vec<NewBlob>,
 }
 
 /// A package of an [`Outline`].
@@ -28,7 +28,7 @@ pub struct Package {
     /// Where its blob is among those of the catalog; nowhere when it is new.
     pub blob: Option<usize>,
     /// The text of its blob, if it is new.
-    pub made: Option<Made>,
+    pub made: Option<NewBlob>,
     /// The channel that is followed unless another is asked for.
     pub default_channel: String,
     /// Its channels by name.
@@ -40,7 +40,7 @@ pub struct Package {
     /// Its blobs of other schemas.
     pub others: Vec<usize>,
     /// Further blobs of other schemas, to be added.
-    pub more: Vec<Made>,
+    pub more: Vec<NewBlob>,
 }
 
 /// A channel of a [`Package`].
@@ -49,7 +49,7 @@ pub struct Channel {
     /// Where its blob is; nowhere when it is new.
     pub blob: Option<usize>,
     /// The text of its blob, if it comes from elsewhere.
-    pub made: Option<Made>,
+    pub made: Option<NewBlob>,
     /// Its entries as listed.
     pub entries: Vec<Entry>,
 }
@@ -60,7 +60,7 @@ pub struct Bundle {
     /// Where its blob is; nowhere when it is new.
     pub blob: Option<usize>,
     /// The text of its blob, if it is new.
-    pub made: Option<Made>,
+    pub made: Option<NewBlob>,
     /// Its version and release, if it has a valid one.
     pub version: Option<(Version, Option<Release>)>,
 }
@@ -71,7 +71,7 @@ pub struct Deprecations {
     /// Where their blob is; nowhere when it is new.
     pub blob: Option<usize>,
     /// The text of their blob, if it comes from elsewhere.
-    pub made: Option<Made>,
+    pub made: Option<NewBlob>,
     /// What is deprecated, as listed.
     pub entries: Vec<Deprecation>,
 }
@@ -121,7 +121,7 @@ impl Outline {
         outline
     }
 
-    /// Tells whether two outlines say the same, wherever it is written.
+    /// Returns whether two outlines say the same, wherever it is written.
     pub fn agrees_with(&self, other: &Outline) -> bool {
         self.packages.len() == other.packages.len()
             && self.globals.len() + self.more.len() == other.globals.len() + other.more.len()
@@ -205,7 +205,7 @@ impl Package {
             .help(format!("its channels are: {}", names.join(", ")))
     }
 
-    /// Tells which of two bundles is older.
+    /// Returns which of two bundles is older.
     pub fn cmp_versions(&self, a: &str, b: &str) -> Option<std::cmp::Ordering> {
         let version = |name: &str| self.bundles.get(name)?.version.as_ref();
         let ((a, a_release), (b, b_release)) = (version(a)?, version(b)?);

@@ -113,7 +113,7 @@ fn place(
     let heads = channel.heads();
     let [head] = heads.as_slice() else {
         return Err(Refusal::new(format!("channel {name:?} has no single head: {}", heads.join(", ")))
-            .help("mend its edges with 'opm edit set-edge' first"));
+            .help("fix its edges with 'opm edit set-edge' first"));
     };
     let compare = |a: &str, b: &str| {
         package.cmp_versions(a, b).ok_or_else(|| {

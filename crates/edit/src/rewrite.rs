@@ -7,7 +7,7 @@ use fbc::blob::{Deprecation, Entry};
 use fbc::json::{Layout, Raw, write_as_written};
 use fbc::yaml;
 
-use crate::made::Made;
+use crate::new_blob::NewBlob;
 use crate::refusal::Refusal;
 use crate::text::documents::{self, Document};
 use crate::text::editor::{Editor, Value};
@@ -33,7 +33,7 @@ pub struct FileChange {
     /// What becomes of its blobs, by where they start.
     pub changed: BTreeMap<u64, Change>,
     /// What comes behind them, by where they start.
-    pub added: BTreeMap<u64, Vec<Made>>,
+    pub added: BTreeMap<u64, Vec<NewBlob>>,
 }
 
 /// How the text of a file changes.
@@ -92,7 +92,7 @@ pub fn rewrite(text: &str, change: &FileChange) -> Result<Rewritten, Refusal> {
 }
 
 /// Returns the text of a new file.
-pub fn new_file(blobs: &[Made], json: bool) -> String {
+pub fn new_file(blobs: &[NewBlob], json: bool) -> String {
     let mut out = String::new();
     for made in blobs {
         let text = printed(made, json, Layout::Indented(4));
@@ -119,7 +119,7 @@ fn unreadable() -> Refusal {
 }
 
 /// Prints a blob in the format of the document it comes behind.
-fn print(made: &Made, text: &str, documents: &[Document], index: usize) -> String {
+fn print(made: &NewBlob, text: &str, documents: &[Document], index: usize) -> String {
     let document = &documents[index];
     let own = &text[document.range()];
     // A value without a line break stands among values of one line each.
@@ -150,7 +150,7 @@ fn in_order(text: &str, json: Raw<'_>) -> String {
     members.into_iter().map(|(_, member)| member).collect()
 }
 
-fn printed(made: &Made, json: bool, layout: Layout) -> String {
+fn printed(made: &NewBlob, json: bool, layout: Layout) -> String {
     let mut out = Vec::new();
     match (&made.yaml, json) {
         (Some(yaml), false) => return yaml.clone(),

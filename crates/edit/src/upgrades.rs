@@ -53,7 +53,7 @@ pub enum Fate {
     ChannelGone,
     /// The package is not there.
     PackageGone,
-    /// The channel has not one head, so that clusters cannot tell what is newest.
+    /// The channel has not one head, so that clusters do not know what is newest.
     Broken(Vec<String>),
 }
 
@@ -81,7 +81,7 @@ impl Fate {
         }
     }
 
-    /// Tells whether the cluster comes to the newest there is.
+    /// Returns whether the cluster comes to the newest there is.
     pub fn is_good(&self) -> bool {
         matches!(self, Fate::Latest | Fate::Upgraded(_))
     }
@@ -92,7 +92,7 @@ impl Fate {
 pub struct Outcome {
     /// The bundle.
     pub bundle: String,
-    /// Its version, if the old catalog tells it.
+    /// Its version, if the old catalog has it.
     pub version: Option<Version>,
     /// What becomes of it with the old catalog.
     pub before: Fate,
@@ -101,7 +101,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Tells whether somebody is worse off.
+    /// Returns whether somebody is worse off.
     pub fn is_regression(&self) -> bool {
         self.before.is_good() && !self.now.is_good()
     }
@@ -148,7 +148,7 @@ pub enum Fix {
 /// More names than this are better put as a range.
 const MOST_SKIPS: usize = 5;
 
-/// Tells what becomes of every bundle of `old` under `new`, by package and channel.
+/// Reports what becomes of every bundle of `old` under `new`, by package and channel.
 pub fn check(old: Side<'_>, new: Side<'_>) -> Vec<ChannelReport> {
     let mut reports = Vec::new();
     for (name, package) in &old.outline.packages {

@@ -15,7 +15,7 @@ use fbc::{Blob, Fbc, FileId};
 use twox_hash::XxHash3_128;
 
 use crate::changes::Changes;
-use crate::made::Made;
+use crate::new_blob::NewBlob;
 use crate::rewrite::Change;
 
 /// What the blobs of a catalog say, as digests, by the place they stand in.
@@ -51,7 +51,7 @@ impl Contents {
     /// Makes what the changed form of the catalog is read into.
     ///
     /// `new` are the blobs of new files, by their paths.
-    pub fn of_changed(before: &Contents, changes: &Changes, new: &BTreeMap<PathBuf, Vec<Made>>) -> Contents {
+    pub fn of_changed(before: &Contents, changes: &Changes, new: &BTreeMap<PathBuf, Vec<NewBlob>>) -> Contents {
         let texts = before.lock().values().map(|content| content.whole).collect();
         let added = changes.files.values().flat_map(|change| change.added.values().flatten());
         let named = added.chain(new.values().flatten()).filter_map(|made| {
@@ -119,7 +119,7 @@ pub struct Told<'a> {
 enum Expected<'a> {
     Same(u128),
     Changed(&'a Content),
-    New(&'a Made),
+    New(&'a NewBlob),
 }
 
 /// Checks that `after` is `before` with `changes`, where `new` are the blobs of new files by their paths.
@@ -129,7 +129,7 @@ enum Expected<'a> {
 pub fn unchanged_but(
     before: Told<'_>,
     changes: &Changes,
-    new: &BTreeMap<PathBuf, Vec<Made>>,
+    new: &BTreeMap<PathBuf, Vec<NewBlob>>,
     after: Told<'_>,
 ) -> Result<(), PathBuf> {
     let old = before.contents.by_path(before.fbc, before.root);

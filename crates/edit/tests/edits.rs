@@ -16,7 +16,7 @@ use edit::remove::{Removal, remove};
 use edit::rewrite::{Rewritten, new_file, rewrite};
 use edit::set_edge::{Edges, set_edge};
 use edit::verify::{Contents, Told, unchanged_but};
-use edit::{Made, Outline, Refusal, set_default};
+use edit::{NewBlob, Outline, Refusal, set_default};
 use fbc::range::VersionRange;
 use fbc::{Fbc, LoadOptions};
 use proptest::prelude::*;
@@ -279,7 +279,7 @@ fn act(
             let text = |fbc: &Fbc, blob: usize| {
                 let mut buffer = fbc::blob::TextBuffer::default();
                 let text = fbc.text(&fbc.blobs()[blob], &mut buffer).unwrap();
-                Ok(Made::json(text))
+                Ok(NewBlob::json(text))
             };
             let (one, two) = (|blob| text(&before.fbc, blob), |blob| text(&second, blob));
             let theirs = Outline::new(&second);

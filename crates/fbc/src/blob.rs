@@ -155,7 +155,7 @@ pub struct Deprecation {
     pub schema: Box<str>,
     /// Its name; empty for the package.
     pub name: Box<str>,
-    /// What users are told.
+    /// What users see.
     pub message: Box<str>,
 }
 
@@ -237,7 +237,7 @@ impl Fbc {
     /// Returns the JSON text of each object that a bundle carries, in order.
     ///
     /// `text` is what [`Fbc::text`] gave for `blob`. Objects that cannot be read are left out;
-    /// loading has told of them.
+    /// loading has reported them.
     pub fn objects(&self, blob: &Blob, text: Raw<'_>, limits: &Limits) -> Vec<String> {
         object::objects(text, &self.ref_base(blob, limits)).collect()
     }
@@ -250,7 +250,7 @@ impl Fbc {
         bundle.references.iter().filter_map(|reference| object::resolve(directory, reference).ok()).collect()
     }
 
-    /// Tells whether the files that were loaded still look as they did then.
+    /// Returns whether the files that were loaded still look as they did then.
     pub fn is_current(&self) -> bool {
         self.files.iter().all(|file| {
             let metadata = fs::metadata(self.roots[file.root].join(&file.path));

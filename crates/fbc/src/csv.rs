@@ -5,7 +5,7 @@ use crate::json::{Fields, Kind, Raw, Text};
 use crate::property;
 use crate::version::Version;
 
-/// What a CSV tells besides its metadata.
+/// What a CSV holds besides its metadata.
 pub struct Facts<'a> {
     /// The name of the bundle.
     pub name: &'a str,

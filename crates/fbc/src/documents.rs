@@ -13,7 +13,7 @@ use crate::json::{self, ErrorKind, Raw, Span};
 use crate::write::Format;
 use crate::yaml::{self, BadSeparator};
 
-/// How many bytes of a text are looked at to tell JSON from YAML.
+/// How many bytes of a text decide between JSON and YAML.
 const FORMAT_PREFIX: usize = 4096;
 /// The byte order mark, which says nothing, neither about the content nor about its format.
 const MARK: &[u8] = "\u{feff}".as_bytes();
@@ -113,7 +113,7 @@ impl Splitter {
         Splitter { max_depth, state: State::Start }
     }
 
-    /// Tells what the text is written in, as far as that is known.
+    /// Returns the format of the text, as far as that is known.
     pub fn format(&self) -> Option<Format> {
         match self.state {
             State::Start | State::Marked => None,

@@ -80,7 +80,7 @@ impl IndexIgnore {
         });
     }
 
-    /// Tells whether a file is ignored.
+    /// Returns whether a file is ignored.
     ///
     /// `path` is given by its components, relative to the root of the catalog.
     pub fn is_ignored<C: AsRef<[u8]>>(&self, path: &[C]) -> bool {
@@ -199,7 +199,7 @@ impl Glob {
         Some(Glob(tokens))
     }
 
-    /// Tells whether the whole of `name` matches.
+    /// Returns whether the whole of `name` matches.
     ///
     /// On a mismatch only the last star takes one more byte: an earlier star could gain
     /// nothing, and so the cost stays bounded whatever the number of stars.

@@ -64,7 +64,7 @@ pub(crate) fn float_key(value: f64) -> String {
     general(&Digits::of(narrow))
 }
 
-/// Tells whether `text` is an integer that fits 64 bits whatever its digits are.
+/// Returns whether `text` is an integer that fits 64 bits whatever its digits are.
 fn is_short_integer(text: &str) -> bool {
     // JSON writes integers without leading zeros, so 18 digits stay below 2^63.
     text.len() <= 18 && text.bytes().enumerate().all(|(i, b)| b.is_ascii_digit() || (i == 0 && b == b'-'))

@@ -29,7 +29,7 @@ pub(crate) fn check(value: Option<Raw<'_>>, refs: &RefBase<'_>) -> Result<(), St
     }
     let data = parts.data.unwrap_or_default();
     base64::check(&data).map_err(illegal)?;
-    // A value that starts like JSON is taken as it is, so its beginning tells enough.
+    // A value that starts like JSON is taken as it is, so its beginning is enough.
     let beginning = data.get(..data.len().min(64) / 4 * 4).unwrap_or_default();
     match base64::decode(beginning).ok().and_then(|bytes| bytes.trim_ascii_start().first().copied()) {
         Some(b'{') => Ok(()),

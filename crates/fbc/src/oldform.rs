@@ -27,7 +27,7 @@ struct OldChannel {
 }
 
 impl OldForm {
-    /// Notes a property; values of the wrong type are told only if the package is of the old form.
+    /// Notes a property; values of the wrong type are reported only if the package is of the old form.
     pub(crate) fn add(&mut self, index: usize, kind: &str, value: Option<Raw<'_>>) {
         let fits = |shape: Shape| value.is_some_and(|value| shape.check(value, &path![]).is_ok());
         let string = || {
@@ -96,7 +96,7 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
     for (package, name, entries) in made {
         let text = channel_json(&package, &name, &entries, None);
         let length = text.len();
-        // Without a scratch file there is no text, which whoever asks for it is told.
+        // Without a scratch file there is no text, which is an error for whoever asks for it.
         let text = fbc.store.put(text.as_bytes()).map_or(TextAt::Dropped, |offset| TextAt::Store { offset, length });
         fbc.blobs.push(Blob {
             schema: CHANNEL.into(),

@@ -13,7 +13,7 @@ pub enum Severity {
     Warning,
 }
 
-/// The stage of reading a catalog at which a problem shows; problems are told in this order.
+/// The stage of reading a catalog at which a problem shows; problems are reported in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// A file cannot be read, or a blob not be decoded.
@@ -89,7 +89,7 @@ pub struct Problem {
     pub place: Option<Place>,
     /// What the marked text does wrong.
     pub label: Option<String>,
-    /// How to mend it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Problem {
         self
     }
 
-    /// Says how to mend it.
+    /// Says how to fix it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
@@ -144,7 +144,7 @@ impl Problem {
         self
     }
 
-    /// Orders problems as they are told: by stage, then by place, but for those of the model,
+    /// Orders problems as they are reported: by stage, then by place, but for those of the model,
     /// which keep the order of the tree they are shown in.
     pub fn order(&self, other: &Problem) -> std::cmp::Ordering {
         let key = |problem: &Problem| {

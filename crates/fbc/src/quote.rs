@@ -31,7 +31,7 @@ pub fn quote(text: &str) -> impl fmt::Display + '_ {
     })
 }
 
-/// Tells letters, marks, numbers, punctuation, symbols and the space from everything else.
+/// Distinguishes letters, marks, numbers, punctuation, symbols and the space from everything else.
 fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return (' '..='~').contains(&c);

@@ -3,7 +3,7 @@
 //! The language is that of the library all catalog tools share, and catalogs in the field
 //! depend on its accidents, so they are reproduced: a space means "and", ` || ` means "or", a
 //! word of one character is dropped, and any term with an `x` in it goes through the wildcard
-//! rewriting. [`VersionRange::surprises`] tells where a range was accepted by accident.
+//! rewriting. [`VersionRange::surprises`] shows where a range was accepted by accident.
 //!
 //! Parsing and matching take time linear in the text and do not recurse.
 
@@ -129,7 +129,7 @@ impl VersionRange {
         Ok(VersionRange { text: text.into(), alternatives, surprises })
     }
 
-    /// Tells whether `version` lies in the range.
+    /// Returns whether `version` lies in the range.
     ///
     /// Pre-releases are versions like any other: `>=1.0.0 <2.0.0` contains 2.0.0-rc.1.
     pub fn contains(&self, version: &Version) -> bool {
@@ -146,7 +146,7 @@ impl VersionRange {
         self.alternatives.iter().flatten().map(|term| &term.version)
     }
 
-    /// Tells whether no version at all lies in the range, as with `1.0.0 2.0.0`.
+    /// Returns whether no version at all lies in the range, as with `1.0.0 2.0.0`.
     pub fn never_matches(&self) -> bool {
         self.alternatives.iter().all(|alternative| least_match(alternative).is_none())
     }

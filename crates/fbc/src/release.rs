@@ -1,4 +1,4 @@
-//! Releases: repackagings of one version, told apart by a second, smaller version.
+//! Releases: repackagings of one version, distinguished by a second, smaller version.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -27,7 +27,7 @@ pub struct RelatedImage {
 }
 
 impl Fbc {
-    /// Tells whether a bundle is the same as one of another catalog: the same image, properties
+    /// Returns whether a bundle is the same as one of another catalog: the same image, properties
     /// and related images, and the same objects in the same order.
     ///
     /// The order of properties and images means nothing, nor does the way they are written. What
@@ -94,7 +94,7 @@ mod tests {
     fn same(a: &str, b: &str) -> bool {
         let (a_fbc, b_fbc) = (Fbc::default(), Fbc::default());
         let blob = |fbc: &Fbc, text: &str| {
-            fbc.take_in(&format!(r#"{{"schema":"olm.bundle","name":"b",{text}}}"#), &Limits::default()).unwrap()
+            fbc.stored_blob(&format!(r#"{{"schema":"olm.bundle","name":"b",{text}}}"#), &Limits::default()).unwrap()
         };
         let (a, b) = (blob(&a_fbc, a), blob(&b_fbc, b));
         a_fbc.same_bundle(&a, &b_fbc, &b).unwrap()

@@ -62,7 +62,7 @@ impl<'a> ValueAt<'a> {
         self.spans.nodes[self.index].span.clone()
     }
 
-    /// Tells what it is, references not followed.
+    /// Returns what it is, references not followed.
     pub fn sort(self) -> Sort {
         match &self.spans.nodes[self.index].kind {
             NodeKind::Scalar { string: true, .. } => Sort::Str,

@@ -318,7 +318,7 @@ fn parse_digits(digits: &str) -> Result<u64, VersionError> {
     digits.parse().map_err(|_| VersionError::NumberTooLarge(digits.into()))
 }
 
-/// Tells whether `text` has nothing but digits, which holds for an empty text too.
+/// Returns whether `text` has nothing but digits, which holds for an empty text too.
 fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -32,7 +32,7 @@ pub(crate) struct Found {
 /// what is in them.
 ///
 /// # Errors
-/// Fails only when `root` itself cannot be read; all else is told with its file.
+/// Fails only when `root` itself cannot be read; all else is reported with its file.
 pub(crate) fn walk(root: &Path, limits: &Limits) -> io::Result<Vec<Found>> {
     let mut walk = Walk { root, found: Vec::new(), ignore: IndexIgnore::default(), limit: limits.files };
     walk.directory(Path::new(""))?;

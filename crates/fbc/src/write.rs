@@ -141,7 +141,7 @@ impl Fbc {
                     .map(|(batch, mut text)| self.print_batch(batch, format, arrangement, &mut text).map(|()| text))
                     .collect();
                 match texts {
-                    // The writer is gone when `out` failed; its error is the one to tell.
+                    // The writer is gone when `out` failed; its error is the one to report.
                     Ok(texts) => {
                         if sender.send(texts).is_err() {
                             break;
@@ -352,7 +352,7 @@ impl PrintedProperty<'_> {
         out
     }
 
-    /// Tells whether the value is a reference to a file.
+    /// Returns whether the value is a reference to a file.
     pub(crate) fn is_reference(&self) -> bool {
         self.inlined.is_some()
     }

@@ -73,7 +73,7 @@ impl AppRegistry {
     /// Lists the repositories of a namespace.
     ///
     /// # Errors
-    /// Fails when the server does not tell.
+    /// Fails when the server does not answer that.
     pub fn repositories(&self, namespace: &str) -> Result<Vec<Repository>, Error> {
         self.described(&format!("?namespace={}&media_type=helm", encode(namespace).replace('/', "%2F")))
     }
@@ -128,7 +128,7 @@ impl AppRegistry {
     }
 }
 
-/// Tells whether a text can be a part of an address as it is.
+/// Returns whether a text can be a part of an address as it is.
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !matches!(text, "." | "..")

@@ -58,7 +58,7 @@ pub(crate) struct Found {
 /// What was found at a path: nothing is fine.
 type MaybeFile = Result<Option<Arc<AuthFile>>, Error>;
 
-/// Tells one state of a file from others.
+/// Distinguishes one state of a file from others.
 type Stamp = (u64, u64, i64, i64);
 
 /// What a program answered, until when.

@@ -45,7 +45,7 @@ pub struct Base<'a> {
 
 /// Puts an image together and stores its documents; its layers are there already.
 ///
-/// The layers of a base are listed, but not looked for: whoever pushes or saves the image needs
+/// The layers of a base are listed, but need not be there: whoever pushes or saves the image needs
 /// them in the store.
 ///
 /// # Errors

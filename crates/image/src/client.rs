@@ -52,7 +52,7 @@ pub struct Options {
     pub retry_statuses: Vec<u16>,
     /// Where credentials, certificates and other settings are looked up.
     pub environment: Environment,
-    /// Who is told what is going on.
+    /// Receives what is going on.
     pub progress: Arc<dyn Progress>,
 }
 
@@ -182,7 +182,7 @@ impl Client {
 }
 
 impl Inner {
-    /// Tells whether nothing that the policy says counts.
+    /// Returns whether nothing that the policy says counts.
     pub(crate) fn ignores_policy(&self) -> bool {
         let set = self.options.environment.get(INSECURE_POLICY).is_some_and(|value| value == "1" || value == "true");
         self.options.insecure_policy || set

@@ -189,7 +189,7 @@ impl Inner {
         })
     }
 
-    /// Sends an image to a registry; tells whether the registry lists by itself what it was made for.
+    /// Sends an image to a registry; returns whether the registry lists by itself what it was made for.
     async fn send_item(
         self: &Arc<Self>,
         origin: &Origin,

@@ -136,7 +136,7 @@ impl Client {
         })
     }
 
-    /// Tells for each of these images whether the registry has it, by its digest or its tag.
+    /// Returns for each of these images whether the registry has it, by its digest or its tag.
     pub fn are_there(&self, images: &[Reference]) -> Vec<Result<Option<Digest>, Error>> {
         self.each(images, |inner, image| async move {
             let target = inner.target(&image)?;
@@ -144,7 +144,7 @@ impl Client {
         })
     }
 
-    /// Tells which of these blobs repositories do not have.
+    /// Returns which of these blobs repositories do not have.
     pub fn lacking(&self, deliveries: &[Delivery]) -> Vec<Result<Vec<Reference>, Error>> {
         self.each(deliveries, |inner, delivery| async move {
             let mut lacking = Vec::new();

@@ -37,7 +37,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Tells whether one of the places has the image.
+    /// Returns whether one of the places has the image.
     pub fn is_good(&self) -> bool {
         self.problem.is_none() && self.places.iter().any(|place| place.digest.is_some())
     }

@@ -17,7 +17,7 @@ const PIECE: usize = 256 << 10;
 const TOGETHER: usize = 16;
 /// How far back a piece may refer.
 const WINDOW: usize = 32 << 10;
-/// As `gzip` does it when not told otherwise.
+/// The default of `gzip`.
 const LEVEL: u32 = 6;
 
 /// No time, no name, no flags, an unknown system.

@@ -101,7 +101,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Tells whether it may work the next time.
+    /// Returns whether it may work the next time.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self, Failure::Connect(_) | Failure::Broken(_))
     }

@@ -150,7 +150,7 @@ impl Layer {
 
     /// Writes the layer into a store, compressed with gzip, all of it as of `time` in seconds since 1970.
     ///
-    /// `progress` is told how many bytes of files were read since it was last called.
+    /// `progress` receives how many bytes of files were read since it was last called.
     ///
     /// # Errors
     /// Fails when a file cannot be read, or changes while it is, or the layer cannot be written.

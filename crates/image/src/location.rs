@@ -57,12 +57,12 @@ impl Location {
         }
     }
 
-    /// Tells whether a text can only be meant as an image: it is marked as one, or is a whole reference.
+    /// Returns whether a text can only be meant as an image: it is marked as one, or is a whole reference.
     pub fn is_image(text: &str) -> bool {
         Location::is_marked(text) || Reference::parse(text).is_ok()
     }
 
-    /// Tells whether a text says by its first word that it is a location.
+    /// Returns whether a text says by its first word that it is a location.
     pub fn is_marked(text: &str) -> bool {
         ["docker://", "oci:", "oci-archive:", "docker-archive:"].iter().any(|mark| text.starts_with(mark))
     }

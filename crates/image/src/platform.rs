@@ -31,7 +31,7 @@ impl Platform {
     }
 }
 
-/// Tells whether an image of an index is for one of these platforms. All are if none is named; one that says nothing
+/// Returns whether an image of an index is for one of these platforms. All are if none is named; one that says nothing
 /// of its platform always is.
 pub(crate) fn is_among(image: &Descriptor, platforms: &[Platform]) -> bool {
     let Some(own) = &image.platform else { return true };

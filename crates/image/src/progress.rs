@@ -49,13 +49,13 @@ pub enum Event<'a> {
     },
 }
 
-/// Is told what is going on, from several threads.
+/// Receives what is going on, from several threads.
 pub trait Progress: Send + Sync {
     /// Takes note of an event. It must not wait for long.
     fn on(&self, event: &Event<'_>);
 }
 
-/// Tells nobody.
+/// Drops what it receives.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -188,7 +188,7 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| word(byte) || byte == b'.' || byte == b'-')
 }
 
-/// Tells a registry from the first part of a path, as the container tools do.
+/// Distinguishes a registry from the first part of a path, as the container tools do.
 fn looks_like_host(part: &str) -> bool {
     part == "localhost" || part.contains(['.', ':']) || part.bytes().any(|byte| byte.is_ascii_uppercase())
 }

@@ -112,7 +112,7 @@ struct List {
     registries: Vec<String>,
 }
 
-/// Where an image is looked for.
+/// Where an image is searched for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) source: Source,
@@ -234,7 +234,7 @@ impl RegistriesConf {
         self.rule_for(&plain(reference)).map(|(rule, _)| rule.file.as_path())
     }
 
-    /// Returns what an image is called in the places where it is looked for, in order.
+    /// Returns what an image is called in the places where it is searched for, in order.
     ///
     /// # Errors
     /// Fails when its registry is blocked, or when a rule leads nowhere.
@@ -242,7 +242,7 @@ impl RegistriesConf {
         Ok(self.candidates(reference)?.into_iter().map(|candidate| candidate.source.reference).collect())
     }
 
-    /// Returns where an image is looked for, in order.
+    /// Returns where an image is searched for, in order.
     ///
     /// # Errors
     /// Fails when its registry is blocked, or when a rule leads nowhere.

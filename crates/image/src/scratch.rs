@@ -154,7 +154,7 @@ fn umask() -> u32 {
     *UMASK.get_or_init(|| {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-        // Where the system does not tell, files stay private.
+        // Where the system does not know, files stay private.
         line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
     })
 }

@@ -54,7 +54,7 @@ impl Collected {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CachedSignatures {
     /// Each as a file of a signature storage, in base64.
     signatures: Vec<String>,
 }
@@ -95,7 +95,7 @@ impl Inner {
     /// Keeps signatures beside an image, so that it can be checked again without the network.
     pub(crate) fn keep_signatures(&self, digest: &Digest, signatures: &[Attached]) -> Result<(), Error> {
         let encode = |one: &Attached| base64_simd::STANDARD.encode_to_string(one.to_file());
-        let kept = Kept { signatures: signatures.iter().map(encode).collect() };
+        let kept = CachedSignatures { signatures: signatures.iter().map(encode).collect() };
         let content = serde_json::to_vec(&kept).unwrap_or_default();
         let store = &self.options.store;
         let wrong = |error: std::io::Error| Error::file("storing signatures", &error);
@@ -109,7 +109,7 @@ impl Inner {
         let store = &self.options.store;
         let Ok(Some(descriptor)) = layout::named(store, &kept_name(digest)) else { return Vec::new() };
         let content = store.read(&descriptor.digest, 2 * LARGEST_TOGETHER).unwrap_or_default();
-        let Ok(kept) = serde_json::from_slice::<Kept>(&content) else { return Vec::new() };
+        let Ok(kept) = serde_json::from_slice::<CachedSignatures>(&content) else { return Vec::new() };
         let decode = |text: &String| {
             let content = base64_simd::STANDARD.decode_to_vec(text.as_bytes()).ok()?;
             Attached::from_file(&content).ok()

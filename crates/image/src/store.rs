@@ -27,7 +27,7 @@ pub struct Store {
     verified: Arc<Mutex<HashMap<Digest, Stamp>>>,
 }
 
-/// Tells one state of a file from all others.
+/// Distinguishes one state of a file from all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,

@@ -92,7 +92,7 @@ pub fn tag_of(source: &Reference, digest: &Digest) -> String {
     source.tag().map_or_else(|| format!("sha256-{}", digest.hex()), str::to_owned)
 }
 
-/// Tells whether a text is a path of a repository: components of lower-case letters and digits, joined by `.`, `_`,
+/// Returns whether a text is a path of a repository: components of lower-case letters and digits, joined by `.`, `_`,
 /// `__` or any number of `-`.
 pub fn is_path(text: &str) -> bool {
     let component = |part: &str| {

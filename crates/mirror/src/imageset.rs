@@ -89,7 +89,7 @@ pub struct CatalogRequest {
 }
 
 impl CatalogRequest {
-    /// Tells whether the catalog goes over as it is.
+    /// Returns whether the catalog goes over as it is.
     pub fn is_whole(&self) -> bool {
         self.full && self.packages.is_empty()
     }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`imageset`] reads what somebody wants, [`part`] takes that part of a catalog, [`plan`] finds the
 //! images it needs and [`lock`] is what comes of that; [`set`] is the directory that holds it all, [`volume`] carries
-//! it, [`push`] brings it to a registry, and [`resources`] tells clusters where it is. [`report`] says what is missing.
+//! it, [`push`] brings it to a registry, and [`resources`] leads clusters to it. [`report`] says what is missing.
 
 pub mod destination;
 pub mod have;

@@ -270,7 +270,7 @@ fn check_place(source: &str, path: &str, tag: &str) -> Result<(), String> {
     }
 }
 
-/// Tells whether a text can be the name of a directory.
+/// Returns whether a text can be the name of a directory.
 fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !text.is_empty() && text.len() <= 200 && !text.starts_with('.') && text.bytes().all(plain)

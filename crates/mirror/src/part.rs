@@ -184,7 +184,7 @@ impl Part {
             };
             fs::create_dir_all(&place).map_err(named)?;
             let file = fs::File::create(place.join("catalog.json")).map_err(named)?;
-            let all: Vec<&Blob> = blobs.iter().map(Kept::blob).collect();
+            let all: Vec<&Blob> = blobs.iter().map(SetBlob::blob).collect();
             self.fbc.write(&all, Format::Json, &mut BufWriter::new(file)).map_err(named)?;
         }
         let rules = catalog::inspect(catalog::Warnings::Off);
@@ -200,9 +200,9 @@ impl Part {
     }
 
     /// Returns the blobs of each package, changed where what is kept differs.
-    fn blobs(&self) -> io::Result<BTreeMap<String, Vec<Kept<'_>>>> {
-        let mut found: BTreeMap<String, Vec<Kept<'_>>> = BTreeMap::new();
-        let plain = |index: &usize| Kept::Same(&self.fbc.blobs()[*index]);
+    fn blobs(&self) -> io::Result<BTreeMap<String, Vec<SetBlob<'_>>>> {
+        let mut found: BTreeMap<String, Vec<SetBlob<'_>>> = BTreeMap::new();
+        let plain = |index: &usize| SetBlob::Same(&self.fbc.blobs()[*index]);
         found.insert(String::new(), self.outline.globals.iter().map(plain).collect());
         let mut buffer = TextBuffer::default();
         for (name, package) in &self.outline.packages {
@@ -211,7 +211,8 @@ impl Part {
                 let text = self.fbc.text(&self.fbc.blobs()[index], &mut buffer)?;
                 serde_json::from_str(text.text()).map_err(io::Error::other)
             };
-            let make = |value: &serde_json::Value| self.fbc.make(&value.to_string(), &self.limits).map(Kept::Made);
+            let make =
+                |value: &serde_json::Value| self.fbc.make(&value.to_string(), &self.limits).map(SetBlob::Changed);
             if let Some(index) = package.blob {
                 let mut text = text_of(index)?;
                 if text["defaultChannel"] != *package.default_channel {
@@ -254,7 +255,7 @@ impl Part {
     }
 }
 
-/// Tells who comes to the newest bundle with the whole catalog and not with what is kept of it.
+/// Reports who comes to the newest bundle with the whole catalog and not with what is kept of it.
 fn stranded(mut before: Outline, kept: &Outline) -> Vec<String> {
     before.packages.retain(|name, _| kept.packages.contains_key(name));
     for (name, package) in &mut before.packages {
@@ -277,18 +278,18 @@ fn stranded(mut before: Outline, kept: &Outline) -> Vec<String> {
 }
 
 /// A blob of what is kept.
-enum Kept<'a> {
+enum SetBlob<'a> {
     /// As it was.
     Same(&'a Blob),
     /// Changed.
-    Made(Blob),
+    Changed(Blob),
 }
 
-impl Kept<'_> {
+impl SetBlob<'_> {
     fn blob(&self) -> &Blob {
         match self {
-            Kept::Same(blob) => blob,
-            Kept::Made(blob) => blob,
+            SetBlob::Same(blob) => blob,
+            SetBlob::Changed(blob) => blob,
         }
     }
 }

@@ -229,7 +229,7 @@ pub fn elsewhere(
     Ok(found)
 }
 
-/// Puts the lock itself into the registry, so that it can tell later what is ours.
+/// Puts the lock itself into the registry, so that it shows later what is ours.
 fn record(client: &Client, lock: &Lock, target: &Target) -> Result<(), String> {
     let store = &client.options().store;
     let text = lock.to_text();

@@ -1,4 +1,4 @@
-//! What tells clusters and nodes where the images are: mirror sets, catalogs, and settings of container engines.
+//! What leads clusters and nodes to the images: mirror sets, catalogs, and settings of container engines.
 
 mod engines;
 #[cfg(test)]

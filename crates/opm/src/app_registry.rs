@@ -85,7 +85,7 @@ pub(crate) struct AppRegistryFlags {
 }
 
 impl AppRegistryFlags {
-    /// Tells whether packages are taken from application registries at all.
+    /// Returns whether packages are taken from application registries at all.
     pub(crate) fn are_given(&self) -> bool {
         !self.registries.is_empty()
     }

@@ -12,13 +12,13 @@ use crate::runtime::{self, EndSignals};
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterFlags {
-    /// File that says how to reach the cluster; KUBECONFIG, ~/.kube/config or, in a pod, its cluster if not given
+    /// File that says how to reach the cluster; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context in that file
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Namespace to work in; that of the context if not given
+    /// Namespace to work in; defaults to that of the context
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 }

@@ -24,7 +24,7 @@ pub(crate) fn shelve(fbc: &Fbc, package: &catalog::Package, limits: &Limits) -> 
 /// Pages of the catalog that a server has at the moment.
 pub(crate) struct ServedConsole {
     console: Console,
-    /// What an author's catalog has wrong with it, where somebody looks for that.
+    /// The problems of an author's catalog, where pages show them.
     pub(crate) found: Mutex<Option<Vec<Found>>>,
     /// How often that changed.
     changes: AtomicU64,

@@ -9,7 +9,7 @@ use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::source::Options;
 
-/// Tells that databases are a thing of the past.
+/// Reports that databases are a thing of the past.
 pub(crate) fn notice(printer: &Printer) {
     printer.warning(
         "DEPRECATION NOTICE: sqlite-based catalogs and the commands for them are deprecated; \
@@ -56,7 +56,7 @@ pub(crate) fn report(changed: Result<Changed, Error>, printer: &Printer) -> Outc
     forgive(&changed.forgiven, printer)
 }
 
-/// Tells what a forgiving command did not do.
+/// Reports what a forgiving command did not do.
 pub(crate) fn forgive(forgiven: &[String], printer: &Printer) -> Outcome {
     forgiven.iter().for_each(|text| printer.warning(&format!("permissive mode enabled: {text}")));
     Ok(())

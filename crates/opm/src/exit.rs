@@ -16,7 +16,7 @@ pub(crate) enum Failure {
     Message(String),
     /// The arguments make no sense; the text says why, with the usage.
     Usage(String),
-    /// What is wrong has been told already.
+    /// What is wrong has been reported already.
     Told,
     /// Something could not be done, and the exit code says what: those of `grpc_health_probe`, and signals.
     Exit(u8, String),
@@ -50,7 +50,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Tells what went wrong, if anything did, and returns the exit code.
+/// Reports what went wrong, if anything did, and returns the exit code.
 pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
     let outcome = outcome.and_then(|()| printer.flush().map_err(Failure::from));
     match outcome {

@@ -149,7 +149,7 @@ pub(crate) fn or_latest(text: &str) -> Result<String, String> {
     }
 }
 
-/// Tells whether a reference is a directory rather than an image.
+/// Returns whether a reference is a directory rather than an image.
 fn is_directory(reference: &str) -> bool {
     Path::new(reference).is_dir()
 }

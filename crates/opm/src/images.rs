@@ -60,12 +60,12 @@ impl TlsFlags {
         TlsFlags { skip_tls_verify: !verify, ..TlsFlags::default() }
     }
 
-    /// Tells whether registries are spoken to in plain HTTP.
+    /// Returns whether registries are spoken to in plain HTTP.
     pub(crate) fn uses_http(&self) -> bool {
         self.use_http || self.skip_tls
     }
 
-    /// Tells whether certificates are not checked.
+    /// Returns whether certificates are not checked.
     pub(crate) fn skips_verification(&self) -> bool {
         self.skip_tls_verify
     }

@@ -31,7 +31,7 @@ impl<'a> Live<'a> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells something that stays.
+    /// Reports something that stays.
     fn tell(&self, text: &str) {
         let mut shown = self.shown();
         self.erase(&mut shown);
@@ -42,7 +42,7 @@ impl<'a> Live<'a> {
     /// Removes the lines that change.
     fn erase(&self, shown: &mut Shown) {
         if shown.lines > 0 {
-            // There is nobody to tell when that fails.
+            // A failure has nowhere to go.
             let _ = write!(io::stderr(), "\r\x1b[{}A\x1b[J", shown.lines);
             shown.lines = 0;
         }

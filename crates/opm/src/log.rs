@@ -20,7 +20,7 @@ pub(crate) fn start(debug: bool) {
     let _ = tracing::subscriber::set_global_default(Ours(subscriber));
 }
 
-/// Lets through what our own crates say; libraries have too much to tell.
+/// Passes on what our own crates log; libraries log too much.
 struct Ours<S>(S);
 
 impl<S: Subscriber> Subscriber for Ours<S> {

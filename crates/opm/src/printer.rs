@@ -86,22 +86,22 @@ impl Printer {
         }
     }
 
-    /// Tells an error that ends the program.
+    /// Reports an error that ends the program.
     pub(crate) fn error(&self, text: &str) {
         self.tell(&format!("{} {text}", self.paint(Style::Error, "error:")));
     }
 
-    /// Tells something that does not end the program.
+    /// Reports something that does not end the program.
     pub(crate) fn warning(&self, text: &str) {
         self.tell(&format!("{} {text}", self.paint(Style::Warning, "warning:")));
     }
 
-    /// Tells that the arguments make no sense.
+    /// Reports that the arguments make no sense.
     pub(crate) fn usage(&self, text: &str) {
         self.tell(text.trim_end());
     }
 
-    /// Writes a line to stderr. There is nobody to tell when that fails.
+    /// Writes a line to stderr. A failure has nowhere to go.
     ///
     /// Messages quote what others wrote, so nothing in them may move the cursor or worse.
     pub(crate) fn tell(&self, text: &str) {

@@ -50,7 +50,7 @@ fn cap<'f, 'a>(found: &'f [Found<'a>]) -> (Vec<&'f Found<'a>>, BTreeMap<&'static
     (shown, more.map(|(rule, count)| (rule, count - SHOWN_OF_A_RULE)).collect())
 }
 
-/// Reports problems on stderr, each once: what is wrong, its place, the line in question, and what would mend it; last
+/// Reports problems on stderr, each once: what is wrong, its place, the line in question, and what would fix it; last
 /// their number.
 pub(crate) fn tell(printer: &Printer, found: &[Found<'_>]) {
     let errors = found.iter().filter(|found| found.problem.severity == Severity::Error).count();
@@ -119,7 +119,7 @@ fn alike<'f, 'a>(found: &[&'f Found<'a>]) -> Vec<Vec<&'f Found<'a>>> {
     groups
 }
 
-/// Tells whether a quoted text is the name of a version: `etcd.v1.2.3`.
+/// Returns whether a quoted text is the name of a version: `etcd.v1.2.3`.
 fn is_versioned(text: &str) -> bool {
     text.as_bytes().windows(3).any(|it| it[0].is_ascii_digit() && it[1] == b'.' && it[2].is_ascii_digit())
         && !text.contains([' ', '<', '>'])

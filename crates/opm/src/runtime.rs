@@ -44,7 +44,7 @@ impl EndSignals {
     }
 }
 
-/// Returns the exit code of a process that a signal ended, as shells tell it.
+/// Returns the exit code of a process that a signal ended, as shells report it.
 pub(crate) fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }

@@ -77,7 +77,7 @@ fn local(reference: &str) -> Option<Result<Source, String>> {
     })
 }
 
-/// Tells whether a file starts as databases do.
+/// Returns whether a file starts as databases do.
 pub(crate) fn is_database(path: &Path) -> bool {
     let mut magic = [0; SQLITE_MAGIC.len()];
     File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok() && magic == *SQLITE_MAGIC
@@ -337,7 +337,7 @@ fn tell(fbc: &Fbc, problems: &[Problem], reference: &str, printer: &Printer) -> 
     true
 }
 
-/// Loads and checks the one catalog that `reference` names, or tells what is wrong with it.
+/// Loads and checks the one catalog that `reference` names, or reports what is wrong with it.
 pub(crate) fn checked(
     reference: &str,
     keep_text: bool,

@@ -92,7 +92,7 @@ mod tests {
     fn the_widest_columns_are_cut_to_fit() {
         let rows = vec![vec!["short".into(), "a name that is far too long".into(), "another long name".into()]];
         let table = fitted(&["A", "B", "C"], rows.clone(), 40);
-        assert_eq!(table, "A      B                C\nshort  a name that is …  another long n…\n");
+        assert_eq!(table, "A      B                 C\nshort  a name that is …  another long n…\n");
         assert!(table.lines().all(|line| line.chars().count() <= 40));
         assert_eq!(fitted(&["A", "B", "C"], rows.clone(), 80), text(&["A", "B", "C"], rows));
         let narrow = fitted(&["HEADING", "B"], vec![vec!["x".into(), "a long name".into()]], 3);

@@ -59,7 +59,7 @@ fn copy_into(root: &Path, from: &Path, to: &Path, depth: usize, dangling: &mut V
     Ok(())
 }
 
-/// Tells whether a link in `directory` leads to something in `root`, by a way that never leaves it.
+/// Returns whether a link in `directory` leads to something in `root`, by a way that never leaves it.
 fn stays_inside(root: &Path, directory: &Path, text: &Path) -> bool {
     let mut depth = directory.strip_prefix(root).map_or(0, |below| below.components().count());
     for part in text.components() {

@@ -122,7 +122,7 @@ fn walk(shape: Shape, path: &str, root: Shape, depth: usize, found: &mut Vec<(St
     }
 }
 
-/// Tells whether two types are one table.
+/// Returns whether two types are one table.
 pub(crate) fn is_same(a: Shape, b: Shape) -> bool {
     match (a, b) {
         (Shape::Object(a), Shape::Object(b)) => !a.is_empty() && std::ptr::eq(a, b),

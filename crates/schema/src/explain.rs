@@ -83,7 +83,7 @@ fn rule_text(rule: &Explained) -> String {
     let mut text = format!("{}: {}\n\n", rule.name, rule.group.says());
     paragraph(&mut text, &sentence(rule.about));
     paragraph(&mut text, &format!("Why: {}", sentence(rule.why)));
-    paragraph(&mut text, &format!("To mend it: {}", sentence(rule.mend)));
+    paragraph(&mut text, &format!("To fix it: {}", sentence(rule.fix)));
     text.truncate(text.trim_end().len());
     text + "\n"
 }
@@ -246,9 +246,9 @@ mod tests {
           A channel has exactly one head: an entry that no entry replaces or skips.
 
           Why: The head is what clusters install and upgrade to; with two of them
-          nobody can tell which one is newer.
+          nobody knows which one is newer.
 
-          To mend it: Let the newest entry replace or skip the others; skipRange alone
+          To fix it: Let the newest entry replace or skip the others; skipRange alone
           does not link entries.
         ");
     }

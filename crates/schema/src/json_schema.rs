@@ -230,7 +230,7 @@ impl Writer<'_> {
         self.document.field(path).is_some_and(|field| field.must.contains(&must))
     }
 
-    /// Tells whether a field directly inside this one must be given.
+    /// Returns whether a field directly inside this one must be given.
     fn asks_inside(&self, path: &str) -> bool {
         let inside = |field: &&crate::Field| {
             field

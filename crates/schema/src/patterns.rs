@@ -16,7 +16,7 @@ pub(crate) const RELEASE: &str = concat!(
 /// A DNS label.
 pub(crate) const LABEL: &str = "^(?=.{1,63}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$";
 
-/// What a range of versions is made of, or nothing. Whether it really is one, only a parser can tell.
+/// What a range of versions is made of, or nothing. Whether it really is one, only a parser knows.
 pub(crate) const RANGE: &str = r"^(?:$|(?=.*[0-9x]\.[0-9x])[-<>=!| 0-9A-Za-z.+]+$)";
 
 /// A path that is not absolute.

@@ -122,7 +122,7 @@ pub(crate) fn documents() -> Vec<Document> {
     ]
 }
 
-/// Both forms of a channel property; whether one has a `name` tells them apart.
+/// Both forms of a channel property; whether one has a `name` distinguishes them.
 const CHANNEL_VALUE: Shape = Shape::Object(&[
     ("name", Shape::Str),
     ("replaces", Shape::Str),
@@ -140,7 +140,7 @@ const PACKAGE: &[Field] = &[
     ),
     field(
         "release",
-        "Tells repackagings of one version apart. The bundle is then called PACKAGE-vVERSION-RELEASE",
+        "Distinguishes repackagings of one version. The bundle is then called PACKAGE-vVERSION-RELEASE",
         "\"1\"",
         &[Must::Match(patterns::RELEASE)],
     ),

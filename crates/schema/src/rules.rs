@@ -56,7 +56,7 @@ pub struct Explained {
     /// Why it must hold.
     pub why: &'static str,
     /// What to do.
-    pub mend: &'static str,
+    pub fix: &'static str,
 }
 
 /// Returns all rules, by group.
@@ -77,8 +77,8 @@ pub fn all() -> Vec<Explained> {
         // A rule that is checked in several places is one rule.
         .filter(|(_, name, _)| seen.insert(*name))
         .map(|(group, name, about)| {
-            let (_, why, mend) = REASONS.iter().find(|(of, _, _)| *of == name).copied().unwrap_or((name, "", ""));
-            Explained { name, about, group, why, mend }
+            let (_, why, fix) = REASONS.iter().find(|(of, _, _)| *of == name).copied().unwrap_or((name, "", ""));
+            Explained { name, about, group, why, fix }
         })
         .collect()
 }
@@ -109,11 +109,11 @@ const REASONS: &[(&str, &str, &str)] = &[
     (
         "file-readable",
         "every file of the directory is taken for a part of the catalog, and one that cannot be read may hold anything",
-        "mend its permissions, or name it in .indexignore if it is no part of the catalog",
+        "fix its permissions, or name it in .indexignore if it is no part of the catalog",
     ),
     ("utf-8", "JSON and YAML are UTF-8", "save the file as UTF-8"),
-    ("json-syntax", "a file that cannot be parsed has no meaning", "mend the syntax at the place that is shown"),
-    ("yaml-syntax", "a file that cannot be parsed has no meaning", "mend the syntax at the place that is shown"),
+    ("json-syntax", "a file that cannot be parsed has no meaning", "fix the syntax at the place that is shown"),
+    ("yaml-syntax", "a file that cannot be parsed has no meaning", "fix the syntax at the place that is shown"),
     (
         "limits",
         "input is bounded before it is used, so that no file can use up memory or time",
@@ -136,7 +136,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "schema-required",
-        "the schema says what a document is, and without one nobody can tell",
+        "the schema says what a document is, and without one nobody knows",
         "add `schema: olm.package`, olm.channel, olm.bundle or olm.deprecations, or one of your own domain",
     ),
     ("field-types", "a value of another type would be lost", "give it the type that 'opm explain' names for the field"),
@@ -148,7 +148,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     (
         "migration",
         "what consoles show is taken from the ClusterServiceVersion among the objects of the bundle",
-        "mend the ClusterServiceVersion, or render the bundle from its image",
+        "fix the ClusterServiceVersion, or render the bundle from its image",
     ),
     (
         "old-form-channel",
@@ -235,7 +235,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "channel-single-head",
-        "the head is what clusters install and upgrade to; with two of them nobody can tell which one is newer",
+        "the head is what clusters install and upgrade to; with two of them nobody knows which one is newer",
         "let the newest entry replace or skip the others; skipRange alone does not link entries",
     ),
     (
@@ -244,7 +244,11 @@ const REASONS: &[(&str, &str, &str)] = &[
         "let an entry of the chain replace the stranded one, or let the head skip it",
     ),
     ("bundle-named", "channels list bundles by their names", "give it a `name`"),
-    ("bundle-release-name", "bundles of one version are told apart by their names", "call it PACKAGE-vVERSION-RELEASE"),
+    (
+        "bundle-release-name",
+        "bundles of one version are distinguished by their names",
+        "call it PACKAGE-vVERSION-RELEASE",
+    ),
     ("entry-skips", "an empty name skips nothing", "name the bundle that is skipped, or remove the item"),
     ("entry-skip-range", "clusters compare their version with the range", "write it like \">=1.0.0 <1.2.0\""),
     ("bundle-image-set", "without an image or objects there is nothing to install", "name the image of the bundle"),
@@ -252,7 +256,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     (
         "package-versions-unique",
         "clusters choose by version, and could not choose between the two",
-        "give one of them another version, or tell them apart by a release",
+        "give one of them another version, or distinguish them by a release",
     ),
     // Dependencies
     (
@@ -353,7 +357,7 @@ mod tests {
         assert_eq!(rules, explained);
         assert_eq!(explained.len(), REASONS.len(), "a rule is explained twice");
         for rule in all() {
-            assert!(!rule.why.is_empty() && !rule.mend.is_empty(), "{}", rule.name);
+            assert!(!rule.why.is_empty() && !rule.fix.is_empty(), "{}", rule.name);
         }
         assert_eq!(all().len(), rules.len());
         assert_eq!(RULES.len(), 34);

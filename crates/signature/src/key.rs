@@ -58,7 +58,7 @@ impl Key {
         Ok(Key { algorithm, material: bits.to_vec(), ecdsa: oid == EC, info: info.to_vec() })
     }
 
-    /// Tells whether `signature` is this key's over `message`.
+    /// Returns whether `signature` is this key's over `message`.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(self.algorithm, &self.material).verify(message, signature).is_ok()
     }
@@ -67,7 +67,7 @@ impl Key {
         &self.info
     }
 
-    /// Tells whether this is a key on an elliptic curve, which logs have.
+    /// Returns whether this is a key on an elliptic curve, which logs have.
     pub(crate) fn is_ecdsa(&self) -> bool {
         self.ecdsa
     }

@@ -54,7 +54,7 @@ impl Name {
         &self.repository
     }
 
-    /// Tells whether there is neither a tag nor a digest.
+    /// Returns whether there is neither a tag nor a digest.
     pub(crate) fn is_bare(&self) -> bool {
         self.tag.is_none() && self.digest.is_none()
     }

@@ -132,7 +132,7 @@ impl Requirement {
         }
     }
 
-    /// Tells whether signatures have to be at hand to decide.
+    /// Returns whether signatures have to be at hand to decide.
     pub fn needs_signatures(&self) -> bool {
         matches!(self, Requirement::SignedBy(_) | Requirement::SigstoreSigned(_))
     }
@@ -241,7 +241,7 @@ fn sigstore_signed(fields: &mut Fields) -> Result<SigstoreSigned, String> {
         Vec::new()
     };
     match (&trust, some) {
-        (Trust::Fulcio { .. }, false) => Err("fulcio needs a rekorPublicKey, which tells the time of signing".into()),
+        (Trust::Fulcio { .. }, false) => Err("fulcio needs a rekorPublicKey, which proves the time of signing".into()),
         (Trust::Pki { .. }, true) => Err("pki and a rekorPublicKey cannot be used together".into()),
         _ => Ok(SigstoreSigned { trust, rekor, identity: identity(fields)? }),
     }

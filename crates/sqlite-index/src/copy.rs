@@ -119,7 +119,7 @@ fn copy_files(path: &Path, target: &Path) -> Result<bool, Error> {
     Ok(stamps(path)? == before)
 }
 
-/// What tells whether files were written to: which they are, how long, and when they changed.
+/// What shows whether files were written to: which they are, how long, and when they changed.
 type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
 
 fn stamps(path: &Path) -> Result<Stamps, Error> {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::schema::{self, VERSION};
 use crate::{copy, migrate};
 
-/// How long another program is waited for.
+/// How long another program is awaited.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// How files are opened that are there and change.
 pub(crate) const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
@@ -122,7 +122,7 @@ impl Database {
         schema::version(self.connection()?)
     }
 
-    /// Tells whether there is any table.
+    /// Returns whether there is any table.
     ///
     /// # Errors
     /// Fails when the database cannot be read.

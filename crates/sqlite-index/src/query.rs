@@ -154,7 +154,7 @@ impl Index {
     }
 }
 
-/// An entry that was looked for.
+/// An entry that was searched for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Found {
     package: String,

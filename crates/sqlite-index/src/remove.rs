@@ -15,7 +15,7 @@ use crate::value;
 pub enum Strictness {
     /// Anything that cannot be done undoes everything.
     Strict,
-    /// What cannot be done is told, the rest is done.
+    /// What cannot be done is reported, the rest is done.
     Permissive,
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn bundle_of_image(connection: &Connection, image: &str) -> Result<Op
     Ok(None)
 }
 
-/// Tells whether an image that is recorded as `name:tag@digest` is meant by a part of that.
+/// Returns whether an image that is recorded as `name:tag@digest` is meant by a part of that.
 fn is_same_image(recorded: &str, meant: &str) -> bool {
     let Some((tagged, digest)) = recorded.split_once('@') else { return false };
     let name = match tagged.rsplit_once(':') {

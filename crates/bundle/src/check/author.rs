@@ -1,4 +1,4 @@
-//! Mistakes that no other check tells of, and that authors learn of on a cluster.
+//! Mistakes that no other check reports, and that authors learn of on a cluster.
 
 use std::collections::BTreeSet;
 

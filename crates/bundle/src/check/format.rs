@@ -117,7 +117,7 @@ fn check_dependency(dependency: &Value, errors: &mut Vec<String>) {
     }
 }
 
-/// Tells why an expression cannot be one, whatever it means: texts without end, brackets without partners.
+/// Reports why an expression cannot be one, whatever it means: texts without end, brackets without partners.
 fn unfinished(rule: &str) -> Option<&'static str> {
     let mut open = Vec::new();
     let mut letters = rule.chars();

@@ -121,7 +121,7 @@ fn check_icon(csv: &Value, name: &str, findings: &mut Findings) {
     }
 }
 
-/// Tells whether a text is an address to write to, with or without a name before it.
+/// Returns whether a text is an address to write to, with or without a name before it.
 fn is_address(text: &str) -> bool {
     let address = match text.split_once('<') {
         Some((_, rest)) => match rest.strip_suffix('>') {

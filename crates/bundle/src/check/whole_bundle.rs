@@ -163,7 +163,7 @@ fn check_images(csv: &Value, findings: &mut Findings) {
     }
 }
 
-/// Tells whether a text names an image, with or without a registry.
+/// Returns whether a text names an image, with or without a registry.
 fn is_reference(text: &str) -> bool {
     let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
     let digest_fits = digest.is_none_or(|digest| {

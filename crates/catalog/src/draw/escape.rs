@@ -61,7 +61,7 @@ fn cells_of(c: char) -> usize {
     if wide { 2 } else { 1 }
 }
 
-/// Cuts `text` to `most` cells: the middle gives way to an ellipsis, because names start and end with what tells
+/// Cuts `text` to `most` cells: the middle gives way to an ellipsis, because names start and end with what distinguishes
 /// them apart.
 pub(super) fn shorten(text: &str, most: usize) -> String {
     // A long text is never measured whole.

@@ -3,13 +3,13 @@
 //! The chain of `replaces` from the head is a straight line, the spine, and entries beside it have
 //! their dots in a second column. An upgrade that follows neither column, the `skips` of an entry
 //! (all in one) and its `skipRange` take a lane each, the shortest next to the dots. Lanes are
-//! limited; what finds none is told in words.
+//! limited; what finds none is reported in words.
 
 use std::collections::BTreeMap;
 
 use crate::graph::{Channel, Edge, EdgeKind};
 
-/// The most lanes of each kind: more of them cannot be told apart.
+/// The most lanes of each kind: more of them cannot be distinguished.
 const MOST_LANES: usize = 10;
 
 /// The layout of one channel; rows are places in [`Channel::nodes`].
@@ -27,11 +27,11 @@ pub(super) struct Layout {
     pub(super) skip_lanes: usize,
     /// How many lanes `ranges` take.
     pub(super) range_lanes: usize,
-    /// Upgrades that are told in words, by target: of too many for the lanes.
+    /// Upgrades that are reported in words, by target: of too many for the lanes.
     pub(super) undrawn: Vec<Edge>,
-    /// Whether some ranges are told in words only.
+    /// Whether some ranges are reported in words only.
     pub(super) more_ranges: bool,
-    /// Whether a dot stands beside the spine.
+    /// Whether a dot is drawn next to the spine.
     pub(super) side: bool,
 }
 

@@ -42,7 +42,7 @@ pub(super) fn follow(
         }
     }
     let candidates: Vec<usize> = if v0_semantics {
-        // With several heads or none, clusters of the first generation cannot tell what is newer.
+        // With several heads or none, clusters of the first generation do not know what is newer.
         let chain = if heads == 1 { chain } else { Vec::new() };
         chain.into_iter().filter(|&row| nodes[row].presence == Presence::Entry && !nodes[row].skipped).collect()
     } else {

@@ -27,7 +27,7 @@ fn check(draft: &Draft<'_>, problems: &mut Vec<Problem>) {
                 }
             }
         }
-        // Older tools tell of all of them at once; each has its own place, though.
+        // Older tools report all of them at once; each has its own place, though.
         for (name, (channel, index)) in missing {
             let message =
                 format!("no olm.bundle blobs found in package \"{}\" for olm.channel entries [{name}]", package.name);

@@ -2,7 +2,7 @@
 //!
 //! To add a rule, add a file with a `RULE` and a line in [`RULES`] (or in [`WARNINGS`], if a
 //! catalog works without it, or in [`STRICT`], if the definition of the format asks for it all the same). The order of the table is the order in which problems of one
-//! package, channel or bundle are told. `docs/rules.md` is made from it.
+//! package, channel or bundle are reported. `docs/rules.md` is made from it.
 
 use fbc::json::Raw;
 use fbc::{Blob, Place, Problem, property};

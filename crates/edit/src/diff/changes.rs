@@ -20,10 +20,10 @@ pub use report::{
     PackageChange, PermissionChange, Property, RelatedImage, What,
 };
 
-/// How much is told.
+/// How much is reported.
 #[derive(Debug, Default)]
 pub struct Options {
-    /// Tell of each new version what it changes against the one before it.
+    /// Whether to show what each new version changes against the one before it.
     pub changelog: bool,
     /// Bounds for manifests.
     pub limits: Limits,
@@ -49,8 +49,8 @@ pub fn changes(old: Side<'_, '_>, new: Side<'_, '_>, options: &Options) -> io::R
         .into_par_iter()
         .with_max_len(1)
         .map(|(name, (before, after))| {
-            let old = Half { fbc: old.fbc, blobs: &old_blobs, package: before };
-            let new = Half { fbc: new.fbc, blobs: &new_blobs, package: after };
+            let old = PackageSide { fbc: old.fbc, blobs: &old_blobs, package: before };
+            let new = PackageSide { fbc: new.fbc, blobs: &new_blobs, package: after };
             package_change(name, old, new, options)
         })
         .collect::<io::Result<_>>()?;
@@ -77,13 +77,13 @@ impl<'a> Blobs<'a> {
 
 /// A package of one of two catalogs, if it is there.
 #[derive(Clone, Copy)]
-struct Half<'a> {
+struct PackageSide<'a> {
     fbc: &'a Fbc,
     blobs: &'a Blobs<'a>,
     package: Option<&'a Package>,
 }
 
-impl<'a> Half<'a> {
+impl<'a> PackageSide<'a> {
     fn channel(&self, name: &str) -> Option<&'a Channel> {
         self.package?.channels().iter().find(|channel| channel.name() == name)
     }
@@ -111,8 +111,13 @@ impl<'a> Half<'a> {
     }
 }
 
-fn package_change(name: &str, old: Half<'_>, new: Half<'_>, options: &Options) -> io::Result<Option<PackageChange>> {
-    let default = |half: &Half<'_>| half.package.map(|package| package.default_channel().name().to_owned());
+fn package_change(
+    name: &str,
+    old: PackageSide<'_>,
+    new: PackageSide<'_>,
+    options: &Options,
+) -> io::Result<Option<PackageChange>> {
+    let default = |half: &PackageSide<'_>| half.package.map(|package| package.default_channel().name().to_owned());
     let mut details = Vec::new();
     let description = |text: Raw<'_>| text.get("description").and_then(Raw::as_str).unwrap_or_default().into_owned();
     let icon = |text: Raw<'_>| {
@@ -168,7 +173,7 @@ fn canonical(value: Raw<'_>) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn channel_change(name: &str, old: Half<'_>, new: Half<'_>) -> io::Result<Option<ChannelChange>> {
+fn channel_change(name: &str, old: PackageSide<'_>, new: PackageSide<'_>) -> io::Result<Option<ChannelChange>> {
     let (before, after) = (old.channel(name), new.channel(name));
     let head = |channel: Option<&Channel>| channel.map(|channel| channel.head().name.to_string());
     let mut entries: BTreeMap<&str, (Option<&Entry>, Option<&Entry>)> = BTreeMap::new();

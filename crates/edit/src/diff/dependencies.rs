@@ -154,7 +154,7 @@ fn best(catalog: &Catalog, p: usize, fits: impl Fn(&Bundle) -> bool) -> Option<M
     best
 }
 
-/// Tells whether a member of a package is taken rather than another that was seen before.
+/// Returns whether a member of a package is taken rather than another that was seen before.
 fn is_better(catalog: &Catalog, member: Member, known: Member) -> bool {
     let package = &catalog.packages()[member.0];
     let bundle = |(_, c, e): Member| package.bundle(&package.channels()[c].entries()[e].name);

@@ -1,4 +1,4 @@
-//! What a bundle asks of a cluster and brings to it, as its manifests tell.
+//! What a bundle asks of a cluster and brings to it, by its manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(super) type Grant = (Scope, String, String);
 /// Versions by the names of CRDs.
 pub(super) type Crds = BTreeMap<String, BTreeSet<String>>;
 
-/// What the manifests of a bundle tell. What is nothing is not known.
+/// What the manifests of a bundle hold. What is nothing is not known.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// The verbs of each grant.

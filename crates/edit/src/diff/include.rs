@@ -128,7 +128,7 @@ impl Include {
         Ok(include)
     }
 
-    /// Adds what is wanted to `selection`; what is not there is told, all of it.
+    /// Adds what is wanted to `selection`; what is not there is reported, all of it.
     pub(super) fn apply(&self, heads_only: bool, selection: &mut Selection<'_>) -> Result<(), Vec<String>> {
         let mut missing = Vec::new();
         for wanted in &self.packages {
@@ -186,7 +186,7 @@ impl IncludedPackage {
 }
 
 impl Wanted {
-    /// Tells whether bundles are wanted by their names alone.
+    /// Returns whether bundles are wanted by their names alone.
     fn is_by_name(&self) -> bool {
         matches!(self, Wanted::From { versions, .. } if versions.is_empty())
     }

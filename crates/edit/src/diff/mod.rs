@@ -2,7 +2,7 @@
 //!
 //! [`diff`] chooses bundles of channels of the new catalog, by itself or as an [`Include`] says, and
 //! adds what they depend on. The result is a [`Selection`], which becomes a catalog of its own.
-//! [`changes`] tells people what differs.
+//! [`changes`] shows people what differs.
 
 pub mod changes;
 mod dependencies;

@@ -15,7 +15,7 @@ pub(super) fn head(channel: &Channel) -> usize {
     position(channel, &channel.head().name).unwrap_or_default()
 }
 
-/// Tells whether a channel of a package has a bundle.
+/// Returns whether a channel of a package has a bundle.
 pub(super) fn member(package: &Package, channel: &str, bundle: &str) -> bool {
     let channel = package.channels().iter().find(|found| found.name() == channel);
     channel.is_some_and(|channel| position(channel, bundle).is_some())

@@ -124,7 +124,7 @@ impl<'a> Selection<'a> {
                 let written = fbc.text(&fbc.blobs()[number(package.name(), Some(channel.name()))?], &mut buffer)?;
                 let properties = written.get("properties");
                 let channel =
-                    fbc.take_in(&channel_json(package.name(), channel.name(), &entries, properties), limits)?;
+                    fbc.stored_blob(&channel_json(package.name(), channel.name(), &entries, properties), limits)?;
                 blobs.push(fbc.blobs().len());
                 fbc.push(channel);
             }

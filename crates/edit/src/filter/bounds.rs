@@ -41,7 +41,7 @@ impl Bound {
         &self.text
     }
 
-    /// Tells whether a version is this or lower; `1.2` stands for all of 1.2.x.
+    /// Returns whether a version is this or lower; `1.2` stands for all of 1.2.x.
     fn allows_up_to(&self, version: &Version) -> bool {
         match self.parts {
             1 => version.major() <= self.version.major(),
@@ -61,7 +61,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Tells whether there is neither end.
+    /// Returns whether there is neither end.
     pub fn is_open(&self) -> bool {
         self.min.is_none() && self.max.is_none()
     }
@@ -73,14 +73,14 @@ impl Bounds {
         same.then_some(&min.version)
     }
 
-    /// Tells whether a version is in the range. Pre-releases compare by precedence like all others, so that
+    /// Returns whether a version is in the range. Pre-releases compare by precedence like all others, so that
     /// `26.0.8-opr.1` is above `26.0.0`; build metadata does not count.
     pub fn contains(&self, version: &Version) -> bool {
         let above = self.min.as_ref().is_none_or(|min| version.cmp_precedence(&min.version) != Ordering::Less);
         above && self.max.as_ref().is_none_or(|max| max.allows_up_to(version))
     }
 
-    /// Tells whether the existing tool would pass over a version in this range: a pre-release, where no end is one.
+    /// Returns whether the existing tool would pass over a version in this range: a pre-release, where no end is one.
     pub fn surprises(&self, version: &Version) -> bool {
         let ends = self.min.iter().chain(&self.max);
         !version.prerelease().is_empty() && ends.into_iter().all(|end| end.version.prerelease().is_empty())

@@ -25,7 +25,7 @@ pub(super) fn cut(
         notes.push(format!("{package}: {more:?} is kept in channel {name:?}: it is on the way between others"));
         kept.insert(more);
     }
-    // The order of the chain tells which of several heads is the newest; what is not on it goes by version.
+    // The order of the chain decides which of several heads is the newest; what is not on it goes by version.
     let order: HashMap<String, usize> =
         channel.chain(&head).into_iter().enumerate().map(|(i, name)| (name.to_owned(), i)).collect();
     channel.entries.retain(|entry| kept.contains(&*entry.name));

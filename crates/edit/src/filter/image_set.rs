@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::bounds::Bounds;
-use super::{AllFacts, Kept, Selection, channel, needs, settle_default};
+use super::{AllFacts, KeptBundles, Selection, channel, needs, settle_default};
 use crate::outline::{Channel, Outline, Package, near};
 use crate::refusal::Refusal;
 
@@ -39,7 +39,7 @@ pub struct PackageRequest {
     /// The channels; all of them if none is named.
     pub channels: Vec<(String, Bounds)>,
     /// These bundles and no others, by channel: what somebody else has chosen.
-    pub exactly: Option<Kept>,
+    pub exactly: Option<KeptBundles>,
 }
 
 /// Drops what is not asked for, and returns what else the user should know.
@@ -49,7 +49,7 @@ pub struct PackageRequest {
 /// channel is to be the default.
 pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Result<Vec<String>, Vec<Refusal>> {
     let (mut notes, mut refused) = (Vec::new(), Vec::new());
-    let mut kept: BTreeMap<String, Kept> = BTreeMap::new();
+    let mut kept: BTreeMap<String, KeptBundles> = BTreeMap::new();
     let everything = PackageRequest::default();
     if request.packages.is_empty() {
         for (name, package) in &outline.packages {
@@ -117,7 +117,7 @@ pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Res
 }
 
 /// Names what kept bundles need and nobody asked for.
-fn lacking(kept: &BTreeMap<String, Kept>, whole: &BTreeMap<String, Kept>) -> Vec<String> {
+fn lacking(kept: &BTreeMap<String, KeptBundles>, whole: &BTreeMap<String, KeptBundles>) -> Vec<String> {
     let mut notes = Vec::new();
     for (package, channels) in whole {
         let has = |channel: &String, bundle: &String| {
@@ -141,7 +141,7 @@ fn select(
     wanted: &PackageRequest,
     request: &Request,
     notes: &mut Vec<String>,
-) -> Result<Kept, Vec<Refusal>> {
+) -> Result<KeptBundles, Vec<Refusal>> {
     let mut refused = Vec::new();
     let unversioned = package.bundles.iter().filter(|(_, bundle)| bundle.version.is_none());
     for (bundle, _) in unversioned {
@@ -157,7 +157,7 @@ fn select(
     if let Some(exactly) = &wanted.exactly {
         return if refused.is_empty() { Ok(exactly.clone()) } else { Err(refused) };
     }
-    let mut kept = Kept::new();
+    let mut kept = KeptBundles::new();
     let mut ranges: Vec<String> = Vec::new();
     for (channel, members) in &package.channels {
         let named = wanted.channels.iter().find(|(wanted, _)| wanted == channel);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{AllFacts, Kept, Selection, select};
+use super::{AllFacts, KeptBundles, Selection, select};
 use crate::outline::{Outline, Package};
 use catalog::needs::{Facts, Need};
 
@@ -11,7 +11,7 @@ pub(super) fn add(
     outline: &Outline,
     selection: &Selection,
     facts: &AllFacts,
-    kept: &mut BTreeMap<String, Kept>,
+    kept: &mut BTreeMap<String, KeptBundles>,
     notes: &mut Vec<String>,
 ) {
     let lookup = Lookup::new(outline, facts);
@@ -70,7 +70,7 @@ impl<'a> Lookup<'a> {
         bundle: &(String, String),
         need: &Need,
         selection: &Selection,
-        kept: &mut BTreeMap<String, Kept>,
+        kept: &mut BTreeMap<String, KeptBundles>,
         notes: &mut Vec<String>,
     ) {
         let (of, name) = bundle;

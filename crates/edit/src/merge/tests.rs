@@ -15,11 +15,11 @@ fn catalog(channel: &str, more: &str) -> Fbc {
     fbc
 }
 
-fn text(fbc: &Fbc) -> impl Fn(usize) -> Result<Made, Refusal> {
+fn text(fbc: &Fbc) -> impl Fn(usize) -> Result<NewBlob, Refusal> {
     move |blob| {
         let mut buffer = fbc::blob::TextBuffer::default();
         let text = fbc.text(&fbc.blobs()[blob], &mut buffer).map_err(|error| Refusal::new(error.to_string()))?;
-        Ok(Made::json(text))
+        Ok(NewBlob::json(text))
     }
 }
 

@@ -37,7 +37,7 @@ fn render_entries(
     limits: &Limits,
     bundles: &mut Bundles<'_>,
 ) -> Result<Fbc, Error> {
-    // Fetching bundles takes time: what is wrong with the template itself is told before.
+    // Fetching bundles takes time: what is wrong with the template itself is reported before.
     let faults = entries.iter().enumerate().filter_map(|(index, (entry, blob))| {
         let excess = excess(*entry, blob)?;
         Some(format!("{list}[{index}]: unexpected fields present in basic template bundle: {excess}"))
@@ -83,7 +83,7 @@ fn image(blob: &Blob) -> Option<&str> {
     }
 }
 
-/// Tells what keeps an entry from being no more than the image of a bundle.
+/// Reports what keeps an entry from being no more than the image of a bundle.
 fn excess(entry: Raw<'_>, blob: &Blob) -> Option<String> {
     if &*blob.schema != BUNDLE {
         return None;

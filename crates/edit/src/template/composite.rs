@@ -108,7 +108,7 @@ struct Target {
 /// Makes a plan of what the two files say.
 ///
 /// # Errors
-/// Fails when something is wrong with them, and tells all of it.
+/// Fails when something is wrong with them, and reports all of it.
 pub fn plan(catalogs: &Template<'_>, composite: &Template<'_>) -> Result<Vec<Component>, CompositeError> {
     let mut faults = Vec::new();
     check("catalogs file", catalogs, CATALOGS_SCHEMA, CATALOGS, &mut faults);

@@ -96,7 +96,7 @@ impl<'a> Template<'a> {
         Ok(Template { text, document, json })
     }
 
-    /// Tells the kind of the template by the schema it states.
+    /// Returns the kind of the template by the schema it states.
     ///
     /// # Errors
     /// Fails when there is no schema, or it is none of a template.
@@ -173,7 +173,7 @@ pub fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'
 ///
 /// # Errors
 /// Fails when one is none; all that are none are told.
-pub fn take_in(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
+pub fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
     let mut fbc = Fbc::default();
     let made = blobs(documents.iter().map(Text::raw), "documents", &fbc, limits)?;
     made.into_iter().for_each(|(_, blob)| fbc.push(blob));
@@ -200,7 +200,7 @@ fn blobs<'a>(
     let mut blobs = Vec::new();
     let mut faults = Vec::new();
     for (index, item) in items.enumerate() {
-        match fbc.take_in(item.text(), limits) {
+        match fbc.stored_blob(item.text(), limits) {
             Ok(blob) => blobs.push((item, blob)),
             Err(error) => faults.push(format!("{list}[{index}]: {error}")),
         }

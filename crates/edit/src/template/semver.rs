@@ -91,7 +91,7 @@ pub enum SemverError {
         /// How many.
         count: usize,
     },
-    /// A bundle does not tell its one version.
+    /// A bundle has not exactly one version.
     #[error("bundle {} has {count} \"olm.package\" properties, expected exactly 1", quote(bundle))]
     PackageProperties {
         /// The bundle.

@@ -151,7 +151,7 @@ pub(super) fn render(document: Raw<'_>, limits: &Limits, bundles: &mut Bundles<'
     Ok(fbc)
 }
 
-/// Reads the substitutions. Whatever is wrong without looking at a bundle is told here.
+/// Reads the substitutions. Whatever is wrong without looking at a bundle is reported here.
 fn substitutions(document: Raw<'_>) -> Result<Vec<Substitution>, SubstitutesError> {
     let mut substitutions = Vec::new();
     let mut bases = HashSet::new();
@@ -205,7 +205,7 @@ fn substitute(
         let Some(entries) = relinked(entries, base, &blob.name) else { continue };
         let properties = fbc.text(channel, &mut buffer)?.get("properties");
         let json = channel_json(&channel.package, &channel.name, &entries, properties);
-        let channel = fbc.take_in(&json, limits)?;
+        let channel = fbc.stored_blob(&json, limits)?;
         catalog::inspect(Warnings::Off)(&channel, json.raw(), &mut problems);
         fbc.replace(index, channel);
     }
@@ -235,7 +235,7 @@ fn relinked(entries: &[Entry], base: &str, substitute: &str) -> Option<Vec<Entry
     Some(entries)
 }
 
-/// Tells what is wrong with a catalog, if anything is.
+/// Reports what is wrong with a catalog, if anything is.
 fn invalid(fbc: &Fbc, problems: Vec<Problem>) -> Option<String> {
     let checked = catalog::check(fbc, Loaded { problems, incomplete: false }, Warnings::Off);
     checked.catalog.err().map(|problems| catalog::tree::message(problems.errors()))
@@ -243,8 +243,8 @@ fn invalid(fbc: &Fbc, problems: Vec<Problem>) -> Option<String> {
 
 /// Returns what a bundle is ordered by.
 ///
-/// Before there were releases, build metadata told repackaged bundles apart, and an annotation
-/// told that it does.
+/// Before there were releases, build metadata distinguished repackaged bundles, and an annotation
+/// said that it does.
 fn version_and_release(fbc: &Fbc, blob: &Blob, limits: &Limits) -> Result<(Version, Option<Release>), Reason> {
     let failed = |reason: String| Reason::Version { bundle: blob.name.to_string(), reason };
     let properties = match &blob.content {
@@ -264,7 +264,7 @@ fn version_and_release(fbc: &Fbc, blob: &Blob, limits: &Limits) -> Result<(Versi
     Ok((version, release))
 }
 
-/// Tells whether the CSV of a bundle says that it takes the place of another.
+/// Returns whether the CSV of a bundle says that it takes the place of another.
 fn is_substitute(fbc: &Fbc, blob: &Blob, limits: &Limits) -> io::Result<bool> {
     let says = |annotations: Option<Raw<'_>>| {
         annotations.is_some_and(|annotations| annotations.members().any(|(key, _)| key == SUBSTITUTES_FOR))

@@ -11,7 +11,7 @@ use super::{Splice, lines};
 /// A document of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Document {
-    /// Where it starts, as blobs tell their origin.
+    /// Where it starts, as blobs give their origin.
     pub(crate) start: usize,
     /// Where its own text starts: behind the separator that opens a YAML file.
     pub(crate) body: usize,

@@ -67,7 +67,7 @@ impl<'t> Editor<'t> {
         self.splice(node.span.clone(), new);
     }
 
-    /// Tells whether a collection is written in brackets.
+    /// Returns whether a collection is written in brackets.
     pub(crate) fn is_flow(&self, node: &Node) -> bool {
         matches!(self.text.as_bytes().get(node.span.start), Some(b'[' | b'{'))
     }

@@ -15,7 +15,7 @@ pub(super) fn indent(text: &str, start: usize) -> usize {
     text[start..].len() - text[start..].trim_start_matches(' ').len()
 }
 
-/// Tells whether the line that starts at `start` holds a comment alone.
+/// Returns whether the line that starts at `start` holds a comment alone.
 pub(super) fn is_comment(text: &str, start: usize) -> bool {
     text[start..].trim_start_matches([' ', '\t']).starts_with('#')
 }

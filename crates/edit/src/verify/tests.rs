@@ -58,7 +58,7 @@ impl Read {
     }
 }
 
-/// Checks a text that is said to be the catalog with another default channel; tells whether outlines agree, too.
+/// Checks a text that is said to be the catalog with another default channel; returns whether outlines agree, too.
 fn checked(text: &str) -> (bool, bool) {
     let before = Read::new(CATALOG, Contents::default());
     let old = Outline::new(&before.fbc);

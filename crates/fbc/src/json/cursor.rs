@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
         Cursor { text: value.text(), at: 0 }
     }
 
-    /// Tells the kind of the value that comes next.
+    /// Returns the kind of the value that comes next.
     pub fn kind(&self) -> Kind {
         Raw::from_checked(self.text.get(self.at..).unwrap_or_default()).kind()
     }

@@ -206,7 +206,7 @@ impl<'a> Raw<'a> {
         self.text
     }
 
-    /// Tells what kind of value this is.
+    /// Returns the kind of this value.
     pub fn kind(self) -> Kind {
         match self.text.as_bytes().first() {
             Some(b'{') => Kind::Object,
@@ -218,7 +218,7 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// Tells whether this is `null`.
+    /// Returns whether this is `null`.
     pub fn is_null(self) -> bool {
         self.kind() == Kind::Null
     }

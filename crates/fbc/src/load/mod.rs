@@ -36,7 +36,7 @@ pub struct LoadOptions<'a> {
     pub migrate: bool,
     /// What looks at each blob.
     pub inspect: Option<&'a Inspect<'a>>,
-    /// What is told how many more bytes are done.
+    /// Receives the number of further bytes that are done.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
 }
 
@@ -55,7 +55,7 @@ impl Fbc {
     /// Files are read in parallel; blobs and problems come in order of path and position.
     ///
     /// # Errors
-    /// Fails when `root` is no directory that can be read; whatever else is wrong is told
+    /// Fails when `root` is no directory that can be read; whatever else is wrong is reported
     /// in the result.
     pub fn load_dir(&mut self, root: &Path, options: &LoadOptions<'_>) -> io::Result<Loaded> {
         let found = walk(root, &options.limits)?;
@@ -120,7 +120,7 @@ impl Fbc {
     ///
     /// # Errors
     /// Fails when the text is no blob, or cannot be kept.
-    pub fn take_in(&self, text: &str, limits: &Limits) -> io::Result<Blob> {
+    pub fn stored_blob(&self, text: &str, limits: &Limits) -> io::Result<Blob> {
         self.blob(text, limits, |offset, length| TextAt::Store { offset, length })
     }
 
@@ -141,7 +141,7 @@ impl Fbc {
         })
     }
 
-    /// Adds a blob that [`Fbc::make`] or [`Fbc::take_in`] made behind what is loaded already.
+    /// Adds a blob that [`Fbc::make`] or [`Fbc::stored_blob`] made behind what is loaded already.
     pub fn push(&mut self, blob: Blob) {
         self.blobs.push(blob);
     }
@@ -346,7 +346,7 @@ impl Task<'_> {
     }
 }
 
-/// Tells whether `path` is a directory that holds a bundle rather than a catalog.
+/// Returns whether `path` is a directory that holds a bundle rather than a catalog.
 pub fn is_bundle_dir(path: &Path) -> bool {
     let has = |name: &str| path.join(name).is_dir();
     has("manifests") && has("metadata")

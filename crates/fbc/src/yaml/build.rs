@@ -64,7 +64,7 @@ enum Anchor {
     },
 }
 
-/// Writes one document; every failure is told as a message.
+/// Writes one document; every failure is reported as a message.
 pub(super) struct Builder<'a> {
     limits: &'a Limits,
     out: &'a mut Vec<u8>,

@@ -31,7 +31,7 @@ pub enum Value<'a> {
 /// The tag of a merge key that is given one explicitly.
 const MERGE: &str = "tag:yaml.org,2002:merge";
 
-/// Tells whether a scalar in key position merges other mappings into its own.
+/// Returns whether a scalar in key position merges other mappings into its own.
 pub fn is_merge_key(scalar: &Scalar<'_>) -> bool {
     scalar.text == "<<" && (scalar.plain || scalar.tag == Some(MERGE))
 }
@@ -92,7 +92,7 @@ pub fn key<'a>(value: Value<'a>) -> Result<Cow<'a, str>, String> {
     })
 }
 
-/// Tells whether text, written plain, reads back as that string in every reader we know.
+/// Returns whether text, written plain, reads back as that string in every reader we know.
 pub fn reads_as_string(text: &str) -> bool {
     match text.as_bytes().first() {
         Some(b'+' | b'-' | b'.' | b'0'..=b'9' | b'~' | b'y' | b'Y' | b'n' | b'N' | b't' | b'T') => {}
@@ -253,7 +253,7 @@ fn float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Tells whether text is a date, or a date and time, as the existing tools recognise them.
+/// Returns whether text is a date, or a date and time, as the existing tools recognise them.
 fn is_timestamp(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.len() < 8 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {
@@ -312,7 +312,7 @@ fn time(rest: &mut &[u8]) -> bool {
     true
 }
 
-/// Tells whether text is `Z` or an offset like `+05:30`.
+/// Returns whether text is `Z` or an offset like `+05:30`.
 fn is_zone(text: &[u8]) -> bool {
     let two = |a: u8, b: u8| (a.is_ascii_digit() && b.is_ascii_digit()).then(|| (a - b'0') * 10 + (b - b'0'));
     match *text {
@@ -324,7 +324,7 @@ fn is_zone(text: &[u8]) -> bool {
     }
 }
 
-/// Tells whether text is a number in base 60, like `1:30` or `12:30:45.5`.
+/// Returns whether text is a number in base 60, like `1:30` or `12:30:45.5`.
 fn is_base_60(text: &str) -> bool {
     let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     let Some((first, rest)) = rest.split_once(':') else { return false };

@@ -44,7 +44,7 @@ pub(super) fn style(text: &str) -> Style {
     if indicator || found.indicator || trailing_space { Style::Single } else { Style::Plain }
 }
 
-/// Tells whether a string can stand before a colon on one line.
+/// Returns whether a string can stand before a colon on one line.
 pub(super) fn is_simple_key(text: &str) -> bool {
     text.len() <= LONGEST_SIMPLE_KEY && !text.contains(['\n', '\u{85}', '\u{2028}', '\u{2029}'])
 }
@@ -95,7 +95,7 @@ fn of_interest(b: u8) -> bool {
     !(0x20..0x7f).contains(&b) | (b == b':') | (b == b'#')
 }
 
-/// Tells whether a non-ASCII character, at the start of `bytes`, needs an escape.
+/// Returns whether a non-ASCII character, at the start of `bytes`, needs an escape.
 fn is_special(bytes: &[u8]) -> bool {
     match bytes {
         [0xc2, second, ..] => *second < 0xa0,

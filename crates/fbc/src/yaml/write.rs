@@ -131,7 +131,7 @@ impl<'a> Writer<'a, '_> {
         at + 1
     }
 
-    /// Writes a key with its colon and tells where its value goes.
+    /// Writes a key with its colon and returns where its value goes.
     fn key(&mut self, key: &str, line: usize, indent: usize) -> Around {
         if text::is_simple_key(key) {
             // As a plain key it would merge its value into the mapping when read again.

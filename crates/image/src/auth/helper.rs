@@ -49,7 +49,7 @@ pub(crate) fn ask(
     }
     let mut stdout = running.child.stdout.take().ok_or_else(|| wrong("no output".into()))?;
     let (send, output) = mpsc::channel();
-    // It ends with the last process that has the output open; those that left the group are waited for by nobody.
+    // It ends with the last process that has the output open; nobody waits for those that left the group.
     std::thread::spawn(move || {
         let mut output = Vec::new();
         let read = stdout.by_ref().take(OUTPUT_LIMIT).read_to_end(&mut output).map(|_| output);
@@ -92,7 +92,7 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
-            // As long as nobody waited for it, its number is nobody else's, also if it ended.
+            // As long as nobody has reaped it, its number is nobody else's, also if it ended.
             let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
             // It may end in this moment.
             let _ = group.map(|group| kill_process_group(group, Signal::KILL));

@@ -72,7 +72,7 @@ pub(crate) struct HostCertificates {
 }
 
 impl HostCertificates {
-    /// Returns where certificates for `host` are looked for, in order.
+    /// Returns where certificates for `host` are searched for, in order.
     pub(crate) fn directories(environment: &Environment, host: &str) -> Vec<PathBuf> {
         let user = environment.config_home().map(|config| config.join("containers/certs.d"));
         let system = ["containers/certs.d", "docker/certs.d"].map(|path| environment.etc().join(path));

@@ -9,7 +9,7 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// Tells whether a certificate is valid at a time in seconds since 1970, if it can be read.
+/// Returns whether a certificate is valid at a time in seconds since 1970, if it can be read.
 pub(crate) fn is_valid_at(certificate: &CertificateDer<'_>, now: u64) -> Option<bool> {
     let (signed, _) = value(certificate, SEQUENCE)?;
     let (fields, _) = value(signed, SEQUENCE)?;

@@ -17,7 +17,7 @@ use crate::{Descriptor, Error, ErrorKind, Store};
 /// How often a blob is continued, as long as every time some of it comes.
 const CONTINUATIONS: u32 = 200;
 
-/// How much comes before somebody is told again.
+/// How much comes before progress is reported again.
 const STEP: u64 = 256 << 10;
 
 enum Broken {

@@ -17,7 +17,7 @@ use crate::{Descriptor, Error, ErrorKind};
 const CHUNK: u64 = 64 << 20;
 
 impl Registry {
-    /// Tells whether a repository has a blob.
+    /// Returns whether a repository has a blob.
     pub(crate) async fn has_blob(&self, target: &Source, blob: &Descriptor) -> Result<bool, Error> {
         let path = format!("blobs/{}", blob.digest);
         let call = Call { method: Method::HEAD, actions: Actions::Push, ..Call::get(&path) };
@@ -139,7 +139,7 @@ impl Registry {
         if answer.status() == StatusCode::CREATED { Ok(()) } else { Err(said(answer).await) }
     }
 
-    /// Brings a manifest or an index to a repository, under a tag or its digest, and tells whether
+    /// Brings a manifest or an index to a repository, under a tag or its digest, and returns whether
     /// the registry takes care of listing what it was made for.
     pub(crate) async fn put_manifest(
         &self,

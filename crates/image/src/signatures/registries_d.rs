@@ -101,7 +101,7 @@ impl RegistriesD {
         found.unwrap_or_else(|| format!("file://{}", environment.signature_storage().display()))
     }
 
-    /// Tells whether signatures are attached to images in their own repository.
+    /// Returns whether signatures are attached to images in their own repository.
     pub(crate) fn use_attachments(&self, reference: &Reference) -> bool {
         self.find(reference, |it| it.use_sigstore_attachments).unwrap_or(false)
     }

@@ -194,7 +194,7 @@ pub enum LayerProblem {
 
 /// Unpacks layers, the lowest first, into `target`, which must not exist or be an empty directory.
 ///
-/// `progress` is told how many bytes of layers were read since it was last called.
+/// `progress` receives how many bytes of layers were read since it was last called.
 ///
 /// # Errors
 /// Fails when a layer is malformed, hostile or too large, or a file cannot be read or written.
@@ -450,7 +450,7 @@ fn bytes_of(path: &Path) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
 }
 
-/// Tells whether a path of an archive is `prefix` or lies below it, by their names alone.
+/// Returns whether a path of an archive is `prefix` or lies below it, by their names alone.
 fn is_below(path: &[u8], prefix: &[u8]) -> bool {
     let names = |path| <[u8]>::split(path, |byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
     let mut path = names(path);

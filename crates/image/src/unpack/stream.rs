@@ -28,7 +28,7 @@ pub(crate) struct Stream<'a> {
     limits: &'a UnpackLimits,
 }
 
-/// A file that tells how much was read from it.
+/// A file that reports how much was read from it.
 struct Counted<'a> {
     file: File,
     taken: Rc<Cell<u64>>,

@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Entry, LayerProblem> {
         let path = extension.path.unwrap_or_else(|| name_in(header));
         let kind = match flag {
-            // Before directories had a type of their own, they were told by their names.
+            // Before directories had a type of their own, they were recognised by their names.
             0 if path.ends_with(b"/") => Kind::Directory,
             b'0' | 0 | b'7' => Kind::File,
             b'1' => Kind::HardLink,

@@ -160,7 +160,7 @@ fn word(value: Raw<'_>) -> &'static str {
     }
 }
 
-/// Tells what has become of fields of older files.
+/// Reports what has become of fields of older files.
 fn former(name: &str) -> Option<&'static str> {
     Some(match name {
         "storageConfig" => "nothing is stored beside the mirror itself: remove it",

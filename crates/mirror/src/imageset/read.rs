@@ -118,7 +118,7 @@ fn mirror(fields: &mut Fields<'_>, field: &Field<'_>, kind: Kind, set: &mut Imag
     }
 }
 
-/// Tells whether nothing is asked for: no value in it says anything.
+/// Returns whether nothing is asked for: no value in it says anything.
 fn is_empty(value: Raw<'_>) -> bool {
     match value.kind() {
         JsonKind::Object => value.members().all(|(_, value)| is_empty(value)),

@@ -161,7 +161,7 @@ fn is_volume_name(path: &Path) -> bool {
     name.starts_with("mirror-") && name.ends_with(".tar")
 }
 
-/// Tells whether a name is that of a file of the set's own, and leads nowhere else.
+/// Returns whether a name is that of a file of the set's own, and leads nowhere else.
 fn is_own(name: &str) -> bool {
     let plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0']);
     matches!(name, "oci-layout" | "index.json") || name.starts_with("mirror/") && name.split('/').all(plain)

@@ -68,7 +68,7 @@ pub(crate) struct BuildArgs {
     /// Build an image of the program alone, without a catalog: what clusters run beside images of --data-only
     #[arg(long, conflicts_with_all = ["directory", "data_only", "upstream_cache"])]
     program_only: bool,
-    /// Platforms that the image is for; that of this machine if not given, or linux/amd64 with --data-only
+    /// Platforms that the image is for; defaults to that of this machine, or linux/amd64 with --data-only
     #[arg(long, value_name = "PLATFORM", value_delimiter = ',', value_parser = platform)]
     platform: Vec<Platform>,
     /// Program for a platform; can be given several times

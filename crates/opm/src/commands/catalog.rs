@@ -49,7 +49,7 @@ struct ApplyArgs {
     /// Image of the catalog
     #[arg(long, value_name = "REF")]
     image: String,
-    /// How often the cluster looks for a newer image under the same name, like 10m or 1h
+    /// How often the cluster polls for a newer image of the same name, like 10m or 1h
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     poll: Option<String>,
     /// What people read in consoles
@@ -58,7 +58,7 @@ struct ApplyArgs {
     /// Who publishes the catalog
     #[arg(long, value_name = "TEXT")]
     publisher: Option<String>,
-    /// Which catalog is preferred when several have what is needed: the higher; 0 if not given
+    /// Which catalog is preferred when several have what is needed: the higher; defaults to 0
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     priority: Option<i64>,
     /// Secret in the same namespace to pull images with; can be given several times
@@ -83,13 +83,13 @@ struct ApplyArgs {
     cluster: ClusterFlags,
 }
 
-/// Tell how a catalog is
+/// Show the state of a catalog
 #[derive(clap::Args)]
 #[command(
-    long_about = "Tell how a catalog is.\n\n\
+    long_about = "Show the state of a catalog.\n\n\
         Its connection as the cluster last saw it, the image that answers by its digest, when a newer one was last looked \
         for, and its pods, with the reason in words when one does not run. Packages are listed if OLM's package server \
-        tells them.",
+        reports them.",
     after_help = "Examples:\n  opm catalog status my-catalog -n olm\n  opm catalog status my-catalog -n olm -o json"
 )]
 struct StatusArgs {
@@ -169,10 +169,10 @@ fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
         priority: args.priority,
         secrets: args.secrets.clone(),
     };
-    block_on("the catalog may have been changed already; 'opm catalog status' tells", async {
+    block_on("the catalog may have been changed already; 'opm catalog status' shows it", async {
         let cluster = args.cluster.connect().await;
         if args.dry_run {
-            // What would be sent can be told without a cluster, but for the namespace of its context.
+            // What would be sent can be reported without a cluster, but for the namespace of its context.
             let namespace = match cluster {
                 Ok(cluster) => cluster.namespace,
                 Err(_) => args.cluster.namespace.clone().unwrap_or_else(|| "default".into()),

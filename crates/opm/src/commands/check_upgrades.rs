@@ -24,16 +24,16 @@ use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::source;
 
-/// Tell what clusters do when one catalog takes the place of another
+/// Show what clusters do when one catalog takes the place of another
 #[derive(clap::Args)]
 #[command(
-    long_about = "Tell what clusters do when one catalog takes the place of another.\n\n\
+    long_about = "Show what clusters do when one catalog takes the place of another.\n\n\
         For every bundle that a channel of the old catalog names, the upgrades of a cluster that runs it and follows \
         that channel are worked out under the new catalog, as the Operator Lifecycle Manager does: replaces, skips and \
         skipRange along the chain of the channel. What cannot be installed, because its dependencies are neither in the \
         new catalog nor in one named by --with, is not upgraded to; dependencies that the old catalog does not meet \
         either are taken to be met elsewhere. Those that came to the newest bundle before and do not now are \
-        regressions; they are told with the smallest change that mends them, and the exit code is 1.",
+        regressions; they are reported with the smallest change that fixes them, and the exit code is 1.",
     after_help = "Examples:\n  \
         opm check-upgrades released-catalog my-catalog\n  \
         opm check-upgrades quay.io/example/catalog:latest my-catalog --all\n  \
@@ -49,7 +49,7 @@ pub(crate) struct CheckUpgradesArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
-    /// Tell what becomes of every bundle, not only of those that lose; json always does
+    /// Show what becomes of every bundle, not only of those that lose; json always does
     #[arg(long)]
     all: bool,
     /// Another catalog that clusters see, which may meet dependencies; can be given several times
@@ -178,7 +178,7 @@ fn words(outcome: &Upgrade) -> String {
     }
 }
 
-/// Says in words what mends a channel.
+/// Says in words what fixes a channel.
 fn advice(report: &ChannelReport, new: &str) -> Option<String> {
     let edge = |bundle: &str| {
         format!(
@@ -192,12 +192,12 @@ fn advice(report: &ChannelReport, new: &str) -> Option<String> {
         Fix::AddSkips { bundle, skips } => format!("{} --add-skip {}", edge(bundle), shell(&skips.join(","))),
         Fix::SkipRange { bundle, range } => format!("{} --skip-range {}", edge(bundle), shell(range)),
         Fix::KeepChannel => {
-            format!("keep channel {:?} until nobody follows it; 'opm edit deprecate' tells them", report.channel)
+            format!("keep channel {:?} until nobody follows it; 'opm edit deprecate' warns them", report.channel)
         }
         Fix::KeepPackage => {
-            format!("keep package {:?} until nobody runs it; 'opm edit deprecate' tells them", report.package)
+            format!("keep package {:?} until nobody runs it; 'opm edit deprecate' warns them", report.package)
         }
-        Fix::OneHead => "give the channel one head; 'opm validate' tells more".to_owned(),
+        Fix::OneHead => "give the channel one head; 'opm validate' shows more".to_owned(),
     })
 }
 

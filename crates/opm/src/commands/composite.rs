@@ -129,10 +129,10 @@ fn at(file: &Path) -> String {
 fn blobs(text: &[u8], limits: &Limits) -> Result<Fbc, String> {
     let documents =
         stream::documents(text, limits).map_err(|error| format!("line {}: {error}", line_of(text, error.offset)))?;
-    template::take_in(&documents, limits).map_err(|error| error.to_string())
+    template::load_blobs(&documents, limits).map_err(|error| error.to_string())
 }
 
-/// Reads an input, which is looked for in the directory of the catalog and then beside the composite file.
+/// Reads an input, which is searched for in the directory of the catalog and then beside the composite file.
 fn find_input(input: &str, component: &Component, plan: &Plan<'_>) -> Result<(PathBuf, Vec<u8>), String> {
     let beside = Path::new(plan.composite).parent().unwrap_or(Path::new(""));
     let places = [component.working_dir.join(input), beside.join(input)];

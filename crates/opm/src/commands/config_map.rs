@@ -106,7 +106,7 @@ struct ConfigMapServer {
     /// Its namespace
     #[arg(short = 'n', long = "configMapNamespace", value_name = "NAME")]
     namespace: Option<String>,
-    /// File that says how to reach the cluster; KUBECONFIG, ~/.kube/config or, in a pod, its cluster if not given
+    /// File that says how to reach the cluster; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
     #[arg(short, long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Warn of what cannot be loaded

@@ -23,8 +23,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 #[command(
     long_about = "Serve catalog images on a cluster without OLM's catalog operator.\n\n\
         Every CatalogSource of type grpc with an image becomes a ServiceAccount, a Service, a NetworkPolicy and a Pod. With \
-        an interval, the image is looked for again and again; a newer one takes over when it is ready, and only then \
-        the old pod ends. What happens is told in the status of the CatalogSource.\n\n\
+        an interval, the registry is polled for a newer image; a newer one takes over when it is ready, and only then \
+        the old pod ends. What happens is reported in the status of the CatalogSource.\n\n\
         Several replicas can run: one holds a lease and works, another takes over when it falls silent. Do not run it \
         beside OLM's own.",
     after_help = "Examples:\n  \
@@ -48,7 +48,7 @@ enum ControllerCommand {
 struct RunArgs {
     #[command(flatten)]
     cluster: ClusterFlags,
-    /// Namespace of the lease; that of --namespace or of the context if not given
+    /// Namespace of the lease; defaults to that of --namespace or of the context
     #[arg(long, value_name = "NAME")]
     lease_namespace: Option<String>,
     /// Name of the lease
@@ -74,10 +74,10 @@ struct RunArgs {
 #[derive(clap::Args)]
 struct PodFlags {
     /// Image with opm, for catalogs that ask to be extracted from their image;
-    /// quay.io/operator-framework/opm:latest if not given
+    /// defaults to quay.io/operator-framework/opm:latest
     #[arg(long, value_name = "REF")]
     opm_image: Option<String>,
-    /// Image with the program that extracts them; quay.io/operator-framework/olm:latest if not given
+    /// Image with the program that extracts them; defaults to quay.io/operator-framework/olm:latest
     #[arg(long, value_name = "REF")]
     util_image: Option<String>,
     /// Give containers of restricted pods a user; defaults to true but on clusters that choose one, as OpenShift does
@@ -129,7 +129,7 @@ struct ManifestsArgs {
     /// Namespace to run in
     #[arg(long, value_name = "NAME", default_value = "olm")]
     to: String,
-    /// Namespace whose catalogs are served; all if not given
+    /// Namespace whose catalogs are served; defaults to all
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
     /// Name of everything
@@ -142,7 +142,7 @@ struct ManifestsArgs {
     pods: PodFlags,
 }
 
-/// Reads how long a lease holds, which is told in whole seconds.
+/// Reads how long a lease holds, which is reported in whole seconds.
 fn lease_duration(text: &str) -> Result<Duration, String> {
     match duration(text) {
         Ok(duration) if duration >= Duration::from_secs(1) => Ok(duration),

@@ -16,10 +16,10 @@ use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::{limits, report, source};
 
-/// Tell what differs between two catalogs
+/// Show what differs between two catalogs
 #[derive(clap::Args)]
 #[command(
-    long_about = "Tell what differs between two catalogs: packages, default channels, channels and their heads, new and \
+    long_about = "Show what differs between two catalogs: packages, default channels, channels and their heads, new and \
         removed versions, upgrade edges, images, properties, permissions, versions of CRDs, deprecations.\n\n\
         Both must be valid. A source is a catalog directory, an image or a database. The result is sorted and is the same on \
         every run, however the catalogs are written.\n\n\
@@ -36,7 +36,7 @@ pub(crate) struct DiffArgs {
     /// The catalog as it is
     #[arg(value_name = "NEW")]
     new: String,
-    /// Tell of each new version what it changes against the version before it
+    /// Show what each new version changes against the version before it
     #[arg(long)]
     changelog: bool,
     /// Output format
@@ -103,7 +103,7 @@ pub(crate) struct AlphaDiffArgs {
     /// Leave out what the bundles depend on
     #[arg(long)]
     skip_deps: bool,
-    /// Tell on stderr what is taken as a dependency
+    /// Show on stderr what is taken as a dependency
     #[arg(long)]
     debug: bool,
     #[command(flatten)]

@@ -205,7 +205,7 @@ struct Initializer {
 #[command(
     long_about = "Write the bundle in a directory of manifests into a ConfigMap of a cluster.\n\n\
         Inside of a bundle image, this hands its manifests to OLM; 'opm bundle extract' does the same. The \
-        metadata directory is looked for beside the directory.",
+        metadata directory is searched for beside the directory.",
     after_help = "Examples:\n  operator-registry serve --manifestdir ./manifests/ -n olm -c my-bundle"
 )]
 struct ServeArgs {

@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(300);
     long_about = "Show a catalog or a bundle as it will look, and again when it changes.\n\n\
         The directory is served to this machine only. Open pages load again by themselves when a file changes; the page of \
         problems says what 'opm validate --warnings' or 'opm bundle validate' finds. Packages that are broken are left \
-        out until they are mended.",
+        out until they are fixed.",
     after_help = "Examples:\n  \
         opm preview my-catalog\n  \
         opm preview bundle --http 127.0.0.1:9000"
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
     })?
 }
 
-/// Checks the directory whenever it changes, and tells the pages.
+/// Checks the directory whenever it changes, and notifies the pages.
 fn watch(directory: &Path, is_bundle: bool, console: &ServedConsole) {
     let mut last: Option<Glance> = None;
     loop {

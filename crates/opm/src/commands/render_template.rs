@@ -25,12 +25,12 @@ use crate::{limits, source};
         TYPE is one of\n  \
         basic        a catalog whose bundles are given by their images (schema olm.template.basic)\n  \
         semver       lists of bundles; channels and upgrades follow from versions (schema olm.semver)\n  \
-        substitutes  a catalog in which bundles give way to newer builds (schema olm.template.substitutes)\n\
-        composite    catalogs that are put together from templates, catalog files and programs (see below)\n\
-        and is told by the schema when it is left out, but for composite. Without FILE, or with '-', the template is read from \
+        substitutes  a catalog in which bundles give way to newer builds (schema olm.template.substitutes)\n  \
+        composite    catalogs put together from templates, catalog files and programs (see below)\n\
+        and follows from the schema when it is left out, but for composite. Without FILE, or with '-', the template is read from \
         standard input.\n\n\
         Bundles are named by their images, which are pulled. A bundle directory can be named in place of an image if the \
-        name starts with './', '../' or '/'. It is found from the working directory, and the image of \
+        name starts with './', '../' or '/'. It is relative to the template, and the image of \
         such a bundle is empty, as 'opm render' leaves it.\n\n\
         A composite template is two files, and becomes files: --catalog-config names catalogs, the directories they \
         are made in and the builders they allow; --composite-config names their components. A component of the builder \
@@ -55,13 +55,13 @@ pub(crate) struct TemplateArgs {
     /// How far to bring bundles up to date
     #[arg(long, value_name = "LEVEL", value_parser = migrate_level())]
     migrate_level: Option<MigrateLevel>,
-    /// File with the components of a composite template; composite.yaml unless it is given
+    /// File with the components of a composite template; defaults to composite.yaml
     #[arg(short, long, value_name = "FILE")]
     composite_config: Option<String>,
-    /// File or address with the catalogs of a composite template; catalogs.yaml unless it is given
+    /// File or address with the catalogs of a composite template; defaults to catalogs.yaml
     #[arg(short = 'f', long, value_name = "FILE|URL")]
     catalog_config: Option<String>,
-    /// Whether the catalogs of a composite template must be valid; true unless it is given
+    /// Whether the catalogs of a composite template must be valid; defaults to true
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = crate::cli::parse_bool)]
     validate: Option<bool>,
@@ -237,7 +237,7 @@ fn steps(field: &str) -> Vec<Step> {
     steps
 }
 
-/// Tells whether a template is the first form of a basic one: a catalog that states the schemas of its blobs.
+/// Returns whether a template is the first form of a basic one: a catalog that states the schemas of its blobs.
 fn is_plain(template: &Template<'_>) -> bool {
     let schema = template.schema().unwrap_or_default();
     !schema.is_empty() && Kind::ALL.into_iter().all(|kind| kind.schema() != schema)
@@ -278,7 +278,7 @@ impl TemplateArgs {
     }
 }
 
-/// Tells the type from the file: one argument may be either.
+/// Returns type and file: one argument may be either.
 fn kind_and_file<'a>(first: Option<&'a str>, second: Option<&'a str>) -> Result<(Option<Kind>, &'a str), Failure> {
     const STDIN: &str = "-";
     let (name, file) = match (first, second) {

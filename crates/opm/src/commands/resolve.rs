@@ -20,13 +20,13 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Tell what a cluster would install or upgrade, without a cluster
+/// Show what a cluster would install or upgrade, without a cluster
 #[derive(clap::Args)]
 #[command(
-    long_about = "Tell what a cluster would install or upgrade, without a cluster.\n\n\
+    long_about = "Show what a cluster would install or upgrade, without a cluster.\n\n\
         One resolution of a namespace is worked out as the Operator Lifecycle Manager does it: channels, dependencies of \
         all kinds, catalogs and their priorities, at most one bundle of a package and one provider of an API. When it \
-        cannot be done, the reason is told in words and as the cluster would say it, and the exit code is 1.\n\n\
+        cannot be done, the reason is reported in words and as the cluster would say it, and the exit code is 1.\n\n\
         A catalog is a directory, an image or a database. Its name in the cluster can be put before it: NAME=SOURCE.",
     after_help = "Examples:\n  \
         opm resolve my-catalog --install etcd\n  \
@@ -44,7 +44,7 @@ pub(crate) struct ResolveArgs {
     /// What to install; can be given several times. For --olm v1 VERSION may be a range like '~1.2' or '>=1, <3'
     #[arg(long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = wish::wish)]
     install: Vec<Wish>,
-    /// Priority of a catalog, 0 unless said; a higher one is preferred for dependencies
+    /// Priority of a catalog, 0 by default; a higher one is preferred for dependencies
     #[arg(long, value_name = "NAME=NUMBER", value_parser = sources::priority)]
     priority: Vec<(String, i64)>,
     /// Whose rules are followed: v0 is the OLM with Subscriptions, v1 the one with ClusterExtensions
@@ -117,7 +117,7 @@ fn first(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut P
     Ok(())
 }
 
-/// Tells that nothing can be resolved.
+/// Reports that nothing can be resolved.
 pub(super) fn refuse(output: Output, reason: &str, message: &str, lines: &[String], printer: &mut Printer) -> Outcome {
     match output {
         Output::Json => {

@@ -33,8 +33,8 @@ const TERMINATION_LOG_SIZE: usize = 4096;
 #[derive(clap::Args)]
 #[command(
     long_about = "Serve a catalog over gRPC.\n\n\
-        The port opens at once; the health API tells when the catalog can be asked. Without --watch, changes of the \
-        directory, or another image under the same tag, are not seen until the server is started again, or told to \
+        The port opens at once; the health API reports when the catalog is ready. Without --watch, changes of the \
+        directory, or another image under the same tag, are not seen until the server is started again, or asked to \
         read them again by SIGHUP.\n\n\
         With --cache-dir, a cache that was built before with --cache-only makes the start a matter of milliseconds. \
         Such a cache must fit the catalog, unless --cache-enforce-integrity=false allows to rebuild it.",
@@ -56,7 +56,7 @@ pub(crate) struct ServeArgs {
     /// Port to listen on; 0 picks a free one and names it in the log
     #[arg(short, long, value_name = "PORT", default_value_t = 50051)]
     port: u16,
-    /// Address to listen on: a host, or unix:PATH; all interfaces if not given
+    /// Address to listen on: a host, or unix:PATH; defaults to all interfaces
     #[arg(long, value_name = "ADDRESS", default_value = "", hide_default_value = true)]
     address: String,
     /// File that the reason of a failure is written to; none if empty
@@ -81,7 +81,7 @@ pub(crate) struct ServeArgs {
     /// Load the catalog again when the directory or the image changes; what cannot be served is refused
     #[arg(long)]
     watch: bool,
-    /// How often to look for changes, which implies --watch; 2s for a directory and 1m for an image if not given
+    /// How often to look for changes, which implies --watch; defaults to 2s for a directory and 1m for an image
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     poll_interval: Option<Duration>,
     /// What to do with a catalog that has problems; quarantine leaves out broken packages
@@ -108,22 +108,22 @@ pub(crate) struct ServeArgs {
     /// Most bytes of a request
     #[arg(long, value_name = "BYTES", default_value_t = ServerLimits::default().request_size)]
     max_request_size: usize,
-    /// How long a connection may go without a call before it is closed; for ever if not given
+    /// How long a connection may go without a call before it is closed; no limit by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_connection_idle: Option<Duration>,
-    /// How old a connection gets before its client is asked to open another; no limit if not given
+    /// How old a connection gets before its client is asked to open another; no limit by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_connection_age: Option<Duration>,
-    /// How long calls may go on when a connection is to end for its age or idleness; until they end if not given
+    /// How long calls may go on when a connection is to end for its age or idleness; they may finish by default
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_connection_age_grace: Option<Duration>,
-    /// How long running calls may take to finish when the server is told to end
+    /// How long running calls may take to finish when the server shuts down
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     drain_timeout: Duration,
     /// Serve the catalog over HTTP too: HOST:PORT, or unix:PATH
     #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
     http: Option<Address>,
-    /// Name of the catalog in HTTP paths; the name of the directory if not given
+    /// Name of the catalog in HTTP paths; defaults to the name of the directory
     #[arg(long, value_name = "NAME", value_parser = catalog_name, requires = "http")]
     http_catalog: Option<String>,
     /// Serve only the API over HTTP, and no pages for people
@@ -142,7 +142,7 @@ pub(crate) struct ServeArgs {
     pull: PullFlags,
 }
 
-/// How often changes are looked for.
+/// How often the catalog is checked for changes.
 const LOOK_AT_DIRECTORY: Duration = Duration::from_secs(2);
 const ASK_REGISTRY: Duration = Duration::from_secs(60);
 /// Each may hold a chunk of a reply, about 100 KiB.
@@ -246,7 +246,7 @@ fn serve(plan: Plan, printer: &Printer) -> Outcome {
     })?
 }
 
-/// Tells the problems of a catalog with their places, and returns the failure in short.
+/// Reports the problems of a catalog with their places, and returns the failure in short.
 pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
     let text = error.to_string();
     if let RunError::Prepare(PrepareError::Catalog(LoadError::Invalid { fbc, problems })) = &error {

@@ -54,7 +54,7 @@ struct BuildArgs {
     /// Directory to write
     #[arg(long, value_name = "DIR", alias = "output", short_alias = 'o')]
     to: PathBuf,
-    /// Name of the catalog; that of the directory or image if not given
+    /// Name of the catalog; defaults to that of the directory or image
     #[arg(long, value_name = "NAME", value_parser = catalog_name)]
     name: Option<String>,
     /// Versions that get a page (all|heads|NUMBER of the newest)

@@ -41,13 +41,13 @@ pub(crate) struct UnpackArgs {
     /// The image, written as a flag
     #[arg(long, value_name = "REF", value_parser = or_latest)]
     image: Option<String>,
-    /// Directory to write, which must be empty or absent; called as the repository if not given
+    /// Directory to write, which must be empty or absent; defaults to the name of the repository
     #[arg(long, value_name = "DIR")]
     unpack_dir: Option<PathBuf>,
     /// Which files the catalog is written to; image, or package where a file holds several
     #[arg(long, value_name = "LAYOUT", value_parser = layout())]
     layout: Option<Files>,
-    /// Tell what is unpacked
+    /// Show what is unpacked
     #[arg(long)]
     debug: bool,
     #[command(flatten)]
@@ -154,7 +154,7 @@ fn rearranged(
     }
 }
 
-/// Tells whether a file of a catalog holds blobs of several packages.
+/// Returns whether a file of a catalog holds blobs of several packages.
 fn holds_several_packages(fbc: &Fbc) -> bool {
     let mut packages: HashMap<FileId, &str> = HashMap::new();
     let placed = fbc.blobs().iter().filter_map(|blob| Some((blob.origin?.0, &*blob.package)));

@@ -14,10 +14,10 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Tell the steps of an upgrade, one after the other
+/// Show the steps of an upgrade, one after the other
 #[derive(clap::Args)]
 #[command(
-    long_about = "Tell the steps of an upgrade, one after the other.\n\n\
+    long_about = "Show the steps of an upgrade, one after the other.\n\n\
         Each step is one resolution of a cluster that follows the channel: the bundle it goes to, the edge that leads \
         there (replaces, skips or skipRange), and what is installed or upgraded along with it because it is required. \
         The exit code is 1 when the cluster does not come to the newest bundle, or to the one named by --to.",
@@ -36,7 +36,7 @@ pub(crate) struct UpgradePathArgs {
     /// Version or bundle that is installed
     #[arg(long, value_name = "VERSION|BUNDLE")]
     from: String,
-    /// Channel that is followed; the default channel unless said
+    /// Channel that is followed; defaults to the default channel
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
     /// Version or bundle to stop at

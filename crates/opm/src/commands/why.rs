@@ -19,11 +19,11 @@ use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Tell why a package or version is chosen by clusters, or why it is not
+/// Show why a package or version is chosen by clusters, or why it is not
 #[derive(clap::Args)]
 #[command(
     override_usage = "opm why [OPTIONS] <[NAME=]CATALOG>... <PACKAGE[@CHANNEL][=VERSION]>",
-    long_about = "Tell why a package or version is chosen by clusters, or why it is not.\n\n\
+    long_about = "Show why a package or version is chosen by clusters, or why it is not.\n\n\
         For a package: which channels it has, what a new installation gets and why, and who requires it. For a version: \
         where it stands in each channel, whether it can be installed, what upgrades to it and what it is upgraded to. \
         When something is in the way (skipped, not on the chain, forbidden, a dependency that is missing), it is named.",
@@ -127,7 +127,7 @@ fn channels(pool: &Pool<'_>, wish: &Wish, nodes: &[Node]) -> Part {
     Part { key: "channels", heading, lines: lines.into_values().collect() }
 }
 
-/// Tells what users are told about a package, its channels and bundles.
+/// Reports what users see about a package, its channels and bundles.
 fn messages(pool: &Pool<'_>, nodes: &[Node]) -> Option<Part> {
     let one_line = |message: &str| message.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut lines = BTreeSet::new();
@@ -144,11 +144,11 @@ fn messages(pool: &Pool<'_>, nodes: &[Node]) -> Option<Part> {
             lines.insert(format!("bundle {}: {}", member.bundle.name, one_line(message)));
         }
     }
-    let heading = "deprecated (users are told; what is chosen does not depend on it):".to_owned();
+    let heading = "deprecated (a message for users; clusters choose all the same):".to_owned();
     (!lines.is_empty()).then(|| Part { key: "deprecations", heading, lines: lines.into_iter().collect() })
 }
 
-/// Tells what a new installation gets.
+/// Reports what a new installation gets.
 fn installed(pool: &Pool<'_>, wish: &Wish, state: &State) -> Part {
     let package = &wish.package;
     let part = |heading, lines| Part { key: "install", heading, lines };
@@ -204,7 +204,7 @@ fn cannot(pool: &Pool<'_>, node: Node) -> Option<String> {
     Some(if hints.is_empty() { reason } else { format!("{reason}; {}", hints.join("; ")) })
 }
 
-/// Tells who requires a package.
+/// Reports who requires a package.
 fn required_by(pool: &Pool<'_>, wish: &Wish, nodes: &[Node]) -> Part {
     let own: BTreeSet<Node> = nodes.iter().copied().collect();
     let mut lines: BTreeMap<(&str, String), BTreeSet<&str>> = BTreeMap::new();
@@ -291,7 +291,7 @@ fn met(pool: &Pool<'_>, node: Node, need: &catalog::needs::Need) -> String {
     }
 }
 
-/// Tells what upgrades to a bundle, and what it is upgraded to.
+/// Reports what upgrades to a bundle, and what it is upgraded to.
 fn edges(pool: &Pool<'_>, nodes: &[Node]) -> Part {
     let mut lines = BTreeSet::new();
     for &node in nodes {

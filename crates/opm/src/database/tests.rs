@@ -167,7 +167,7 @@ fn a_database_and_what_it_is_migrated_to_answer_alike() {
     compare_providers(&database, &files);
 }
 
-/// Compares what is told of one bundle when it is asked for.
+/// Compares what is reported of one bundle when it is asked for.
 fn compare_single(database: &dyn Query, files: &dyn Query, listed: &Fields, what: &str) {
     let (name, package, channel) = (text(listed, 1), text(listed, 2), text(listed, 3));
     let ours = fields(&database.bundle(&package, &channel, &name).unwrap());

@@ -40,7 +40,7 @@ fn those_who_lose_their_way_are_told_with_what_helps() {
     --- stdout
     foo / fast
       ! foo.v1.2.0 cannot be upgraded: its channel is gone, and installing anything in its namespace fails; so far it is the newest
-        fix: keep channel "fast" until nobody follows it; 'opm edit deprecate' tells them
+        fix: keep channel "fast" until nobody follows it; 'opm edit deprecate' warns them
     foo / stable
       ! foo.v1.1.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is upgraded to foo.v1.2.0
       ! foo.v1.2.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is the newest
@@ -51,7 +51,7 @@ fn those_who_lose_their_way_are_told_with_what_helps() {
     insta::assert_snapshot!(env.opm(&["check-upgrades", "old", "new", "-o", "github"]), @r#"
     exit 1
     --- stdout
-    ::error file=new/foo.yaml,line=2,title=upgrades::foo / fast%0Afoo.v1.2.0 cannot be upgraded: its channel is gone, and installing anything in its namespace fails; so far it is the newest%0Afix: keep channel "fast" until nobody follows it; 'opm edit deprecate' tells them
+    ::error file=new/foo.yaml,line=2,title=upgrades::foo / fast%0Afoo.v1.2.0 cannot be upgraded: its channel is gone, and installing anything in its namespace fails; so far it is the newest%0Afix: keep channel "fast" until nobody follows it; 'opm edit deprecate' warns them
     ::error file=new/foo.yaml,line=7,title=upgrades::foo / stable%0Afoo.v1.1.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is upgraded to foo.v1.2.0%0Afoo.v1.2.0 has no path: it is not in the channel any more, and nothing upgrades it; so far it is the newest%0Afix: opm edit set-edge new foo.v1.3.0 --package foo --channel stable --add-skip foo.v1.1.0,foo.v1.2.0
     --- stderr
     "#);

@@ -350,6 +350,6 @@ fn fields_and_rules_are_explained() {
     let overview = env.stdout(&["explain"]);
     for rule in catalog::rules::RULES {
         assert!(overview.contains(&format!("\n  {} ", rule.name)), "{}", rule.name);
-        assert!(env.stdout(&["explain", rule.name]).contains("To mend it:"), "{}", rule.name);
+        assert!(env.stdout(&["explain", rule.name]).contains("To fix it:"), "{}", rule.name);
     }
 }

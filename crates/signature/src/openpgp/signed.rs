@@ -49,12 +49,12 @@ impl Signed {
         }
     }
 
-    /// Tells whether it lets a key sign data. A key without flags may do all it can.
+    /// Returns whether it lets a key sign data. A key without flags may do all it can.
     pub(crate) fn may_sign(&self) -> bool {
         self.flags.is_none_or(|flags| flags & MAY_SIGN != 0)
     }
 
-    /// Tells whether it is over at `now`.
+    /// Returns whether it is over at `now`.
     pub(crate) fn is_expired(&self, now: i64) -> bool {
         self.lives.is_some_and(|seconds| seconds > 0 && self.created + i64::from(seconds) <= now)
     }

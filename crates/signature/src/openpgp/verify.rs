@@ -90,7 +90,7 @@ impl PublicKey {
         hex(&self.fingerprint).to_uppercase()
     }
 
-    /// Tells whether `signed` is this key's over `content`.
+    /// Returns whether `signed` is this key's over `content`.
     pub(crate) fn verifies(&self, content: &[u8], signed: &Signed) -> bool {
         let message = [content, signed.trailer.as_slice()].concat();
         self.algorithm == signed.algorithm && self.verify(&message, signed).is_some()

@@ -8,7 +8,7 @@ use super::{AddError, AddOptions, Incoming, Mode, Refusal};
 use crate::error::Error;
 use crate::value;
 
-/// Checks bundles against each other and against the index, and tells everything that is wrong.
+/// Checks bundles against each other and against the index, and reports everything that is wrong.
 pub(super) fn check(connection: &Connection, incoming: &[Incoming], options: &AddOptions) -> Result<(), AddError> {
     let mut refusals = Vec::new();
     let mut overwritten: BTreeMap<&str, usize> = BTreeMap::new();

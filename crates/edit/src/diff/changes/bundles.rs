@@ -10,12 +10,12 @@ use fbc::same::related_images;
 use fbc::{Blob, Content, Fbc, property};
 
 use super::report::{BundleChange, Change, CrdChange, Difference, PermissionChange, Property, RelatedImage, What};
-use super::{Half, Options, union};
+use super::{Options, PackageSide, union};
 use crate::diff::facts::{Crds, Facts, Grant};
 use crate::diff::path;
 
 /// Compares the bundles of a package; they come by version.
-pub(super) fn changes(old: Half<'_>, new: Half<'_>, options: &Options) -> io::Result<Vec<BundleChange>> {
+pub(super) fn changes(old: PackageSide<'_>, new: PackageSide<'_>, options: &Options) -> io::Result<Vec<BundleChange>> {
     let mut changes = Vec::new();
     for name in union(old.package, new.package, |package| package.bundles().map(|(name, _)| name).collect()) {
         changes.extend(change(name, old, new, options)?);
@@ -31,7 +31,12 @@ pub(super) fn changes(old: Half<'_>, new: Half<'_>, options: &Options) -> io::Re
     Ok(changes)
 }
 
-fn change(name: &str, old: Half<'_>, new: Half<'_>, options: &Options) -> io::Result<Option<BundleChange>> {
+fn change(
+    name: &str,
+    old: PackageSide<'_>,
+    new: PackageSide<'_>,
+    options: &Options,
+) -> io::Result<Option<BundleChange>> {
     let mut change = BundleChange {
         name: name.to_owned(),
         what: What::of(old.bundle(name).is_some(), new.bundle(name).is_some()),
@@ -138,10 +143,10 @@ fn image(blob: Option<&Blob>) -> Option<String> {
 
 /// Finds the bundle that a new one follows: what it replaces, first by the default channel, else the highest version
 /// below it. It may be gone from the new catalog.
-fn predecessor<'a>(name: &str, old: Half<'a>, new: Half<'a>) -> Option<(&'a Fbc, &'a Blob)> {
+fn predecessor<'a>(name: &str, old: PackageSide<'a>, new: PackageSide<'a>) -> Option<(&'a Fbc, &'a Blob)> {
     let package = new.package?;
     let found = |name: &str| {
-        let there = |half: Half<'a>| half.bundle(name).map(|blob| (half.fbc, blob));
+        let there = |half: PackageSide<'a>| half.bundle(name).map(|blob| (half.fbc, blob));
         there(new).or_else(|| there(old))
     };
     let channels = [package.default_channel()].into_iter().chain(package.channels());

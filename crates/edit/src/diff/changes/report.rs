@@ -65,7 +65,7 @@ impl<T: Ord + Clone> Difference<T> {
 }
 
 impl<T> Difference<T> {
-    /// Tells whether there is no difference.
+    /// Returns whether there is no difference.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
     }
@@ -81,7 +81,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Tells whether nothing differs.
+    /// Returns whether nothing differs.
     pub fn is_empty(&self) -> bool {
         self.packages.is_empty() && self.others.is_empty()
     }
@@ -183,7 +183,7 @@ pub struct BundleChange {
     pub what: What,
     /// Its version, the new one if that changed.
     pub version: String,
-    /// Of a new bundle: the one before it, which all below is told against.
+    /// Of a new bundle: the one before it, which all below is reported against.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_with: Option<String>,
     /// Its image.
@@ -256,7 +256,7 @@ pub struct DeprecationChange {
     pub schema: &'static str,
     /// Its name; empty for the package.
     pub name: String,
-    /// What users are told, if it is deprecated.
+    /// What users see, if it is deprecated.
     pub message: Change<Option<String>>,
 }
 

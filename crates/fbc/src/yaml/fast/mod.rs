@@ -107,7 +107,7 @@ impl<'a> Reader<'a, '_> {
         self.text.get(start..end).ok_or(Unusual)
     }
 
-    /// Tells whether a dash that starts an item stands at `at`.
+    /// Returns whether a dash that starts an item stands at `at`.
     fn is_dash(&self, at: usize) -> bool {
         self.byte(at) == Some(b'-') && matches!(self.byte(at + 1), Some(b' ' | b'\n'))
     }

@@ -9,7 +9,7 @@ use crate::exit::{Failure, Outcome};
 use crate::limits;
 use crate::printer::Printer;
 
-/// Where OLM looks for ConfigMaps if nothing else is said.
+/// The namespace in which OLM keeps ConfigMaps by default.
 const NAMESPACE: &str = "openshift-operator-lifecycle-manager";
 
 /// Write a bundle into a ConfigMap of a cluster
@@ -40,7 +40,7 @@ pub(crate) struct ToArgs {
     /// Namespace of the ConfigMap
     #[arg(short, long, value_name = "NAME", default_value = NAMESPACE)]
     namespace: String,
-    /// File that says how to reach the cluster; KUBECONFIG, ~/.kube/config or, in a pod, its cluster if not given
+    /// File that says how to reach the cluster; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
     #[arg(short, long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Context in that file
@@ -52,7 +52,7 @@ pub(crate) struct ToArgs {
     /// Compress the files
     #[arg(short = 'z', long)]
     gzip: bool,
-    /// Tell what is written
+    /// Show what is written
     #[arg(long)]
     debug: bool,
 }

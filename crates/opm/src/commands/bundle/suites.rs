@@ -36,7 +36,7 @@ pub(super) struct SuiteFlags {
     /// Fail for findings of this severity or worse
     #[arg(long, value_name = "SEVERITY", default_value = "error", value_parser = fail_on())]
     fail_on: Severity,
-    /// File with levels and waivers; unless given, .opm.yaml or .opm-checks.yaml in the bundle or above it
+    /// File with levels and waivers; defaults to .opm.yaml or .opm-checks.yaml in the bundle or above it
     #[arg(long, value_name = "FILE")]
     checks: Option<std::path::PathBuf>,
     /// Output format
@@ -51,7 +51,7 @@ fn fail_on() -> impl TypedValueParser<Value = Severity> {
 }
 
 impl SuiteFlags {
-    /// Tells whether nothing is asked for that the existing tool does not know.
+    /// Returns whether nothing is asked for that the existing tool does not know.
     pub(super) fn is_default(&self) -> bool {
         self.suite.is_empty()
             && self.select_optional.is_none()
@@ -106,7 +106,7 @@ fn names(flags: &SuiteFlags) -> Result<Vec<&'static str>, Failure> {
     Ok(names)
 }
 
-/// Tells whether a selector of labels fits a check.
+/// Returns whether a selector of labels fits a check.
 fn selects(selector: &str, name: &str, suites: &[&str]) -> bool {
     selector.split(',').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
         let (part, wanted) = match part.split_once("!=") {
@@ -151,7 +151,7 @@ pub(super) fn run(
         let name = whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default();
         found = found.into_iter().map(|finding| finding.of(&name)).collect();
     }
-    // Two checks may tell the same.
+    // Two checks may report the same.
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|finding| seen.insert((finding.message.clone(), finding.file.clone(), finding.pointer.clone())));
     findings::locate(&mut found, root, shown, &limits);

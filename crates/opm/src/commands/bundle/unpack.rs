@@ -31,7 +31,7 @@ pub(super) struct UnpackArgs {
     /// File with certificates of authorities to trust for registries, beside the system's
     #[arg(short = 'c', long, value_name = "FILE", help_heading = "Registries", conflicts_with = "ca_file")]
     root_ca: Option<PathBuf>,
-    /// Tell what looks wrong, and what is unpacked
+    /// Show what looks wrong, and what is unpacked
     #[arg(short, long)]
     debug: bool,
     #[command(flatten)]

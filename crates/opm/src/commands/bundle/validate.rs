@@ -23,7 +23,7 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Check a bundle, given as a directory or an image.\n\n\
-        All that is wrong is told at once: with the form of the bundle, with its annotations and dependencies, and \
+        All that is wrong is reported at once: with the form of the bundle, with its annotations and dependencies, and \
         with its objects. The exit code is 1 if anything keeps the bundle from being installed. Suites ask for more: what \
         each generation of OLM, the community's repository or certification asks for. docs/bundle-checks.md lists all checks, \
         and says how they are configured.",
@@ -32,7 +32,7 @@ use crate::printer::Printer;
         opm bundle validate quay.io/me/foo-bundle:v1.0.0 --optional-validators operatorhub\n  \
         opm bundle validate ./bundle --suite olm-v1,community\n  \
         opm bundle validate ./bundle --select-optional suite=operatorframework --optional-values k8s-version=1.25\n  \
-        opm bundle validate ./bundle --suite all -o sarif > findings.sarif\n  \
+        opm bundle validate ./bundle --suite all -O sarif > findings.sarif\n  \
         opm bundle validate --list-optional"
 )]
 pub(super) struct ValidateArgs {
@@ -139,10 +139,10 @@ pub(super) fn compatible(dir: &Path, optional: &[Optional], limits: &Limits) -> 
     found
 }
 
-/// Compiles the rules that the bundle depends by, and tells what is wrong with them.
+/// Compiles the rules that the bundle depends by, and reports what is wrong with them.
 fn rules(dir: &Path, limits: &Limits) -> Vec<String> {
     let options = bundle::Options { image: "", image_template: None, migrate: false, limits: limits.clone() };
-    // What is wrong with the bundle itself has been told.
+    // What is wrong with the bundle itself has been reported.
     let Ok(rendered) = bundle::render(dir, &options) else { return Vec::new() };
     let Ok(raw) = Raw::parse(&rendered.json, limits.depth) else { return Vec::new() };
     let facts = Facts::read(raw);

@@ -1,6 +1,6 @@
 //! Differences as text and as Markdown.
 //!
-//! Both are the same lines, which know their depth, what became of the thing they tell of, and which of their words
+//! Both are the same lines, which know their depth, what became of the thing they are about, and which of their words
 //! are names.
 
 use std::borrow::Cow;
@@ -52,7 +52,7 @@ impl Words {
         self
     }
 
-    /// Tells of a value that was something else before, or of one that came or went.
+    /// Reports of a value that was something else before, or of one that came or went.
     fn change(self, change: &Change<Option<String>>) -> Words {
         let value = |words: Words, value: &Option<String>| match value {
             Some(value) => words.name(value),
@@ -222,7 +222,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Tells how much there is of everything.
+/// Returns how much there is of everything.
 fn summary(changes: &Changes) -> String {
     let mut text = String::new();
     let mut count = |things: &str, whats: &mut dyn Iterator<Item = What>| {

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use edit::changes::Changes;
 use edit::rewrite::Change;
-use edit::{AttachedContent, Made};
+use edit::{AttachedContent, NewBlob};
 use fbc::indexignore::IndexIgnore;
 use fbc::json::Raw;
 use fbc::limits::MAX_DEPTH;
@@ -41,7 +41,7 @@ pub(super) fn place(loaded: &Loaded, changes: &mut Changes, new: &mut NewFiles) 
         placed: Placed::default(),
         ignored: BTreeMap::new(),
     };
-    let mut made: Vec<(PathBuf, &mut Made)> = Vec::new();
+    let mut made: Vec<(PathBuf, &mut NewBlob)> = Vec::new();
     for (file, change) in &mut changes.files {
         let full = loaded.fbc.full_path_of(*file).unwrap_or_default();
         let directory = full.strip_prefix(&loaded.root).ok().and_then(Path::parent).unwrap_or(Path::new(""));
@@ -68,7 +68,7 @@ struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    fn attach(&mut self, directory: &Path, made: &mut Made) -> Outcome {
+    fn attach(&mut self, directory: &Path, made: &mut NewBlob) -> Outcome {
         for file in made.files.clone() {
             let wanted = match stays_below(&file.reference) {
                 true => file.reference.clone(),
@@ -105,7 +105,7 @@ impl Placing<'_> {
         Ok(())
     }
 
-    /// Tells whether something is at a path, and if so, whether it is what is wanted there.
+    /// Returns whether something is at a path, and if so, whether it is what is wanted there.
     fn there(&self, path: &Path, content: &AttachedContent) -> Result<Option<bool>, Failure> {
         if let Some(there) = self.taken.get(path) {
             return Ok(Some(there.same_as(content)));
@@ -221,14 +221,14 @@ fn components(path: &Path) -> Vec<&[u8]> {
     path.iter().map(std::ffi::OsStr::as_encoded_bytes).collect()
 }
 
-/// Tells whether a reference leads to something in the folder of its file.
+/// Returns whether a reference leads to something in the folder of its file.
 fn stays_below(reference: &str) -> bool {
     let normal = |part: Component<'_>| matches!(part, Component::Normal(_));
     !reference.is_empty() && !reference.ends_with('/') && Path::new(reference).components().all(normal)
 }
 
 /// Names a file of a bundle that refers to something outside of its folder.
-fn elsewhere(made: &Made, reference: &str) -> String {
+fn elsewhere(made: &NewBlob, reference: &str) -> String {
     let name = Path::new(reference).file_name().map_or("object".into(), |name| name.to_string_lossy());
     let bundle = Raw::parse(&made.json, MAX_DEPTH).ok().and_then(|blob| blob.get("name")?.as_str());
     let bundle = bundle.unwrap_or_default().replace(['/', '\0'], "-");

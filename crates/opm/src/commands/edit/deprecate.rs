@@ -5,12 +5,12 @@ use super::workbench::{self, Where};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 
-/// Say that a package, channel or bundle should not be used any more
+/// Deprecate a package, channel or bundle
 #[derive(clap::Args)]
 #[command(
-    long_about = "Say that a package, channel or bundle should not be used any more.\n\n\
-        The message goes to the olm.deprecations blob of the package, which is made if there is none. Upgrades are \
-        not touched.",
+    long_about = "Deprecate a package, channel or bundle: consoles show the message to its users.\n\n\
+        The message goes to the olm.deprecations blob of the package, which is made if there is none. Upgrades stay \
+        as they are.",
     after_help = "Examples:\n  \
         opm edit deprecate my-catalog --bundle etcd.v1.0.0 --message 'has a leak; use 1.2'\n  \
         opm edit deprecate my-catalog --package etcd --channel alpha --message 'use stable'\n  \
@@ -22,10 +22,10 @@ pub(super) struct DeprecateArgs {
     place: Where,
     #[command(flatten)]
     target: TargetArgs,
-    /// What users are told
+    /// The message that users see
     #[arg(short, long, value_name = "TEXT", required_unless_present = "undo", conflicts_with = "undo")]
     message: Option<String>,
-    /// Take the deprecation back
+    /// Remove the deprecation
     #[arg(long)]
     undo: bool,
 }

@@ -22,7 +22,7 @@ use crate::printer::Printer;
     long_about = "Keep some packages, channels or versions and drop the rest.\n\n\
         What is kept stays valid: bundles on the way between two kept ones are kept too, and where a way is cut, the \
         newest bundle of the channel skips what lost it. Edges to bundles that are gone stay, so that clusters which \
-        run them can upgrade. What was kept or changed for such a reason is told. The default channel stays; if it \
+        run them can upgrade. What was kept or changed for such a reason is reported. The default channel stays; if it \
         goes, the only one left becomes it, or --default-channel or --choose-default say which.",
     after_help = "Examples:\n  \
         opm edit filter my-catalog --heads-only --to heads\n  \

@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::Range;
 
 use edit::rewrite;
-use edit::{Attached, AttachedContent, Made, Refusal};
+use edit::{Attached, AttachedContent, NewBlob, Refusal};
 use fbc::blob::TextBuffer;
 use fbc::json::Text;
 use fbc::{Blob, Content, Fbc, FileId};
@@ -32,13 +32,13 @@ impl<'a> Texts<'a> {
     }
 
     /// Returns the text of a blob, as YAML too if it is written so.
-    pub(super) fn of(&self, blob: usize) -> Result<Made, Refusal> {
+    pub(super) fn of(&self, blob: usize) -> Result<NewBlob, Refusal> {
         let fbc = &self.loaded.fbc;
         let blob = &fbc.blobs()[blob];
         let files = attached(self.loaded, blob)?;
         let mut buffer = TextBuffer::default();
         let json = Text::from(fbc.text(blob, &mut buffer).map_err(|error| Refusal::new(error.to_string()))?);
-        let Some((id, start)) = blob.origin else { return Ok(Made { files, ..Made::json(json) }) };
+        let Some((id, start)) = blob.origin else { return Ok(NewBlob { files, ..NewBlob::json(json) }) };
         let mut file = self.file.borrow_mut();
         if file.as_ref().is_none_or(|file| file.id != id) {
             *file = Some(TextFile::read(fbc, id)?);
@@ -47,7 +47,7 @@ impl<'a> Texts<'a> {
             let own = text.get(documents.get(&start)?.clone())?;
             Some(own.trim_end_matches(['\n', '\r']).replace("\r\n", "\n") + "\n")
         });
-        Ok(Made { json, yaml, files })
+        Ok(NewBlob { json, yaml, files })
     }
 }
 

@@ -10,7 +10,7 @@ use edit::summary::summary;
 use edit::text::{self, Splice};
 use edit::unified::unified;
 use edit::verify::Contents;
-use edit::{Made, Outline, Refusal};
+use edit::{NewBlob, Outline, Refusal};
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, FileId, Format, LoadOptions, Problem};
 use rayon::prelude::*;
@@ -266,7 +266,7 @@ fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer
 }
 
 /// The blobs of files that are new, by their paths below the catalog.
-pub(super) type NewFiles = BTreeMap<PathBuf, Vec<Made>>;
+pub(super) type NewFiles = BTreeMap<PathBuf, Vec<NewBlob>>;
 
 /// Finds the files for the blobs of new packages.
 fn new_files(fbc: &Fbc, root: &Path, changes: &Changes, layout: Layout) -> Result<NewFiles, Failure> {
@@ -332,7 +332,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|_| Failure::message(format!("{}: is not UTF-8", path.display())))
 }
 
-/// Tells whether most files of a catalog are JSON, going by the first bytes of some.
+/// Returns whether most files of a catalog are JSON, going by the first bytes of some.
 fn mostly_json(fbc: &Fbc) -> bool {
     let mut formats: BTreeMap<FileId, bool> = BTreeMap::new();
     for blob in fbc.blobs() {
@@ -386,7 +386,7 @@ pub(super) fn by_path(files: &[ChangedFile]) -> HashMap<&Path, &ChangedFile> {
     files.iter().map(|file| (file.path.as_path(), file)).collect()
 }
 
-/// Tells why nothing is done.
+/// Reports why nothing is done.
 pub(super) fn refused(refusal: Refusal) -> Failure {
     let help = refusal.help.map(|help| format!("\nhelp: {help}")).unwrap_or_default();
     Failure::message(format!("{}{help}", refusal.message))

@@ -32,10 +32,10 @@ pub(crate) struct BuildArgs {
     /// Leave the database and a Dockerfile in the current directory, and build nothing
     #[arg(long)]
     generate: bool,
-    /// Name of the Dockerfile; index.Dockerfile if not given
+    /// Name of the Dockerfile; defaults to index.Dockerfile
     #[arg(short = 'd', long, value_name = "FILE")]
     out_dockerfile: Option<PathBuf>,
-    /// Name of the new image; operator-registry-index:latest unless it is given
+    /// Name of the new image; defaults to operator-registry-index:latest
     #[arg(short, long, value_name = "REF")]
     tag: Option<String>,
     /// Push the image to the registry that its name says; with --container-tool none
@@ -60,7 +60,7 @@ pub(crate) struct ToolArgs {
     /// Program to build the image with; podman or docker, or none where neither is installed
     #[arg(short = 'u', long, value_name = "TOOL", value_parser = container_tool())]
     build_tool: Option<ContainerTool>,
-    /// Program to pull images with; none if not given
+    /// Program to pull images with; defaults to none
     #[arg(short, long, value_name = "TOOL", value_parser = container_tool())]
     pull_tool: Option<ContainerTool>,
 }

@@ -27,7 +27,7 @@ pub(crate) struct ExportArgs {
     /// Index image
     #[arg(short, long, value_name = "REF")]
     index: String,
-    /// Packages to write; all if not given
+    /// Packages to write; defaults to all
     #[arg(short, long, value_name = "PACKAGE", value_delimiter = ',')]
     package: Vec<String>,
     /// Packages to write

@@ -145,7 +145,7 @@ pub(crate) struct TargetFlags {
     /// How many components the path of a repository may have; what is too much is joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_nested_paths: Option<u16>,
-    /// Directory for the objects that tell clusters where everything is
+    /// Directory for the objects that lead clusters to the mirror
     #[arg(long, value_name = "DIR", default_value = "cluster-resources")]
     pub(crate) resources: PathBuf,
     /// Name of the objects of a catalog, by its source or its path at the destination; can be given several times
@@ -193,14 +193,14 @@ impl TargetFlags {
     }
 }
 
-/// Tells what else the user should know.
+/// Reports what else the user should know.
 pub(crate) fn notes(notes: &[String], printer: &Printer) {
     for note in notes {
         printer.tell(&format!("{} {note}", printer.paint(Style::Note, "note:")));
     }
 }
 
-/// Tells what is missing, by package and bundle.
+/// Reports what is missing, by package and bundle.
 pub(crate) fn tell_missing(missing: &[Missing], printer: &Printer) {
     if !missing.is_empty() {
         printer.tell(&format!("missing images: {}", missing.len()));

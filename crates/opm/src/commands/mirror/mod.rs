@@ -22,7 +22,7 @@ use crate::printer::Printer;
     long_about = "Bring catalogs and all their images into closed networks.\n\n\
         A file of kind ImageSetConfiguration says which packages, channels and versions of which catalogs are wanted. \
         'plan' shows what that is and what it costs, 'pull' fetches all of it to a directory, 'push' brings the \
-        directory, or volumes made of it, to a registry on the other side and writes the objects that tell a cluster \
+        directory, or volumes made of it, to a registry on the other side and writes the objects that show a cluster \
         where everything is. 'copy' does both at once where one machine sees both sides. What was chosen is in a lock: \
         every image by its digest. Signatures and attestations go along.\n\n\
         Run again, each command goes on where it was: what is there is neither fetched nor sent twice.",

@@ -17,7 +17,7 @@ use crate::images::Images;
 use crate::limits;
 use crate::printer::Printer;
 
-/// Reads a file of a set, and tells everything that is wrong with it.
+/// Reads a file of a set, and reports everything that is wrong with it.
 pub(crate) fn image_set(
     file: &str,
     text: &[u8],
@@ -59,7 +59,7 @@ pub(crate) fn pin(source: &CatalogSource, images: &Images) -> Result<Option<Dige
     client.head(reference).map(Some).map_err(failed)
 }
 
-/// Opens all catalogs of a set and chooses what is asked for; tells everything that is wrong with any of them.
+/// Opens all catalogs of a set and chooses what is asked for; reports everything that is wrong with any of them.
 pub(crate) fn catalogs(
     set: &ImageSet,
     choice: &ChoiceFlags,

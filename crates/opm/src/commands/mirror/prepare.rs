@@ -144,7 +144,7 @@ fn from_lock(
 }
 
 impl Prepared {
-    /// Does with what is missing what the user wants; tells whether to go on.
+    /// Does with what is missing what the user wants; returns whether to go on.
     ///
     /// # Errors
     /// Fails when something is missing and may not be.

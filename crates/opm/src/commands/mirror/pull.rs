@@ -45,7 +45,7 @@ pub(super) struct PullArgs {
     /// Write volumes of at most this size, such as 4G or 4GiB; archiveSize of the file counts if --to is given alone
     #[arg(long, value_name = "SIZE", value_parser = volume::parse_size)]
     pub(super) volumes: Option<u64>,
-    /// Directory for the volumes; that of the set with 'volumes' behind it if not given
+    /// Directory for the volumes; defaults to that of the set with 'volumes' behind it
     #[arg(long, value_name = "DIR")]
     pub(super) to: Option<PathBuf>,
     /// What the other side has already: a directory with a set, its blobs.txt, or a list that 'verify --have' wrote
@@ -217,7 +217,7 @@ fn finish(
     Ok(lock)
 }
 
-/// Tells whether the catalogs and additional images of a lock are those that the file names now.
+/// Returns whether the catalogs and additional images of a lock are those that the file names now.
 fn still(lock: &Lock, wanted: &mirror::imageset::ImageSet, images: &crate::images::Images) -> Result<bool, Failure> {
     for catalog in &wanted.catalogs {
         let Some(digest) = open::pin(&catalog.source, images)? else { return Ok(false) };

@@ -32,7 +32,7 @@ const DOCUMENT_LIMIT: u64 = 4 << 20;
         catalogs come last, so that a cluster which follows them sees the old set or the new one. What the registry has \
         is not sent again. Volumes are read as they are, in any order. Before anything is sent, everything has to be \
         there: in the directory or volumes, or, for volumes with what is new only, in the registry.\n\n\
-        The objects that tell a cluster where everything is are written to --resources: mirror sets, CatalogSources, \
+        The objects that show a cluster where everything is are written to --resources: mirror sets, CatalogSources, \
         ClusterCatalogs, and settings for CRI-O, podman and containerd.",
     after_help = "Examples:\n  \
         opm mirror push set registry.example.com:5000/mirror\n  \
@@ -183,7 +183,7 @@ pub(super) fn run_noting(
     finish(pushed, &from.lock, &target, &args.target, tls, printer, lacking)
 }
 
-/// Tells how it went, and writes the objects if everything is there.
+/// Returns how it went, and writes the objects if everything is there.
 pub(super) fn finish(
     pushed: Result<Pushed, String>,
     lock: &Lock,

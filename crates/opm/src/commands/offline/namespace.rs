@@ -67,7 +67,7 @@ pub(crate) fn read(
             source.priority = *priority;
         }
     }
-    // A Subscription alone tells what it has installed.
+    // A Subscription alone shows what it has installed.
     for wish in &state.subscriptions {
         let Some(name) = &wish.installed else { continue };
         if state.installed.iter().any(|csv| csv.name == *name) {

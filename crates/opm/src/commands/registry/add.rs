@@ -64,7 +64,7 @@ pub(crate) struct HowArgs {
 }
 
 impl HowArgs {
-    /// Tells whether images are recorded by their digests; `default` counts where nothing is said.
+    /// Returns whether images are recorded by their digests; `default` counts where nothing is said.
     pub(crate) fn pins(&self, default: bool) -> bool {
         self.pin.unwrap_or(default)
     }

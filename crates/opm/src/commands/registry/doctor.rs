@@ -13,8 +13,8 @@ use crate::printer::Printer;
 #[derive(clap::Args)]
 #[command(
     long_about = "Explain how an image is reached, and what stands in the way.\n\n\
-        It tells which settings, mirrors, proxies, certificates and credentials count for the image, by file and by \
-        key, asks every place that may have it, and tells what each of them says. Secrets are not shown. It fails if \
+        It shows which settings, mirrors, proxies, certificates and credentials count for the image, by file and by \
+        key, asks every place that may have it, and shows what each of them says. Secrets are not shown. It fails if \
         no place has the image.",
     after_help = "Examples:\n  \
         opm registry doctor quay.io/me/catalog:v1\n  \

@@ -75,14 +75,14 @@ pub(super) struct ServeFlags {
     /// User that the registry pod runs as, where images would run as root; implies --run-as-non-root
     #[arg(long, value_name = "UID", value_parser = clap::value_parser!(u32).range(1..))]
     run_as_user: Option<u32>,
-    /// What becomes of a database index: the pod adds the bundle to it, or it is migrated to a file-based catalog
-    ///; pod if not given
+    /// What becomes of a database index: the pod adds the bundle to it, or it is migrated to a file-based
+    /// catalog; defaults to pod
     #[arg(long, value_name = "HOW", value_parser = database())]
     pub(super) sqlite: Option<Database>,
     /// Push the catalog as an image of this name, and run that, instead of bringing it to the cluster by ConfigMaps
     #[arg(long, value_name = "REF", value_parser = crate::commands::build::reference)]
     pub(super) registry: Option<Reference>,
-    /// Image that the pushed image is based on; made from scratch if not given
+    /// Image that the pushed image is based on; defaults to scratch
     #[arg(long, value_name = "REF", requires = "registry")]
     pub(super) registry_base: Option<String>,
     /// Put whole manifests into the catalog, instead of what consoles show of them
