@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use catalog::rules::{DEPENDENCIES, RULES, Rule, STRICT, WARNINGS};
@@ -15,6 +16,8 @@ use crate::workspace::Workspace;
 const PAGE: &str = "docs/rules.md";
 /// Where the schemas are.
 const SCHEMAS: &str = "schemas";
+/// Where the pages on commands are.
+const COMMANDS: &str = "docs/cli";
 /// Where the code is that reports the rules below.
 const READER: &str = "crates/fbc/src";
 
@@ -31,7 +34,38 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         let schema = schema::json_schema(&name).with_context(|| format!("there is no schema {name}"))?;
         place(workspace, &format!("{SCHEMAS}/{name}.json"), &format!("{schema:#}\n"), check)?;
     }
-    no_others(&workspace.root.join(SCHEMAS), check)
+    no_others(&workspace.root.join(SCHEMAS), check)?;
+    commands(workspace, check)
+}
+
+/// Places the pages on commands, which the program makes of its own arguments.
+fn commands(workspace: &Workspace, check: bool) -> Result<()> {
+    let scratch = workspace.root.join("target").join("cli-pages");
+    let _ = fs::remove_dir_all(&scratch);
+    fs::create_dir_all(&scratch).with_context(|| format!("making {}", scratch.display()))?;
+    let status = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--bin", "opm", "--", "__reference"])
+        .arg(&scratch)
+        .current_dir(&workspace.root)
+        .status()
+        .context("running opm")?;
+    ensure!(status.success(), "opm __reference failed");
+    let mut known = BTreeSet::new();
+    for entry in fs::read_dir(&scratch)? {
+        let name = entry?.file_name();
+        let text = fs::read_to_string(scratch.join(&name))?;
+        place(workspace, &format!("{COMMANDS}/{}", name.to_string_lossy()), &text, check)?;
+        known.insert(name);
+    }
+    fs::remove_dir_all(&scratch)?;
+    for entry in fs::read_dir(workspace.root.join(COMMANDS))? {
+        let entry = entry?;
+        if !known.contains(&entry.file_name()) {
+            ensure!(!check, "{} is no page any more: run `cargo xtask docs`", entry.path().display());
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file, or fails if it is not what it should be.
@@ -72,7 +106,7 @@ fn rules() -> String {
         "<!-- Made by `cargo xtask docs`. -->\n\n\
          # Rules\n\n\
          What `opm validate` checks. The name of a rule stands in square brackets in its messages, and is the rule's\n\
-         identifier in `-o sarif` and `-o github`; `opm explain RULE` says why it is one, and how to mend a catalog.\n",
+         identifier in `-o sarif` and `-o github`; `opm explain RULE` says why it is one, and how to fix a catalog.\n",
     );
     table(
         &mut page,

@@ -8,9 +8,9 @@ use clap::{ArgAction, Args as _, Command, CommandFactory, FromArgMatches, Parser
 
 use crate::commands::{
     add, build, bundle, catalog, check_upgrades, cleanup, complete, completion, controller, convert_template, copy,
-    crd_diff, diff, edit, explain, generate, graph, index, init, list, man_pages, migrate, mirror, preview, registry,
-    rehearse, render, render_template, resolve, run as run_commands, schema, security, serve, site, template, unpack,
-    upgrade_path, validate, verify, version, why,
+    crd_diff, diff, edit, explain, generate, graph, index, init, list, man_pages, migrate, mirror, preview, reference,
+    registry, rehearse, render, render_template, resolve, run as run_commands, schema, security, serve, site, template,
+    unpack, upgrade_path, validate, verify, version, why,
 };
 use crate::exit::{Failure, Outcome};
 use crate::help;
@@ -27,7 +27,7 @@ const HELP_ALPHA: &str = "HELP_ALPHA";
     version,
     about = "Author, check and package catalogs of operators",
     long_about = "Author, check and package catalogs of operators.\n\n\
-        A catalog is a directory of JSON and YAML files that tells the Operator Lifecycle Manager which \
+        A catalog is a directory of JSON and YAML files from which the Operator Lifecycle Manager learns which \
         operators exist, in which versions and channels, and how to upgrade between them.",
     after_help = "Run 'opm COMMAND --help' for the flags of a command and examples.\n\
         Set HELP_ALPHA=true to see the names that older tools have for some commands.",
@@ -82,6 +82,8 @@ enum OpmCommand {
     Completion(completion::CompletionArgs),
     #[command(hide = true)]
     ManPages(man_pages::ManPagesArgs),
+    #[command(name = "__reference")]
+    Reference(reference::ReferenceArgs),
     #[command(name = "__complete")]
     Complete(complete::CompleteArgs),
     Version(version::VersionArgs),
@@ -149,6 +151,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Cleanup(args) => cleanup::run(args, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::ManPages(args) => man_pages::run(args),
+        OpmCommand::Reference(args) => reference::run(args),
         OpmCommand::Complete(args) => complete::run(args, printer),
         OpmCommand::Version(args) => version::run(args, printer),
         OpmCommand::Alpha(alpha) => match &alpha.command {
@@ -197,7 +200,7 @@ fn suggest(command: &Command, error: &mut clap::Error) {
     find_word(command, command.get_name(), word, &mut found);
     found.sort();
     let nearest = found.first().map(|(distance, _)| *distance);
-    // A slip of the pen is looked for where the word stands, before all other places.
+    // A typo is likelier than a command of another group.
     let here = match error.get(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::String(name)) => is_near(word, name),
         Some(ContextValue::Strings(names)) => names.iter().any(|name| is_near(word, name)),
@@ -361,3 +364,6 @@ impl Styled for clap::builder::StyledStr {
         if colour { self.ansi().to_string() } else { self.to_string() }
     }
 }
+
+#[cfg(test)]
+mod doc_lines;

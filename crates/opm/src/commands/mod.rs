@@ -32,6 +32,7 @@ mod offline;
 pub(crate) mod operator_registry;
 pub(crate) mod operator_sdk;
 pub(crate) mod preview;
+pub(crate) mod reference;
 pub(crate) mod registry;
 pub(crate) mod registry_server;
 pub(crate) mod rehearse;

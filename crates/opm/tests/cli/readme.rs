@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::env::{TestEnv, project};
 
-#[test]
-fn the_tour_in_the_readme_is_true() {
+/// Everything that a reader of the project has.
+fn tour() -> TestEnv {
     let env = TestEnv::new();
     fs::create_dir(env.path("bin")).unwrap();
     symlink(env!("CARGO_BIN_EXE_opm"), env.path("bin/opm")).unwrap();
@@ -19,23 +19,55 @@ fn the_tour_in_the_readme_is_true() {
     for name in ["catalog", "bundles"] {
         fs::rename(env.path(name), env.path("examples").join(name)).unwrap();
     }
+    env
+}
+
+#[test]
+fn the_tour_in_the_readme_is_true() {
+    let env = tour();
+
     // The catalog that the README asks the reader to break.
     let catalog = fs::read_to_string(env.path("examples/catalog/lantern/catalog.yaml")).unwrap();
     let edge = "  replaces: lantern.v1.1.1\n";
     let at = catalog.rfind(edge).unwrap();
     env.file("my-catalog/lantern/catalog.yaml", format!("{}{}", &catalog[..at], &catalog[at + edge.len()..]));
 
-    let readme = fs::read_to_string(project("README.md")).unwrap();
+    let commands = run_page("README.md", &env);
+    assert!(commands >= 5, "the README has {commands} commands");
+}
+
+/// Pages whose commands need a cluster or registries; other tests run them.
+const NEED_MORE: [&str; 2] = ["cluster.md", "mirror.md"];
+
+#[test]
+fn what_pages_show_is_true() {
     let mut commands = 0;
-    for block in readme.split("```console\n").skip(1) {
+    for entry in fs::read_dir(project("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") && !NEED_MORE.contains(&name.as_str()) {
+            commands += run_page(&format!("docs/{name}"), &tour());
+        }
+    }
+    assert!(commands >= 5, "the pages have {commands} commands");
+}
+
+/// Runs the commands of a page, which must print what it shows; returns how many there are.
+fn run_page(page: &str, env: &TestEnv) -> usize {
+    let text = fs::read_to_string(project(page)).unwrap();
+    let mut commands = 0;
+    for block in text.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
         for step in block.split("$ ").skip(1) {
             let (command, expected) = step.split_once('\n').unwrap();
-            assert_eq!(run(command, &env.path("")), expected, "{command}");
+            // The reader writes what the page shows of a file.
+            if let Some(file) = command.strip_prefix("cat ") {
+                env.file(file, expected);
+            }
+            assert_eq!(run(command, &env.path("")), expected, "{page}: {command}");
             commands += 1;
         }
     }
-    assert!(commands >= 5, "the README has {commands} commands");
+    commands
 }
 
 /// Runs a line in a shell and returns everything it prints.

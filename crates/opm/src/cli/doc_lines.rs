@@ -1,0 +1,97 @@
+//! Command lines in the documentation and in help are ones that the program takes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// Splits a line as a shell does, as far as documentation needs it; nothing for what is no command of ours.
+fn words(line: &str) -> Option<Vec<OsString>> {
+    let line = line.trim().strip_prefix("$ ").unwrap_or(line.trim());
+    if !line.starts_with("opm ") {
+        return None;
+    }
+    let mut words: Vec<String> = Vec::new();
+    let (mut word, mut quote, mut started) = (String::new(), None, false);
+    for c in line.chars().chain([' ']) {
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                started = true;
+            }
+            (c, None) if c.is_whitespace() => {
+                let end = matches!(word.as_str(), "|" | ">" | "<" | "&&" | "||" | ";" | "#");
+                if end && !started {
+                    break;
+                }
+                if started || !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                started = false;
+            }
+            _ => word.push(c),
+        }
+    }
+    // A pattern for many lines is none.
+    let is_pattern = words.iter().any(|word| word == "..." || word.starts_with('[') || word == "COMMAND");
+    (!is_pattern).then(|| words.into_iter().map(OsString::from).collect())
+}
+
+fn check(place: &str, text: &str, problems: &mut Vec<String>) -> usize {
+    let mut count = 0;
+    for line in text.replace("\\\n", " ").lines() {
+        let Some(words) = words(line) else { continue };
+        count += 1;
+        if let Err(error) = command().try_get_matches_from(words)
+            && error.use_stderr()
+            && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        {
+            problems.push(format!("{place}: {}\n  {error}", line.trim()));
+        }
+    }
+    count
+}
+
+/// Returns the code blocks of a page.
+fn code(page: &str) -> String {
+    let mut fenced = false;
+    let mut out = String::new();
+    for line in page.lines() {
+        if line.starts_with("```") {
+            fenced = !fenced;
+        } else if fenced || line.starts_with("    ") {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[test]
+fn documented_command_lines_are_taken() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|page| root.join(page)).into();
+    let listed = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(listed.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+    let mut problems = Vec::new();
+    let mut count = 0;
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        count += check(&page.file_name().unwrap().to_string_lossy(), &code(&text), &mut problems);
+    }
+    assert!(count > 50, "{count} command lines");
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn examples_in_help_are_taken() {
+    fn examples(command: &Command, problems: &mut Vec<String>) -> usize {
+        let help = command.get_after_help().map(|help| help::printed(&help.to_string())).unwrap_or_default();
+        let own = check(command.get_name(), &help, problems);
+        own + command.get_subcommands().map(|sub| examples(sub, problems)).sum::<usize>()
+    }
+    let mut problems = Vec::new();
+    assert!(examples(&command(), &mut problems) > 80);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}

@@ -1,0 +1,137 @@
+//! `opm __reference`: the pages of docs/cli, from the arguments themselves.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, Command};
+
+use crate::exit::{Outcome, in_path};
+use crate::help;
+
+/// Write a page for each group of commands
+#[derive(clap::Args)]
+#[command(hide = true)]
+pub(crate) struct ReferenceArgs {
+    /// Directory to write to
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// The heading of flags that all commands share which reach registries.
+const REGISTRIES: &str = "Registries";
+const MADE: &str = "<!-- Made by `cargo xtask docs`. -->\n\n";
+
+pub(crate) fn run(args: &ReferenceArgs) -> Outcome {
+    let mut command = crate::cli::command();
+    command.build();
+    let mut index = format!("{MADE}# Commands\n\n| command | does |\n|---|---|\n");
+    let shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
+    for group in command.get_subcommands().filter(shown) {
+        let name = group.get_name();
+        let about = group.get_about().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(index, "| [`opm {name}`]({name}.md) | {} |", cell(&about));
+        let mut page = String::from(MADE);
+        describe(group, 1, &mut page);
+        write(&args.directory.join(format!("{name}.md")), &page)?;
+    }
+    index += "\nFlags for registries, which every command has that reaches one, are in [registries.md](../registries.md).\n\
+        Switches can be given as `--flag`, `--flag=true` and `--flag=false`.\n";
+    write(&args.directory.join("README.md"), &index)
+}
+
+fn write(path: &Path, text: &str) -> Outcome {
+    fs::write(path, text).map_err(|error| in_path(path, &error))
+}
+
+/// Describes a command and all below it.
+fn describe(command: &Command, level: usize, page: &mut String) {
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    let _ = writeln!(page, "{} {name}\n", "#".repeat(level.min(4)));
+    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let _ = writeln!(page, "{}\n", escape(about.trim_end()));
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").replace('\n', "\n    ");
+    let _ = writeln!(page, "    {}\n", usage.trim_end());
+    let args = || command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help");
+    let mut own: Vec<&Arg> = args().filter(|arg| arg.get_help_heading() != Some(REGISTRIES)).collect();
+    own.sort_by_key(|arg| !arg.is_positional());
+    if !own.is_empty() {
+        page.push_str("| argument | meaning |\n|---|---|\n");
+        for arg in own {
+            let _ = writeln!(page, "| {} | {} |", spelled(arg), meaning(arg));
+        }
+        page.push('\n');
+    }
+    let registries: Vec<String> =
+        args().filter(|arg| arg.get_help_heading() == Some(REGISTRIES)).map(spelled).collect();
+    if !registries.is_empty() && !command.has_subcommands() {
+        let _ = writeln!(page, "For [registries](../registries.md): {}.\n", registries.join(", "));
+    }
+    if let Some(after) = command.get_after_help() {
+        let after = help::printed(&after.to_string());
+        for line in after.trim_end().lines() {
+            let _ = match line.strip_prefix("  ") {
+                Some(example) => writeln!(page, "    {example}"),
+                None => writeln!(page, "{line}\n"),
+            };
+        }
+        page.push('\n');
+    }
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        describe(sub, level + 1, page);
+    }
+    while page.ends_with("\n\n") {
+        page.pop();
+    }
+    if level > 1 {
+        page.push('\n');
+    }
+}
+
+/// Shows how an argument is given.
+fn spelled(arg: &Arg) -> String {
+    let value = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()).unwrap_or_default();
+    if arg.is_positional() {
+        return format!("`{value}`");
+    }
+    let short = arg.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
+    let takes_value = arg.get_action().takes_values() && !arg.is_require_equals_set();
+    let value = if takes_value { format!(" {}", value.replace('|', "\\|")) } else { String::new() };
+    format!("{short}`--{}{value}`", arg.get_long().unwrap_or_default())
+}
+
+/// Shows what an argument means, with its values and default.
+fn meaning(arg: &Arg) -> String {
+    let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+    let mut text = cell(&help);
+    let is_switch = arg.is_require_equals_set();
+    let values: Vec<String> = arg
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    if !values.is_empty() && !is_switch {
+        let _ = write!(text, " ({})", values.join(", "));
+    }
+    let defaults: Vec<String> = arg
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy().into_owned())
+        .filter(|value| !value.is_empty())
+        .collect();
+    if !defaults.is_empty() && !is_switch && !arg.is_hide_default_value_set() {
+        let _ = write!(text, "; default `{}`", defaults.join(","));
+    }
+    text
+}
+
+fn cell(text: &str) -> String {
+    escape(&text.split_whitespace().collect::<Vec<_>>().join(" ")).replace('|', "\\|")
+}
+
+/// Keeps words in angle brackets from being read as markup.
+fn escape(text: &str) -> String {
+    text.replace('<', "\\<")
+}
