@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 
 use crate::client::{Client, Inner};
 use crate::layout;
-use crate::manifest::{Config, Descriptor, Index, Manifest};
+use crate::manifest::{Config, Descriptor, Index, Manifest, Platform};
 use crate::platform;
 use crate::policy::Admission;
 use crate::progress::Event;
@@ -99,6 +99,31 @@ impl Client {
             let (inner, name, admission) = (inner.clone(), name.clone(), admission.clone());
             async move { inner.config_from(&name, &source, &admission).await }
         }))
+    }
+
+    /// Returns the platforms of an image: of an index all that it lists, else the one of its config.
+    ///
+    /// # Errors
+    /// Fails as [`Client::pull`] does.
+    pub fn platforms(&self, location: &Location) -> Result<Vec<Platform>, Error> {
+        let inner = self.inner();
+        if let (Location::Registry(reference), false) = (location, inner.options.offline) {
+            let listed = self.block_on(inner.at_each_source(reference, |source| {
+                let inner = inner.clone();
+                async move {
+                    let document = inner.registry.manifest(&source, &source.reference.version()).await?;
+                    let index = document.is_index().then(|| serde_json::from_slice::<Index>(&document.content));
+                    index
+                        .transpose()
+                        .map_err(|error| Error::new(ErrorKind::Unsupported, format!("{}: {error}", source.reference)))
+                }
+            }))?;
+            if let Some(index) = listed {
+                return Ok(index.manifests.into_iter().filter_map(|image| image.platform).collect());
+            }
+        }
+        let Config { os, architecture, variant, .. } = self.config(location)?;
+        Ok(vec![Platform { os, architecture, variant, ..Platform::default() }])
     }
 
     /// Asks a registry what a reference means at the moment, without fetching it.

@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bundle::Whole;
+use bundle::{Finding, Whole};
 use fbc::Limits;
 
 use crate::exit::Failure;
+use crate::findings;
 use crate::images::Images;
+use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::source::{self, Source};
 
@@ -17,6 +19,25 @@ pub(crate) struct Read {
     pub(crate) shown: Option<String>,
     pub(crate) whole: Whole,
     pub(crate) limits: Limits,
+    /// Where the objects of a catalog are written to; such files are nobody's.
+    pub(crate) made: Option<Unfinished>,
+}
+
+impl Read {
+    /// Reads the bundle in a directory.
+    pub(crate) fn from_directory(directory: PathBuf, shown: Option<String>) -> Result<Read, Failure> {
+        let limits = limits::from_env()?;
+        let whole = bundle::read_whole(&directory, &limits).map_err(|error| Failure::message(error.to_string()))?;
+        Ok(Read { directory, shown, whole, limits, made: None })
+    }
+
+    /// Finds the lines of findings, where the bundle has files that somebody can open.
+    pub(crate) fn locate(&self, found: &mut [Finding]) {
+        match self.made {
+            None => findings::locate(found, &self.directory, self.shown.as_deref(), &self.limits),
+            Some(_) => found.iter_mut().for_each(|finding| finding.file.clear()),
+        }
+    }
 }
 
 /// Reads a bundle from a directory or an image.
@@ -26,13 +47,12 @@ pub(crate) fn read(reference: &str, images: &Images) -> Result<Read, Failure> {
     let directory = match source::resolve_one(reference, images).map_err(named)? {
         Source::Bundle(directory, _) => directory,
         Source::Catalog(path) if path.join("manifests").is_dir() => path,
-        Source::Catalog(_) | Source::Database(_) => {
-            return Err(Failure::message(format!(
-                "\"{reference}\" is no bundle: there is no directory manifests in it"
-            )));
-        }
+        Source::Catalog(_) | Source::Database(_) => return Err(no_bundle(reference)),
     };
-    let limits = limits::from_env()?;
-    let whole = bundle::read_whole(&directory, &limits).map_err(|error| Failure::message(error.to_string()))?;
-    Ok(Read { directory, shown: local.then(|| reference.to_owned()), whole, limits })
+    Read::from_directory(directory, local.then(|| reference.to_owned()))
+}
+
+/// Says that a reference names no bundle.
+pub(crate) fn no_bundle(reference: &str) -> Failure {
+    Failure::message(format!("\"{reference}\" is no bundle: there is no directory manifests in it"))
 }

@@ -74,7 +74,13 @@ fn place(finding: &Finding) -> String {
 
 fn text(findings: &[Finding]) -> String {
     let mut out = String::new();
+    let mut bundles = findings.iter().map(|finding| &finding.bundle).filter(|bundle| !bundle.is_empty());
+    let first = bundles.next();
+    let several = bundles.any(|bundle| Some(bundle) != first);
     for finding in findings {
+        if several && !finding.bundle.is_empty() {
+            let _ = write!(out, "{}: ", finding.bundle);
+        }
         let object = if finding.object.is_empty() { String::new() } else { format!("{}: ", finding.object) };
         let _ = writeln!(out, "{}: {object}{} [{}]", finding.severity, finding.message, finding.id);
         let place = place(finding);

@@ -257,6 +257,13 @@ impl Images {
         })
     }
 
+    /// Returns operating system and architecture of each image that a reference stands for; no layers are pulled.
+    pub(crate) fn platforms(&self, reference: &str) -> Result<Vec<(String, String)>, String> {
+        let location = Location::parse(reference).map_err(|error| error.to_string())?;
+        let platforms = self.client()?.platforms(&location).map_err(|error| error.to_string())?;
+        Ok(platforms.into_iter().map(|platform| (platform.os, platform.architecture)).collect())
+    }
+
     /// Unpacks an image into `target`, which must not exist or be an empty directory: all of it, or what lies at `only`.
     fn unpack(&self, image: &Image, only: Option<&Path>, target: &Path) -> Result<(), NotUnpacked> {
         let layers: Vec<LayerFile> = image

@@ -5,7 +5,9 @@
 //! `exit` decides how the process ends. Nothing else prints.
 
 mod app_registry;
+mod bundle_rules;
 mod bundles;
+mod catalog_bundles;
 mod checks_file;
 mod choice;
 mod cli;

@@ -51,6 +51,15 @@ pub(crate) fn fitted(headings: &[&str], mut rows: Vec<Vec<String>>, width: usize
     text(headings, rows)
 }
 
+/// Lists names, at most `most` of them.
+pub(crate) fn some(names: &[&str], most: usize) -> String {
+    let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// Writes rows as comma-separated values, quoted where needed.
 pub(crate) fn csv(columns: &[String], rows: &[Vec<String>]) -> String {
     let mut out = String::new();

@@ -26,7 +26,7 @@ fn judged(directory: &Path, whole: &Whole, limits: &Limits) -> Vec<Finding> {
     let optional = [Optional::OperatorHub, Optional::BundleObjects];
     found.extend(bundle::check_content(directory, &optional, limits).list);
     let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
-    let given = Given { whole, kubernetes: None, size: (1, 1), index: None };
+    let given = Given::new(whole, (1, 1));
     found.extend(bundle::check_more(&given, &names).list);
     found.extend(security::judge(whole, security::Options::default()).unwrap());
     found

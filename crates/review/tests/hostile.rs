@@ -32,7 +32,7 @@ fn options() -> Options {
 fn judge(whole: &Whole) -> Duration {
     let started = Instant::now();
     let names: Vec<&str> = VALIDATORS.iter().map(|validator| validator.name).collect();
-    let given = Given { whole, kubernetes: Some("1.30"), size: (1, 1), index: None };
+    let given = Given { kubernetes: Some("1.30"), ..Given::new(whole, (1, 1)) };
     bundle::check_more(&given, &names);
     let _ = security::judge(whole, security::Options::default());
     let _ = security::judge_change(whole, whole, security::Options::default());

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Findings, list, meta, text};
 
 /// Annotations that are often spelled in another case.
-const ANNOTATIONS: &[&str] =
+pub(super) const ANNOTATIONS: &[&str] =
     &["olm.operatorGroup", "olm.operatorNamespace", "olm.targetNamespaces", "olm.providedAPIs", "olm.skipRange"];
 
 /// Group, version and kind of an API.

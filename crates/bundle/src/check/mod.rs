@@ -15,8 +15,11 @@ mod good_practices;
 mod hub;
 mod media_type;
 mod meta;
+mod multiarch;
 mod objects;
+mod operator_group;
 mod removed_apis;
+mod scorecard;
 mod suites;
 mod whole_bundle;
 
@@ -33,7 +36,7 @@ use crate::whole::Object;
 pub use content::check_content;
 pub use format::check_format;
 pub use media_type::{MediaType, media_type};
-pub use suites::{Given, VALIDATORS, Validator, check_more};
+pub use suites::{Given, Platforms, VALIDATORS, Validator, check_more};
 
 /// The annotations that every bundle has.
 pub(crate) const MEDIA_TYPE: &str = "operators.operatorframework.io.bundle.mediatype.v1";

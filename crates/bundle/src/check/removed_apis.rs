@@ -49,6 +49,21 @@ const REMOVED: &[(u64, &[Kinds])] = &[
     (26, &[("autoscaling/v2beta2", &["HorizontalPodAutoscaler"])]),
 ];
 
+/// The same, for what the existing tools do not look at.
+const REMOVED_TOO: &[(u64, &[Kinds])] = &[
+    (
+        16,
+        &[
+            ("extensions/v1beta1", &["DaemonSet", "Deployment", "NetworkPolicy", "PodSecurityPolicy", "ReplicaSet"]),
+            ("apps/v1beta1", &["ControllerRevision", "Deployment", "StatefulSet"]),
+            ("apps/v1beta2", &["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
+        ],
+    ),
+    (27, &[("storage.k8s.io/v1beta1", &["CSIStorageCapacity"])]),
+    (29, &[("flowcontrol.apiserver.k8s.io/v1beta2", &["FlowSchema", "PriorityLevelConfiguration"])]),
+    (32, &[("flowcontrol.apiserver.k8s.io/v1beta3", &["FlowSchema", "PriorityLevelConfiguration"])]),
+];
+
 /// Returns what of a bundle a version of Kubernetes does not have, by kind.
 pub(super) fn used(given: &Given<'_>, minor: u64) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -165,6 +180,24 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
             let found = BTreeMap::from([("PodSecurityPolicy".to_owned(), rules)]);
             let text = format!("Warning: Value {name}: {}", message(*minor, &found));
             findings.warning("removed-api", "/spec/install/spec", text);
+        }
+    }
+}
+
+/// Finds objects of APIs that the existing tools do not look at.
+pub(super) fn check_more(given: &Given<'_>, findings: &mut Findings) {
+    let minimum = given.csv().map(|csv| text(&csv.value, "/spec/minKubeVersion").trim().to_owned());
+    let versions = [given.kubernetes.map(str::to_owned), minimum];
+    let versions: Vec<Version> = versions.iter().flatten().filter_map(|it| Version::parse_tolerant(it).ok()).collect();
+    for object in &given.whole.objects {
+        let (api, kind) = (text(&object.value, "/apiVersion"), object.kind());
+        let lost = |(_, apis): &&(u64, &[Kinds])| apis.iter().any(|(it, kinds)| *it == api && kinds.contains(&kind));
+        let Some((minor, _)) = REMOVED_TOO.iter().find(lost) else { continue };
+        findings.look_at_object(object);
+        let text = format!("{kind} {} is of {api}, which Kubernetes 1.{minor} removed", object.name());
+        match versions.iter().any(|it| (it.major(), it.minor()) >= (1, *minor)) {
+            true => findings.error("removed-api", "/apiVersion", text),
+            false => findings.warning("removed-api", "/apiVersion", text),
         }
     }
 }

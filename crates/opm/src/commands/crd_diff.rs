@@ -7,12 +7,14 @@ use clap::builder::TypedValueParser;
 use review::crd::{self, Change};
 use serde_json::{Value, json};
 
+use crate::bundles::Read;
+use crate::catalog_bundles::{self, Given, Picks};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::findings::{self, Output};
 use crate::images::{Images, PullFlags, TlsFlags};
+use crate::limits;
 use crate::printer::Printer;
-use crate::{bundles, limits};
 
 /// Tell whether the CRDs of a bundle can replace those of another
 #[derive(clap::Args)]
@@ -24,23 +26,45 @@ use crate::{bundles, limits};
     after_help = "Examples:\n  \
         opm crd-diff quay.io/me/foo-bundle:v1.0.0 ./bundle\n  \
         opm crd-diff old-crd.yaml new-crd.yaml\n  \
-        opm crd-diff ./old ./new --crd-rules meaning -o markdown"
+        opm crd-diff ./old ./new --crd-rules meaning -o markdown\n  \
+        opm crd-diff my-catalog --package etcd --from 0.9.2 --to 0.9.4\n  \
+        opm crd-diff old-crd.yaml new-crd.yaml -o crdify           # for programs that read crdify's JSON"
 )]
 pub(crate) struct CrdDiffArgs {
-    /// Bundle (directory or image) or file with CRDs, as it is now
+    /// Bundle or catalog (directory, image or file) or file with CRDs, as it is now
     #[arg(value_name = "OLD")]
     old: String,
-    /// Bundle or file, as it will be
+    /// Bundle, catalog or file, as it will be; not with two versions of one catalog
     #[arg(value_name = "NEW")]
-    new: String,
+    new: Option<String>,
     /// Whose verdict decides
     #[arg(long, value_name = "RULES", default_value = "olm", value_parser = rules())]
     crd_rules: Rules,
     /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
-    output: Output,
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = format())]
+    output: Format,
+    #[command(flatten)]
+    picks: Picks,
     #[command(flatten)]
     pull: PullFlags,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// What crdify prints as JSON, with the settings of OLM v1.
+    Crdify,
+    Findings(Output),
+}
+
+fn format() -> impl TypedValueParser<Value = Format> {
+    choice([
+        ("text", Format::Findings(Output::Text)),
+        ("json", Format::Findings(Output::Json)),
+        ("crdify", Format::Crdify),
+        ("sarif", Format::Findings(Output::Sarif)),
+        ("github", Format::Findings(Output::Github)),
+        ("markdown", Format::Findings(Output::Markdown)),
+    ])
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,33 +79,121 @@ fn rules() -> impl TypedValueParser<Value = Rules> {
 
 pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
-    let (old, new) = (crds(&args.old, &images)?, crds(&args.new, &images)?);
-    let changes = crd::compare_all(&old, &new);
+    let changes = changes(args, &images, printer)?;
     let refused = |change: &Change| match args.crd_rules {
         Rules::Olm => change.blocks,
         Rules::Meaning => change.meaning >= Some(Severity::Error),
     };
     let passed = !changes.iter().any(refused);
-    if args.output == Output::Json {
-        let changes: Vec<Value> = changes
-            .iter()
-            .map(|change| {
-                json!({
-                    "id": change.id(), "crd": change.crd, "version": change.version, "path": change.path,
-                    "rule": change.rule, "message": change.words, "blocks": change.blocks,
-                    "olmSays": change.blocks.then(|| change.olm_says()),
-                    "meaning": change.meaning.map(|severity| severity.to_string()),
-                })
-            })
-            .collect();
-        let json = json!({"passed": passed, "changes": changes});
-        printer.data().write_all(format!("{json:#}\n").as_bytes())?;
-    } else {
-        let mut found: Vec<Finding> = changes.iter().map(|change| finding(change, args.crd_rules)).collect();
-        findings::sort(&mut found);
-        findings::print(&found, passed, args.output, printer)?;
+    match args.output {
+        Format::Crdify => {
+            let json = crd::crdify(&changes);
+            printer.data().write_all(format!("{json:#}\n").as_bytes())?;
+        }
+        Format::Findings(Output::Json) => {
+            let json = json!({"passed": passed, "changes": as_json(&changes)});
+            printer.data().write_all(format!("{json:#}\n").as_bytes())?;
+        }
+        Format::Findings(output) => {
+            let mut found: Vec<Finding> = changes.iter().map(|change| finding(change, args.crd_rules)).collect();
+            findings::sort(&mut found);
+            findings::print(&found, passed, output, printer)?;
+        }
     }
     if passed { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn as_json(changes: &[Change]) -> Vec<Value> {
+    changes
+        .iter()
+        .map(|change| {
+            json!({
+                "id": change.id(), "crd": change.crd, "version": change.version, "path": change.path,
+                "rule": change.rule, "message": change.words, "blocks": change.blocks,
+                "olmSays": change.blocks.then(|| change.olm_says()),
+                "meaning": change.meaning.map(|severity| severity.to_string()),
+            })
+        })
+        .collect()
+}
+
+/// Compares what the arguments name.
+fn changes(args: &CrdDiffArgs, images: &Images, printer: &Printer) -> Result<Vec<Change>, Failure> {
+    if let (Some(old), Some(new)) = (file(&args.old)?, args.new.as_deref().map(file).transpose()?.flatten()) {
+        return Ok(crd::compare_all(&old, &new));
+    }
+    let side = |reference: &str| match file(reference)? {
+        Some(crds) => Ok(Side::Crds(crds)),
+        None => catalog_bundles::open(reference, images, printer).map(Side::Given),
+    };
+    let old = side(&args.old)?;
+    let new = args.new.as_deref().map(side).transpose()?;
+    match (old, new) {
+        (Side::Given(old @ Given::Catalog(_)), None) => compared(&old, None, args, printer),
+        (Side::Given(old @ Given::Catalog(_)), Some(Side::Given(new))) => compared(&old, Some(&new), args, printer),
+        (old, Some(new)) => Ok(crd::compare_all(&old.crds()?, &new.crds()?)),
+        (_, None) => Err(Failure::Usage("NEW is missing: what OLD is compared with".into())),
+    }
+}
+
+fn compared(
+    old: &Given<'_>,
+    new: Option<&Given<'_>>,
+    args: &CrdDiffArgs,
+    printer: &Printer,
+) -> Result<Vec<Change>, Failure> {
+    if new.is_none() && args.picks.from.is_none() {
+        return Err(Failure::Usage("--from is missing: the version that is installed".into()));
+    }
+    let pairs = catalog_bundles::pairs(old, new, &args.picks, printer)?;
+    let both = pairs.iter().filter_map(|pair| Some((pair.old.as_ref()?, &pair.new)));
+    Ok(both.flat_map(|(old, new)| crd::compare_all(&of_bundle(old), &of_bundle(new))).collect())
+}
+
+/// One side of a comparison.
+enum Side<'a> {
+    Crds(Vec<Value>),
+    Given(Given<'a>),
+}
+
+impl Side<'_> {
+    fn crds(&self) -> Result<Vec<Value>, Failure> {
+        match self {
+            Side::Crds(crds) => Ok(crds.clone()),
+            Side::Given(Given::Bundle(read)) => Ok(of_bundle(read)),
+            Side::Given(Given::Catalog(_)) => Err(Failure::Usage(
+                "a catalog is compared with another catalog, or by --package, --from and --to".into(),
+            )),
+        }
+    }
+}
+
+fn is_crd(value: &Value) -> bool {
+    value.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
+}
+
+fn of_bundle(read: &Read) -> Vec<Value> {
+    read.whole.objects.iter().map(|object| &object.value).filter(|value| is_crd(value)).cloned().collect()
+}
+
+/// Reads the CRDs of a file; nothing if it is none, or a file of a catalog.
+fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
+    let path = Path::new(reference);
+    if !path.is_file() || crate::source::is_database(path) {
+        return Ok(None);
+    }
+    let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
+    let objects = match bundle::objects_of(&text, reference, &limits::from_env()?) {
+        Ok(objects) => objects,
+        // Blobs have a schema where objects have a kind; whatever is wrong with them is told when they are loaded.
+        Err(_) if String::from_utf8_lossy(&text).contains("schema") => return Ok(None),
+        Err(error) => return Err(Failure::message(format!("{reference}: {error}"))),
+    };
+    let crds: Vec<Value> = objects.into_iter().map(|object| object.value).filter(is_crd).collect();
+    if crds.is_empty() {
+        return Err(Failure::message(format!("{reference}: no CustomResourceDefinition in it")));
+    }
+    Ok(Some(crds))
 }
 
 fn finding(change: &Change, rules: Rules) -> Finding {
@@ -102,22 +214,4 @@ fn finding(change: &Change, rules: Rules) -> Finding {
     };
     let words = format!("{place}{}: {} ({verdicts})", change.rule, change.words);
     Finding::new(change.id(), severity, words).about(format!("CustomResourceDefinition {}", change.crd))
-}
-
-/// Reads the CRDs of a bundle or a file.
-fn crds(reference: &str, images: &Images) -> Result<Vec<Value>, Failure> {
-    let path = Path::new(reference);
-    let is_crd = |value: &Value| value.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition");
-    if path.is_file() && !crate::source::is_database(path) {
-        let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
-        let objects = bundle::objects_of(&text, reference, &limits::from_env()?)
-            .map_err(|error| Failure::message(format!("{reference}: {error}")))?;
-        let crds: Vec<Value> = objects.into_iter().map(|object| object.value).filter(is_crd).collect();
-        if crds.is_empty() {
-            return Err(Failure::message(format!("{reference}: no CustomResourceDefinition in it")));
-        }
-        return Ok(crds);
-    }
-    let read = bundles::read(reference, images)?;
-    Ok(read.whole.objects.into_iter().map(|object| object.value).filter(is_crd).collect())
 }

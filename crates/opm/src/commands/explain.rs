@@ -1,5 +1,6 @@
 //! `opm explain`: fields, schemas, properties and rules in words.
 
+use crate::bundle_rules;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 
@@ -8,13 +9,15 @@ use crate::printer::Printer;
 #[command(
     long_about = "Explain a field, schema, property or rule.\n\n\
         A field is named by its way from the schema. The name of a rule stands in brackets in the messages of 'opm \
-        validate'. Without NAME everything is listed that can be explained.",
+        validate', and in the findings of 'opm bundle validate', 'opm rehearse', 'opm security' and 'opm crd-diff'. Without \
+        NAME everything is listed that can be explained.",
     after_help = "Examples:\n  \
         opm explain\n  \
         opm explain olm.channel\n  \
         opm explain olm.channel.entries.skipRange\n  \
         opm explain property/olm.package\n  \
-        opm explain channel-single-head"
+        opm explain channel-single-head\n  \
+        opm explain rights-secrets"
 )]
 pub(crate) struct ExplainArgs {
     /// Field, schema, property or rule
@@ -24,8 +27,13 @@ pub(crate) struct ExplainArgs {
 
 pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
     let text = match &args.name {
-        None => schema::overview(),
-        Some(name) => schema::explain(name).map_err(|unknown| {
+        None => {
+            let rules = bundle_rules::all();
+            let width = rules.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+            let rows: String = rules.iter().map(|(name, about)| format!("  {name:width$}  {about}\n")).collect();
+            format!("{}\nRules for bundles:\n{rows}", schema::overview())
+        }
+        Some(name) => bundle_rules::explain(name).map_or_else(|| schema::explain(name), Ok).map_err(|unknown| {
             let near: Vec<String> = unknown.nearest.iter().map(|name| format!("\"{name}\"")).collect();
             let help = match &*near {
                 [] => "'opm explain' lists what there is".to_owned(),

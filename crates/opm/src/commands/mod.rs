@@ -28,7 +28,7 @@ pub(crate) mod list;
 pub(crate) mod man_pages;
 pub(crate) mod migrate;
 pub(crate) mod mirror;
-mod offline;
+pub(crate) mod offline;
 pub(crate) mod operator_registry;
 pub(crate) mod operator_sdk;
 pub(crate) mod preview;

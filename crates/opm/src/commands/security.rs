@@ -8,7 +8,8 @@ use clap::builder::TypedValueParser;
 use review::security::{self, Options, RULES};
 use serde_json::{Value, json};
 
-use crate::bundles;
+use crate::bundles::Read;
+use crate::catalog_bundles::{self, Given, Picks};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome, in_path};
 use crate::findings::{self, Output};
@@ -21,19 +22,22 @@ use crate::printer::Printer;
     long_about = "Tell what an operator may do, and what grew between two versions.\n\n\
         Of one bundle: rights in the cluster and in namespaces, ways to more rights, Secrets, host access, privileged pods, \
         webhooks, images by tag. Of two: what is new. A right is new only if the same account did not have it in other \
-        words. The exit code is 1 if something is found that --deny names. docs/security.md lists what is looked for.",
+        words. Of two catalogs: what is new in each bundle that only the new one has, compared with the bundle that it \
+        replaces. The exit code is 1 if something is found that --deny names. docs/security.md lists all findings.",
     after_help = "Examples:\n  \
         opm security ./bundle\n  \
         opm security quay.io/me/foo-bundle:v1.0.0 ./bundle --deny high\n  \
         opm security ./old ./new -o markdown                      # for a pull request\n  \
         opm security ./bundle --write-baseline accepted.json      # accept what is there\n  \
-        opm security ./bundle --deny high --baseline accepted.json"
+        opm security ./bundle --deny high --baseline accepted.json\n  \
+        opm security my-catalog --package etcd --from 0.9.2 --to 0.9.4\n  \
+        opm security quay.io/me/catalog:latest my-catalog --deny high"
 )]
 pub(crate) struct SecurityArgs {
-    /// Bundle (directory or image); with NEW, the one that is installed
+    /// Bundle or catalog (directory, image or file); with NEW, the one that is installed
     #[arg(value_name = "OLD")]
     old: String,
-    /// Bundle that comes next
+    /// Bundle or catalog that comes next
     #[arg(value_name = "NEW")]
     new: Option<String>,
     /// Fail for findings of this severity or worse (info|low|medium|high|critical), or of this name; can be given several times
@@ -54,6 +58,8 @@ pub(crate) struct SecurityArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
     output: Output,
+    #[command(flatten)]
+    picks: Picks,
     #[command(flatten)]
     pull: PullFlags,
 }
@@ -86,15 +92,7 @@ fn mode() -> impl TypedValueParser<Value = Options> {
 
 pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
-    let old = bundles::read(&args.old, &images)?;
-    let new = args.new.as_ref().map(|new| bundles::read(new, &images)).transpose()?;
-    let found = match &new {
-        None => security::judge(&old.whole, args.install_mode),
-        Some(new) => security::judge_change(&old.whole, &new.whole, args.install_mode),
-    };
-    let mut found = found.map_err(Failure::Message)?;
-    let read = new.as_ref().unwrap_or(&old);
-    findings::locate(&mut found, &read.directory, read.shown.as_deref(), &read.limits);
+    let mut found = found(args, &images, printer)?;
     if let Some(path) = &args.write_baseline {
         let keys: BTreeSet<String> = found.iter().map(key).collect();
         let text = format!("{:#}\n", json!({"accepted": keys}));
@@ -121,6 +119,34 @@ pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let passed = !found.iter().any(denied);
     findings::print(&found, passed, args.output, printer)?;
     if passed { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Collects the findings of all that is compared.
+fn found(args: &SecurityArgs, images: &Images, printer: &Printer) -> Result<Vec<Finding>, Failure> {
+    let old = catalog_bundles::open(&args.old, images, printer)?;
+    let new = args.new.as_ref().map(|new| catalog_bundles::open(new, images, printer)).transpose()?;
+    match (&old, &new) {
+        (Given::Bundle(one), None) => judged(None, one, args.install_mode),
+        (Given::Bundle(old), Some(Given::Bundle(new))) => judged(Some(old), new, args.install_mode),
+        _ => {
+            let mut found = Vec::new();
+            for pair in catalog_bundles::pairs(&old, new.as_ref(), &args.picks, printer)? {
+                found.extend(judged(pair.old.as_ref(), &pair.new, args.install_mode)?);
+            }
+            Ok(found)
+        }
+    }
+}
+
+/// Judges a bundle, or what changes from another one to it.
+fn judged(old: Option<&Read>, new: &Read, options: Options) -> Result<Vec<Finding>, Failure> {
+    let found = match old {
+        None => security::judge(&new.whole, options),
+        Some(old) => security::judge_change(&old.whole, &new.whole, options),
+    };
+    let mut found = found.map_err(Failure::Message)?;
+    new.locate(&mut found);
+    Ok(found)
 }
 
 /// What makes a finding the same in another run: not the line that it stands in.

@@ -59,6 +59,11 @@ fn optional_checks_are_selected_by_label() {
     operatorhub            name=operatorhub                                                                    operatorhubv2, capabilities and categories together; deprecated
     community              name=community,suite=community                                                      the OpenShift versions of bundles that use APIs removed in Kubernetes 1.22; deprecated
     alpha-deprecated-apis  name=alpha-deprecated-apis,suite=operatorframework,suite=community,suite=certified  APIs that versions of Kubernetes do not have any more
+    removed-apis           name=removed-apis,suite=olm-v0,suite=olm-v1,suite=community,suite=certified         APIs that Kubernetes 1.16, 1.27, 1.29 and 1.32 removed
+    multiarch              name=multiarch                                                                      whether images are for the platforms that the CSV names; asks their registries
+    scorecard              name=scorecard,suite=certified                                                      examples, schemas, resources and descriptors, as the scorecard's tests of OLM ask for them
+    operator-group         name=operator-group                                                                 annotations of OperatorGroups
+    network-policy         name=network-policy,suite=community,suite=certified                                 no NetworkPolicy, which the public pipelines refuse
     good-practices         name=good-practices,suite=operatorframework,suite=community                         resource requests, channel names, descriptions, names of versions, rights to make CRDs
     bundle-objects         name=bundle-objects,suite=certified                                                 objects that harm the stability of a cluster
     required-fields        name=required-fields,suite=community                                                the fields that the community's pipeline asks for

@@ -187,3 +187,162 @@ fn crds_are_compared_with_two_verdicts() {
     error: none.yaml: no CustomResourceDefinition in it
     ");
 }
+
+/// Writes a catalog that carries the objects of its bundles, one for each of `versions` with its verbs.
+fn catalog(env: &TestEnv, name: &str, versions: &[(&str, &str)]) {
+    let mut text = String::from("---\nschema: olm.package\nname: foo\ndefaultChannel: stable\n");
+    text += "---\nschema: olm.channel\npackage: foo\nname: stable\nentries:\n";
+    for (at, (version, _)) in versions.iter().enumerate() {
+        text += &format!("- name: foo.v{version}\n");
+        if at > 0 {
+            text += &format!("  replaces: foo.v{}\n", versions[at - 1].0);
+        }
+    }
+    for (version, verbs) in versions {
+        let folder = format!("made/{name}-{version}");
+        bundle(env, &folder, verbs, DIGEST);
+        let csv = format!("{folder}/manifests/csv.yaml");
+        let written = env.read(&csv).replace("foo.v1}", &format!("foo.v{version}}}"));
+        env.file(&csv, written.replace("version: 1.0.0", &format!("version: {version}")));
+        let crd = format!(
+            "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: foos.example.com}}\nspec: {{group: example.com, scope: Namespaced, names: {{kind: Foo, plural: foos}}, versions: [{{name: v1, served: true, storage: true, schema: {{openAPIV3Schema: {{type: object, properties: {{v{}: {{type: string}}}}}}}}}}]}}\n",
+            version.replace('.', "")
+        );
+        env.file(&format!("{folder}/manifests/crd.yaml"), crd);
+        text += "---\n";
+        text += &env.stdout(&["render", &folder, "-o", "yaml"]);
+    }
+    env.file(&format!("{name}/catalog.yaml"), text);
+}
+
+fn catalogs() -> TestEnv {
+    let env = TestEnv::new();
+    catalog(&env, "released", &[("1.0.0", "[get]")]);
+    catalog(&env, "next", &[("1.0.0", "[get]"), ("1.1.0", "[get, list]"), ("1.2.0", "['*']")]);
+    env
+}
+
+#[test]
+fn bundles_are_named_by_their_catalog() {
+    let env = catalogs();
+    insta::assert_snapshot!(env.opm(&["security", "next", "--package", "foo", "--from", "1.0.0", "--to", "1.1.0"]), @r#"
+    exit 0
+    --- stdout
+    high: ServiceAccount foo: foo may now list secrets in the whole cluster [rights-secrets]
+    medium: CustomResourceDefinition foos.example.com: validating upgrade for CRD "foos.example.com": existingFieldRemoval: crd/foos.example.com version/v1 field/^.v100 may not be removed [crd-breaking]
+    --- stderr
+    "#);
+    // One file of a catalog is a catalog, and a version may stand behind the package.
+    let one = env.opm(&["security", "next/catalog.yaml", "--package", "foo=1.0.0"]);
+    assert!(one.contains("foo may get secrets in the whole cluster"), "{one}");
+    insta::assert_snapshot!(env.opm(&["security", "released", "next", "--deny", "high"]), @r#"
+    exit 1
+    --- stdout
+    foo.v1.1.0: high: ServiceAccount foo: foo may now list secrets in the whole cluster [rights-secrets]
+    foo.v1.2.0: high: ServiceAccount foo: foo may now * secrets in the whole cluster [rights-secrets]
+    foo.v1.1.0: medium: CustomResourceDefinition foos.example.com: validating upgrade for CRD "foos.example.com": existingFieldRemoval: crd/foos.example.com version/v1 field/^.v100 may not be removed [crd-breaking]
+    foo.v1.2.0: medium: CustomResourceDefinition foos.example.com: validating upgrade for CRD "foos.example.com": existingFieldRemoval: crd/foos.example.com version/v1 field/^.v110 may not be removed [crd-breaking]
+    --- stderr
+    "#);
+    insta::assert_snapshot!(env.opm(&["crd-diff", "next", "--package", "foo", "--from", "1.0.0", "--to", "foo.v1.1.0", "-o", "crdify"]), @r#"
+    exit 1
+    --- stdout
+    {
+      "crdValidation": [
+        {
+          "name": "existingFieldRemoval",
+          "errors": [
+            "crd/foos.example.com version/v1 field/^.v100 may not be removed"
+          ]
+        }
+      ]
+    }
+    --- stderr
+    "#);
+    insta::assert_snapshot!(env.opm(&["crd-diff", "released", "next"]), @"
+    exit 1
+    --- stdout
+    error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v100 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
+    error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v110 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
+    --- stderr
+    ");
+    for (arguments, message) in [
+        (&["security", "next"][..], "next is a catalog: name a bundle with --package, or another catalog"),
+        (&["security", "next", "--package", "bar"], "there is no package \"bar\" in next; there are foo"),
+        (
+            &["security", "next", "--package", "foo=9.0.0"],
+            "package \"foo\" has no version \"9.0.0\"; there are 1.0.0, 1.1.0, 1.2.0",
+        ),
+        (&["security", "next", "--package", "foo@fast"], "package \"foo\" has no channel \"fast\"; there are stable"),
+        (&["crd-diff", "next", "--package", "foo"], "--from is missing"),
+    ] {
+        let shown = env.opm(arguments);
+        assert!(shown.starts_with("exit 1") && shown.contains(message), "{shown}");
+    }
+}
+
+#[test]
+fn what_a_catalog_keeps_in_images_is_left_out_without_them() {
+    let env = TestEnv::new();
+    env.file("old/catalog.yaml", crate::env::SMALL);
+    let newer = crate::env::SMALL.replace("v1.0.0", "v1.1.0").replace("version: 1.0.0", "version: 1.1.0");
+    env.file("new/catalog.yaml", newer);
+    insta::assert_snapshot!(env.opm(&["security", "old", "new", "--no-pull"]), @"
+    exit 0
+    --- stdout
+    --- stderr
+    warning: foo.v1.1.0 is left out: its objects are in its image, which --no-pull does not pull
+    ");
+}
+
+#[test]
+fn a_catalog_is_rehearsed_by_package_or_whole() {
+    let env = catalogs();
+    let one = env.opm(&["rehearse", "next", "foo@stable", "--from", "1.0.0"]);
+    assert!(one.starts_with("exit 0") && one.contains("ServiceAccount"), "{one}");
+    insta::assert_snapshot!(env.opm(&["rehearse", "next", "--all"]), @"
+    exit 0
+    --- stdout
+    PACKAGE  BUNDLE      V0   V1   WHY NOT
+    foo      foo.v1.0.0  yes  yes
+    foo      foo.v1.1.0  yes  yes
+    foo      foo.v1.2.0  yes  yes
+
+    OLM v0 installs 3 of 3 bundles, OLM v1 3
+    --- stderr
+    ");
+    let json: serde_json::Value =
+        serde_json::from_str(&env.stdout(&["rehearse", "next", "--all", "-o", "json"])).unwrap();
+    assert_eq!((&json[2]["bundle"], &json[2]["v1"]["installs"]), (&"foo.v1.2.0".into(), &true.into()));
+    assert!(env.opm(&["rehearse", "next"]).contains("next is a catalog: name a package, or give --all"));
+    assert!(
+        env.opm(&["rehearse", "made/next-1.0.0", "foo"]).contains("is a bundle: a package and --all are for catalogs")
+    );
+}
+
+#[test]
+fn findings_are_explained() {
+    let env = TestEnv::new();
+    insta::assert_snapshot!(env.opm(&["explain", "image-pinned"]), @"
+    exit 0
+    --- stdout
+    image-pinned: a check of bundles (warning)
+
+      Images are named by digest.
+
+      To mend it: replace tags by digests, so that what was tested is what runs.
+    --- stderr
+    ");
+    insta::assert_snapshot!(env.opm(&["explain", "rights-secrets"]), @"
+    exit 0
+    --- stdout
+    rights-secrets: a finding of 'opm security'
+
+      An account may read or write Secrets.
+
+      docs/security.md has its severity; 'opm security --allow rights-secrets' accepts it.
+    --- stderr
+    ");
+    assert!(env.stdout(&["explain", "crd-upgrade-type"]).contains("The rule type compares a CRD"));
+    assert!(env.stdout(&["explain"]).contains("\nRules for bundles:\n"));
+}

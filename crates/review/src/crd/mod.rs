@@ -1,5 +1,6 @@
 //! Whether a CRD can replace another: what OLM v1 does, and what it means.
 
+mod crdify;
 mod node;
 mod rules;
 mod versions;
@@ -10,6 +11,7 @@ use bundle::Severity;
 use serde_json::Value;
 
 use crate::{list, text, texts};
+pub use crdify::crdify;
 use versions::order;
 
 /// A change between two CRDs.
@@ -32,7 +34,7 @@ pub struct Change {
 }
 
 /// Rules, and the names of their findings.
-const IDS: &[(&str, &str)] = &[
+pub const IDS: &[(&str, &str)] = &[
     ("scope", "crd-upgrade-scope"),
     ("storedVersionRemoval", "crd-upgrade-stored-version"),
     ("existingFieldRemoval", "crd-upgrade-field-removed"),

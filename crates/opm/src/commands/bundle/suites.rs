@@ -15,6 +15,7 @@ use crate::checks_file::Configuration;
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::findings::{self, Output};
+use crate::images::Images;
 use crate::printer::Printer;
 use crate::{limits, table};
 
@@ -27,7 +28,7 @@ pub(super) struct SuiteFlags {
     /// Optional checks by label, as in name=good-practices or suite=operatorframework
     #[arg(long, value_name = "SELECTOR")]
     select_optional: Option<String>,
-    /// What optional checks want to know: k8s-version=VERSION, index-path=FILE
+    /// What optional checks want to know: k8s-version=VERSION, index-path=FILE, container-tools=TOOL
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
     optional_values: Vec<String>,
     /// List all checks that can be asked for
@@ -85,7 +86,9 @@ pub(super) fn list(printer: &mut Printer) -> Outcome {
 fn names(flags: &SuiteFlags) -> Result<Vec<&'static str>, Failure> {
     let mut names: Vec<&'static str> = Vec::new();
     for validator in VALIDATORS {
-        let all = flags.suite.iter().any(|suite| suite == "all") && validator.name != "operatorhub";
+        // What asks registries is asked for by its name.
+        let aside = matches!(validator.name, "operatorhub" | "multiarch");
+        let all = flags.suite.iter().any(|suite| suite == "all") && !aside;
         let named = flags.suite.iter().any(|suite| validator.suites.contains(&&**suite));
         if all || named {
             names.push(validator.name);
@@ -128,6 +131,7 @@ pub(super) fn run(
     shown: Option<&str>,
     optional: &[Optional],
     flags: &SuiteFlags,
+    images: &Images,
     printer: &mut Printer,
 ) -> Outcome {
     let limits = limits::from_env()?;
@@ -139,7 +143,13 @@ pub(super) fn run(
             let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
             (path, text)
         });
-        let given = Given { whole, kubernetes: flags.value("k8s-version"), size: size(root, whole), index };
+        let given = Given {
+            kubernetes: flags.value("k8s-version"),
+            index,
+            platforms: Some(&|image| images.platforms(image)),
+            container_tool: flags.value("container-tools"),
+            ..Given::new(whole, size(root, whole))
+        };
         found.extend(bundle::check_more(&given, &names(flags)?).list);
         let asked = |suite: &str| flags.suite.iter().any(|it| it == suite || it == "all");
         if asked("olm-v0") {

@@ -92,7 +92,7 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if args.more.is_default() {
         return tell(&root, &args.optional_validators, printer);
     }
-    suites::run(&root, shown, &args.optional_validators, &args.more, printer)
+    suites::run(&root, shown, &args.optional_validators, &args.more, &images, printer)
 }
 
 pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::Rehearsal;
 use crate::choice::choice;
+use crate::commands::offline::wish::{Wish, wish};
 use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
@@ -28,12 +29,23 @@ use crate::images::PullFlags;
         opm rehearse ./bundle --output-dir ./objects\n  \
         opm rehearse ./bundle --from quay.io/me/foo-bundle:v1.0.0      # what an upgrade changes and restarts\n  \
         opm rehearse ./bundle --set watchNamespace=team-a\n  \
-        opm rehearse ./bundle --installer > role.yaml                  # the rights that an installer needs"
+        opm rehearse ./bundle --installer > role.yaml                  # the rights that an installer needs\n  \
+        opm rehearse my-catalog etcd@stable --from 0.9.2               # a bundle of a catalog\n  \
+        opm rehearse my-catalog --all                                  # which bundles which OLM installs"
 )]
 pub(crate) struct RehearseArgs {
-    /// Directory or image of the bundle
-    #[arg(value_name = "BUNDLE")]
+    /// Directory or image of the bundle, or a catalog (directory, image or file)
+    #[arg(value_name = "BUNDLE|CATALOG")]
     pub(super) source: String,
+    /// Which bundle of a catalog: the head of the default channel unless a channel or version is given
+    #[arg(value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = wish)]
+    pub(super) package: Option<Wish>,
+    /// Rehearse every bundle of a catalog for both generations of OLM, and report which are installed
+    #[arg(long, conflicts_with_all = ["package", "from", "installer", "output_dir"])]
+    pub(super) all: bool,
+    /// With --all, leave out bundles whose objects are in their images only, instead of pulling these
+    #[arg(long, requires = "all")]
+    pub(super) no_pull: bool,
     /// Which OLM installs it: v0 is the one with Subscriptions, v1 the one with ClusterExtensions
     #[arg(long, value_name = "GENERATION", default_value = "v1", value_parser = generation())]
     pub(super) olm: Generation,
@@ -64,7 +76,7 @@ pub(crate) struct RehearseArgs {
     /// Name of the ClusterExtension; the package unless given
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
-    /// Bundle that is installed before, to tell what the upgrade changes, deletes and restarts
+    /// Bundle, or version in the catalog, that is installed before, to show what the upgrade changes, deletes and restarts
     #[arg(long, value_name = "BUNDLE")]
     pub(super) from: Option<String>,
     /// Print the least ClusterRole that an installer account needs: every right (every), or bind and escalate (short)

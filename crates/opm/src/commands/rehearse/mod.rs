@@ -1,6 +1,7 @@
 //! `opm rehearse`: what a cluster would make of a bundle, without a cluster.
 
 mod flags;
+mod many;
 mod report;
 mod write;
 
@@ -12,6 +13,7 @@ use rehearse::{Bundle, For, Installer, Level, Limit, Mode, Note, Refusal, v0};
 use serde_json::Value;
 
 use crate::bundles::{Read, read};
+use crate::catalog_bundles::{self, Given};
 use crate::exit::{Failure, Outcome};
 use crate::findings;
 use crate::images::{Images, TlsFlags};
@@ -37,8 +39,10 @@ struct Rehearsal {
 
 pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
-    let new = read(&args.source, &images)?;
-    let old = args.from.as_ref().map(|from| read(from, &images)).transpose()?;
+    let (old, new) = match given(args, &images, printer)? {
+        Some(bundles) => bundles,
+        None => return Ok(()),
+    };
     let rehearsal = rehearsed(args, &new, args.olm)?;
     let other = rehearsed(args, &new, args.olm.other())?;
     let upgrade = match &old {
@@ -52,7 +56,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         None => None,
     };
     let mut found = found(&new, &rehearsal);
-    findings::locate(&mut found, &new.directory, new.shown.as_deref(), &new.limits);
+    new.locate(&mut found);
     findings::sort(&mut found);
     let installable = rehearsal.refusal.is_none() && !found.iter().any(|finding| finding.severity >= Severity::Error);
     if let Some(how) = args.installer {
@@ -80,6 +84,41 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         Output::Findings(output) => findings::print(&found, installable, output, printer)?,
     }
     if installable { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Reads the bundle, and the one before it; nothing where all bundles of a catalog are rehearsed.
+fn given(args: &RehearseArgs, images: &Images, printer: &mut Printer) -> Result<Option<(Option<Read>, Read)>, Failure> {
+    let from = |from: &String| read(from, images);
+    let opened = match catalog_bundles::open(&args.source, images, printer)? {
+        Given::Bundle(_) if args.all || args.package.is_some() => {
+            return Err(Failure::Usage(format!("{} is a bundle: a package and --all are for catalogs", args.source)));
+        }
+        Given::Bundle(new) => return Ok(Some((args.from.as_ref().map(from).transpose()?, *new))),
+        Given::Catalog(opened) => opened,
+    };
+    if args.all {
+        many::run(args, &opened, printer)?;
+        return Ok(None);
+    }
+    let Some(wish) = &args.package else {
+        return Err(Failure::Usage(format!("{} is a catalog: name a package, or give --all", args.source)));
+    };
+    let package = opened.package(&wish.package)?;
+    let bundle = |name: &str| {
+        let read = opened.read(package, name, true)?;
+        read.ok_or_else(|| Failure::message(format!("bundle \"{name}\" has no objects")))
+    };
+    let new = bundle(opened.choose(package, wish.channel.as_deref(), wish.version.as_deref())?)?;
+    let old = match &args.from {
+        None => None,
+        Some(version) => Some(match opened.choose(package, None, Some(version)) {
+            Ok(name) => bundle(name)?,
+            // What is no version of the package may be a bundle somewhere else.
+            Err(unknown) if !Path::new(version).is_dir() && !version.contains('/') => return Err(unknown),
+            Err(_) => from(version)?,
+        }),
+    };
+    Ok(Some((old, new)))
 }
 
 /// Fails with the words of the cluster's software.

@@ -1,0 +1,103 @@
+//! The rules that bundles are checked by, in words.
+
+use std::fmt::Write as _;
+
+/// A rule for bundles.
+struct Explained {
+    id: &'static str,
+    /// The severity of what it finds.
+    severity: &'static str,
+    /// What must hold.
+    about: &'static str,
+    /// What to do.
+    mend: &'static str,
+}
+
+/// Returns all rules but those of `opm security` and `opm crd-diff`, which have tables of their own.
+fn rules() -> impl Iterator<Item = Explained> {
+    include_str!("bundle_rules.txt").lines().filter_map(|line| {
+        let mut parts = line.split('|');
+        let (id, severity, about) = (parts.next()?, parts.next()?, parts.next()?);
+        Some(Explained { id, severity, about, mend: parts.next()? })
+    })
+}
+
+/// Returns all names with what they are about.
+pub(crate) fn all() -> Vec<(&'static str, String)> {
+    let checks = rules().map(|rule| (rule.id, rule.about.to_owned()));
+    let security = review::security::RULES.iter().map(|(id, about)| (*id, (*about).to_owned()));
+    let crds = review::crd::IDS.iter().map(|(rule, id)| (*id, format!("the rule {rule} for upgrades of CRDs")));
+    checks.chain(security).chain(crds).collect()
+}
+
+/// Explains a rule; nothing if there is none of that name.
+pub(crate) fn explain(name: &str) -> Option<String> {
+    let mut text = String::new();
+    let sentence = |about: &str| {
+        let (first, rest) = about.split_at(about.chars().next().map_or(0, char::len_utf8));
+        first.to_uppercase() + rest
+    };
+    if let Some(Explained { severity, about, mend, .. }) = rules().find(|rule| rule.id == name) {
+        let _ = write!(
+            text,
+            "{name}: a check of bundles ({severity})\n\n  {}.\n\n  To mend it: {mend}.\n",
+            sentence(about)
+        );
+    } else if let Some((_, about)) = review::security::RULES.iter().find(|(id, _)| *id == name) {
+        let _ = write!(
+            text,
+            "{name}: a finding of 'opm security'\n\n  {}.\n\n  docs/security.md has its severity; 'opm security \
+             --allow {name}' accepts it.\n",
+            sentence(about)
+        );
+    } else if let Some((rule, _)) = review::crd::IDS.iter().find(|(_, id)| *id == name) {
+        let _ = write!(
+            text,
+            "{name}: a finding of 'opm crd-diff'\n\n  The rule {rule} compares a CRD with the one before it: OLM v1 refuses \
+             upgrades for most changes, whatever they mean for custom resources.\n\n  To mend it: add another version of \
+             the API instead of changing this one, or set enforcement: None for one upgrade.\n"
+        );
+    }
+    Some(text).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Every rule that the code names is explained, and no other.
+    #[test]
+    fn rules_are_those_of_the_code() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut code = String::new();
+        for folder in ["bundle/src", "rehearse/src", "opm/src/commands/bundle", "opm/src/commands/rehearse"] {
+            read(&root.join(folder), &mut code);
+        }
+        code.push_str(&std::fs::read_to_string(root.join("opm/src/checks_file.rs")).unwrap());
+        let names: BTreeSet<&str> = rules().map(|rule| rule.id).collect();
+        assert_eq!(names.len(), include_str!("bundle_rules.txt").lines().count(), "a name is there twice");
+        for name in &names {
+            assert!(code.contains(&format!("\"{name}\"")), "nothing finds {name}");
+        }
+        for call in ["findings.error(", "findings.warning(", "Finding::new("] {
+            for rest in code.split(call).skip(1) {
+                let Some(rest) = rest.trim_start().strip_prefix('"') else { continue };
+                let name = rest.split('"').next().unwrap_or_default();
+                assert!(names.contains(name), "{name} is not explained");
+            }
+        }
+    }
+
+    fn read(folder: &std::path::Path, code: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                read(&path, code);
+            } else {
+                code.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+}

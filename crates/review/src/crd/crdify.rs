@@ -1,0 +1,61 @@
+//! Changes as crdify prints them, for programs that read its JSON.
+
+use serde_json::{Map, Value, json};
+
+use super::Change;
+
+/// Returns what crdify would report with the settings of OLM v1.
+///
+/// Checks that found nothing are left out, and what only we look at.
+pub fn crdify(changes: &[Change]) -> Value {
+    let refused: Vec<&Change> = changes.iter().filter(|change| change.blocks).collect();
+    let of = |wanted: fn(&Change) -> bool| -> Vec<&Change> {
+        refused.iter().copied().filter(|change| wanted(change)).collect()
+    };
+    let mut out = Map::new();
+    let mut put = |name: &str, list: Vec<Value>| {
+        if !list.is_empty() {
+            out.insert(name.into(), list.into());
+        }
+    };
+    put("crdValidation", results(&of(|change| change.version.is_empty())));
+    put("sameVersionValidation", versions(&of(|change| !change.version.is_empty() && !change.version.contains(' '))));
+    put("servedVersionValidation", versions(&of(|change| change.version.contains(' '))));
+    Value::Object(out)
+}
+
+/// Groups what is next to each other.
+fn grouped<'a, K: PartialEq>(changes: &[&'a Change], key: impl Fn(&'a Change) -> K) -> Vec<(K, Vec<&'a Change>)> {
+    let mut groups: Vec<(K, Vec<&'a Change>)> = Vec::new();
+    for change in changes {
+        let key = key(change);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(change),
+            None => groups.push((key, vec![change])),
+        }
+    }
+    groups
+}
+
+fn results(changes: &[&Change]) -> Vec<Value> {
+    let groups = grouped(changes, |change| change.rule);
+    let result = |(name, group): (&str, Vec<&Change>)| {
+        let errors: Vec<&str> = group.iter().map(|change| change.words.as_str()).collect();
+        json!({"name": name, "errors": errors})
+    };
+    groups.into_iter().map(result).collect()
+}
+
+fn versions(changes: &[&Change]) -> Vec<Value> {
+    let groups = grouped(changes, |change| change.version.as_str());
+    let properties = |group: &[&Change]| -> Vec<Value> {
+        let mut paths = grouped(group, |change| change.path.as_str());
+        paths.sort_by_key(|(path, _)| *path);
+        let property =
+            |(path, group): (&str, Vec<&Change>)| json!({"property": path, "comparisonResults": results(&group)});
+        paths.into_iter().map(property).collect()
+    };
+    let version =
+        |(version, group): (&str, Vec<&Change>)| json!({"version": version, "propertyComparisons": properties(&group)});
+    groups.into_iter().map(version).collect()
+}
