@@ -49,7 +49,7 @@ fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String
     match read(&usual, limits) {
         Ok(Some(annotations)) => return Ok(annotations),
         Ok(None) => {}
-        Err(_) if !usual.exists() => {}
+        Err(_) if !file::is_there(&usual) => {}
         Err(error) => {
             return Err(format!("error unmarshalling potential bundle metadata {}: {error}", usual.display()));
         }
@@ -61,8 +61,7 @@ fn find(root: &Path, limits: &Limits) -> Result<BTreeMap<String, String>, String
         if count > limits.files {
             return Err(format!("{} holds more than {} files", root.display(), limits.files));
         }
-        let is_directory = path.symlink_metadata().is_ok_and(|about| about.is_dir());
-        if is_directory {
+        if file::is_real_directory(&path) {
             let mut inside = names(&path, limits)?;
             // The last one is looked at first.
             inside.reverse();

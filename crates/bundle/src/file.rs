@@ -1,9 +1,9 @@
-//! Reading the files of a directory.
+//! Reading the files of a directory: the one place of this crate that touches them.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fbc::Limits;
 
@@ -21,6 +21,31 @@ pub(crate) fn names(dir: &Path, limits: &Limits) -> Result<Vec<OsString>, Error>
     }
     names.sort();
     Ok(names)
+}
+
+/// Tells whether a directory is at `path`, or a link leads to one.
+pub(crate) fn is_directory(path: &Path) -> bool {
+    path.is_dir()
+}
+
+/// Tells whether a directory is at `path` itself.
+pub(crate) fn is_real_directory(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|about| about.is_dir())
+}
+
+/// Tells whether a plain file is at `path`, or a link leads to one.
+pub(crate) fn is_plain(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// Tells whether anything is at `path`.
+pub(crate) fn is_there(path: &Path) -> bool {
+    path.exists()
+}
+
+/// Returns a path without links and dots.
+pub(crate) fn canonical(path: &Path) -> io::Result<PathBuf> {
+    path.canonicalize()
 }
 
 /// What became of an attempt to read a file.

@@ -109,7 +109,7 @@ pub struct Inferred {
 /// # Errors
 /// Fails when it is laid out in another way, or no channel leads to the bundle.
 pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
-    let dir = dir.canonicalize().map_err(|error| format!("{}: {error}", dir.display()))?;
+    let dir = crate::file::canonical(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     let wrong = |why: String| {
         format!(
             "please manually input channels and packageName, error interpreting bundle from directory {}, {why}",
@@ -125,7 +125,7 @@ pub fn infer(dir: &Path, limits: &Limits) -> Result<Inferred, String> {
     let mut csvs: BTreeMap<String, Value> = BTreeMap::new();
     let mut package = None;
     for path in entries(above).map_err(wrong)? {
-        if path.is_dir() {
+        if crate::file::is_directory(&path) {
             // Directories without a CSV, such as the metadata of the bundle, are no versions.
             if let Some(csv) = csv_of(&path, limits).map_err(wrong)? {
                 csvs.insert(text(&csv, "/metadata/name").to_owned(), csv);
@@ -180,7 +180,7 @@ fn csv_of(dir: &Path, limits: &Limits) -> Result<Option<Value>, String> {
     let mut found = None;
     for name in crate::file::names(dir, limits).map_err(|error| error.to_string())? {
         let path = dir.join(name);
-        if path.is_dir() {
+        if crate::file::is_directory(&path) {
             continue;
         }
         if let Ok(object) = read(&path, limits)

@@ -1,15 +1,14 @@
 //! The parts of a catalog as they are written: blobs, still as text, with their headers decoded.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
-use std::{fs, io};
 
+use crate::files::{self, Stamp, Store};
 use crate::json::{self, Object, Raw, Text};
 use crate::limits::{Limits, MAX_DEPTH};
 use crate::object::{self, RefBase};
 use crate::oldform::OldForm;
 use crate::problem::{FileId, Place, Spot};
-use crate::store::Store;
 
 /// The schema of package blobs.
 pub const PACKAGE: &str = "olm.package";
@@ -40,7 +39,7 @@ pub(crate) struct SourceFile {
     /// Its path below that root.
     pub(crate) path: PathBuf,
     /// What it looked like when it was read.
-    pub(crate) stamp: Option<(u64, SystemTime)>,
+    pub(crate) stamp: Option<Stamp>,
 }
 
 /// Room for the text of a blob, to be used for one after the other.
@@ -220,8 +219,8 @@ impl Fbc {
             }
             TextAt::Dropped => return Err(io::Error::other("text was not kept")),
         }
-        let text = std::str::from_utf8(buffer).map_err(|_| changed())?;
-        Raw::parse_indexed(text, 0, MAX_DEPTH, spans).map_err(|_| changed())
+        let text = std::str::from_utf8(buffer).map_err(|_| files::changed())?;
+        Raw::parse_indexed(text, 0, MAX_DEPTH, spans).map_err(|_| files::changed())
     }
 
     /// Returns the JSON text of a bundle's CSV: the first of its objects that is one.
@@ -253,8 +252,7 @@ impl Fbc {
     /// Returns whether the files that were loaded still look as they did then.
     pub fn is_current(&self) -> bool {
         self.files.iter().all(|file| {
-            let metadata = fs::metadata(self.roots[file.root].join(&file.path));
-            let now = metadata.and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
+            let now = files::stamp(&self.roots[file.root].join(&file.path));
             now.is_ok_and(|now| file.stamp == Some(now))
         })
     }
@@ -275,19 +273,7 @@ impl Fbc {
     }
 
     fn read_file(&self, id: FileId, offset: u64, length: usize, buffer: &mut Vec<u8>) -> io::Result<()> {
-        use std::os::unix::fs::FileExt;
         let path = self.full_path_of(id).ok_or(io::ErrorKind::NotFound)?;
-        let in_file = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let file = fs::File::open(&path).map_err(in_file)?;
-        let metadata = file.metadata().map_err(in_file)?;
-        if self.files[id.0 as usize].stamp != Some((metadata.len(), metadata.modified().map_err(in_file)?)) {
-            return Err(in_file(changed()));
-        }
-        buffer.resize(length, 0);
-        file.read_exact_at(buffer, offset).map_err(in_file)
+        files::read_at(&path, self.files[id.0 as usize].stamp, offset, length, buffer)
     }
-}
-
-fn changed() -> io::Error {
-    io::Error::other("file changed while it was being read")
 }

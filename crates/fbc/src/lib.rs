@@ -1,7 +1,7 @@
 //! The file format of operator catalogs: reading, positions, writing.
 //!
-//! A map, in reading order: [`json`] and [`yaml`] know text; `walk` finds files and [`load`]
-//! reads them into blobs ([`blob`], decoded as far as needed by `decode`); `oldform` and
+//! A map, in reading order: [`json`] and [`yaml`] know text; `files` finds and opens files and
+//! [`load`] reads them into blobs ([`blob`], decoded as far as needed by `decode`); `oldform` and
 //! `migrate` bring older blobs up to date; [`write`] prints; [`problem`] is what all of them
 //! report. [`version`], [`range`] and [`pull_spec`] are the small grammars inside fields.
 
@@ -28,6 +28,7 @@ pub mod csv;
 pub mod csv_metadata;
 mod decode;
 pub mod documents;
+mod files;
 pub mod load;
 pub mod locate;
 mod migrate;
@@ -36,10 +37,8 @@ mod oldform;
 pub mod same;
 pub mod schema;
 pub mod spans;
-mod store;
 pub mod stream;
 pub mod unknown;
-mod walk;
 pub mod work;
 pub mod write;
 

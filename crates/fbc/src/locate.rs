@@ -1,10 +1,10 @@
 //! From a place in the files to a line that a person can look at.
 
-use std::fs;
 use std::ops::Range;
 
 use crate::blob::Fbc;
 use crate::documents::{End, Splitter};
+use crate::files;
 use crate::json::Path;
 use crate::limits::MAX_DEPTH;
 use crate::problem::{FileId, Place, Spot};
@@ -96,7 +96,7 @@ impl<'a> Locator<'a> {
     /// Returns the line of a place; nothing when the place is a whole file or the file is gone.
     pub fn locate(&mut self, place: &Place) -> Option<Located> {
         if self.file.as_ref().is_none_or(|(file, _)| *file != place.file) {
-            let text = fs::read(self.fbc.full_path_of(place.file)?).ok()?;
+            let text = files::read(&self.fbc.full_path_of(place.file)?).ok()?;
             self.file = Some((place.file, Text::new(text)));
         }
         let (_, text) = self.file.as_mut()?;

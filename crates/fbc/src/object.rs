@@ -1,10 +1,10 @@
 //! Objects that bundles carry: manifests as base64, or by reference to a file.
 
 use std::borrow::Cow;
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use crate::base64;
+use crate::files;
 use crate::json::{Path as JsonPath, Raw};
 use crate::limits::Limits;
 use crate::property;
@@ -122,20 +122,7 @@ impl RefBase<'_> {
     fn read(&self, reference: &str) -> Result<Vec<u8>, String> {
         let root = self.root.ok_or_else(|| format!("ref {reference:?} needs a catalog directory"))?;
         let path = resolve(self.directory, reference)?;
-        let failed = |error: std::io::Error| format!("ref {reference:?}: {error}");
-        let inside = root.canonicalize().map_err(failed)?;
-        let real = root.join(&path).canonicalize().map_err(failed)?;
-        if !real.starts_with(&inside) {
-            return Err(format!("ref {reference:?} leads outside the catalog"));
-        }
-        let metadata = fs::metadata(&real).map_err(failed)?;
-        if !metadata.is_file() {
-            return Err(format!("ref {reference:?} is not a file"));
-        }
-        if metadata.len() > self.limits.blob_size as u64 {
-            return Err(format!("ref {reference:?} is larger than {} bytes", self.limits.blob_size));
-        }
-        fs::read(&real).map_err(failed)
+        files::read_inside(root, &path, reference, self.limits.blob_size)
     }
 }
 

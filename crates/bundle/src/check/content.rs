@@ -60,7 +60,7 @@ pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Find
         let path = manifests.join(&name);
         let shown = name.display();
         findings.look_at(format!("manifests/{shown}"));
-        if path.is_dir() {
+        if crate::file::is_directory(&path) {
             findings.error("bundle-readable", "", format!("Unable to read file {shown} in supported types"));
             continue;
         }

@@ -22,7 +22,7 @@ pub fn check_format(dir: &Path, limits: &Limits) -> Findings {
 fn check(dir: &Path, limits: &Limits, errors: &mut Vec<String>) {
     let missing: Vec<String> = ["manifests", "metadata"]
         .iter()
-        .filter(|name| !dir.join(name).is_dir())
+        .filter(|name| !crate::file::is_directory(&dir.join(name)))
         .map(|name| format!("Unable to locate {name} directory"))
         .collect();
     if !missing.is_empty() {

@@ -40,7 +40,7 @@ pub fn media_type(dir: &Path, limits: &Limits) -> Result<MediaType, Error> {
     if chart.is_ok_and(|chart| !super::text(&chart, "/name").is_empty()) {
         return Ok(MediaType::Helm);
     }
-    let files = names.iter().map(|name| dir.join(name)).filter(|path| path.is_file());
+    let files = names.iter().map(|name| dir.join(name)).filter(|path| file::is_plain(path));
     let files: Vec<_> = files.collect();
     if files.is_empty() {
         return Err(Error::NoFiles { path: dir.into() });

@@ -2,25 +2,21 @@
 
 mod read;
 mod referenced;
-mod window;
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use rayon::prelude::*;
 
 use crate::blob::{Blob, Content, Fbc, PACKAGE, SourceFile, TextAt};
 use crate::decode;
+use crate::files::{self, Store, walk};
 use crate::json::Raw;
 use crate::limits::Limits;
 use crate::migrate;
 use crate::object::{self, RefBase};
 use crate::oldform;
 use crate::problem::{FileId, Place, Problem, Spot, Stage};
-use crate::store::Store;
-use crate::walk::walk;
-use window::Window;
 
 /// A look at each blob while its text is at hand.
 pub type Inspect<'a> = dyn Fn(&Blob, Raw<'_>, &mut Vec<Problem>) + Sync + 'a;
@@ -182,7 +178,7 @@ struct Task<'a> {
 
 #[derive(Default)]
 struct FileOutcome {
-    stamp: Option<(u64, std::time::SystemTime)>,
+    stamp: Option<files::Stamp>,
     blobs: Vec<Blob>,
     problems: Vec<Problem>,
     incomplete: bool,
@@ -247,10 +243,9 @@ impl Task<'_> {
                 format!("file is larger than the limit of {} bytes", self.limits().file_size),
             ));
         }
-        let file = File::open(self.root.join(self.path))?;
-        let metadata = file.metadata()?;
-        outcome.stamp = Some((metadata.len(), metadata.modified()?));
-        self.read_documents(Window::new(file.take(self.limits().file_size)), outcome)
+        let (window, stamp) = files::open(&self.root.join(self.path), self.limits().file_size)?;
+        outcome.stamp = Some(stamp);
+        self.read_documents(window, outcome)
     }
 
     /// Turns the document that starts at `offset` into a blob.
@@ -348,6 +343,5 @@ impl Task<'_> {
 
 /// Returns whether `path` is a directory that holds a bundle rather than a catalog.
 pub fn is_bundle_dir(path: &Path) -> bool {
-    let has = |name: &str| path.join(name).is_dir();
-    has("manifests") && has("metadata")
+    files::is_bundle_dir(path)
 }

@@ -4,9 +4,9 @@ use std::io;
 
 use rayon::prelude::*;
 
-use super::window::Window;
 use super::{Done, FileOutcome, Source, Task};
 use crate::documents::{Batch, Document, End, Splitter};
+use crate::files::Window;
 use crate::json::{self, Raw};
 use crate::problem::{Problem, Spot, Stage};
 use crate::write::Format;

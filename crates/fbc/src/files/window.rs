@@ -8,15 +8,15 @@ use std::io::{self, Read};
 const SPARE_LIMIT: usize = 8 << 20;
 
 /// A stretch of a file in memory.
-pub(super) struct Window {
+pub(crate) struct Window {
     file: io::Take<File>,
     buffer: Vec<u8>,
     /// How much of the buffer's start is done with.
     done: usize,
     /// Where the rest of the buffer stands in the file.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Whether the file has no more.
-    pub(super) ended: bool,
+    pub(crate) ended: bool,
 }
 
 thread_local! {
@@ -39,12 +39,12 @@ impl Window {
         Window { file, buffer: SPARE.take(), done: 0, offset: 0, ended: false }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.done..]
     }
 
     /// Reads until there are `wanted` bytes or no more.
-    pub(super) fn fill(&mut self, wanted: usize) -> io::Result<()> {
+    pub(crate) fn fill(&mut self, wanted: usize) -> io::Result<()> {
         let have = self.bytes().len();
         if self.ended || have >= wanted {
             return Ok(());
@@ -57,7 +57,7 @@ impl Window {
         Ok(())
     }
 
-    pub(super) fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         self.done += count;
         self.offset += count as u64;
     }

@@ -1,0 +1,84 @@
+//! Everything of this crate that opens files. The other modules work on text and values.
+
+mod store;
+mod walk;
+mod window;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+pub(crate) use store::Store;
+pub(crate) use walk::walk;
+pub(crate) use window::Window;
+
+/// What a file looked like: its size, and when it was changed.
+pub(crate) type Stamp = (u64, SystemTime);
+
+/// Returns what a file looks like now.
+pub(crate) fn stamp(path: &Path) -> io::Result<Stamp> {
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.len(), metadata.modified()?))
+}
+
+/// Opens a file to be read in windows, up to `limit` bytes; returns what it looks like, too.
+pub(crate) fn open(path: &Path, limit: u64) -> io::Result<(Window, Stamp)> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let stamp = (metadata.len(), metadata.modified()?);
+    Ok((Window::new(file.take(limit)), stamp))
+}
+
+/// Reads a whole file.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    fs::read(path)
+}
+
+/// Reads the stretch of `length` bytes at `offset` of a file that still looks as it did.
+pub(crate) fn read_at(
+    path: &Path,
+    seen: Option<Stamp>,
+    offset: u64,
+    length: usize,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
+    let in_file = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(in_file)?;
+    let metadata = file.metadata().map_err(in_file)?;
+    if seen != Some((metadata.len(), metadata.modified().map_err(in_file)?)) {
+        return Err(in_file(changed()));
+    }
+    buffer.resize(length, 0);
+    file.read_exact_at(buffer, offset).map_err(in_file)
+}
+
+/// The error of a file that is not what it was.
+pub(crate) fn changed() -> io::Error {
+    io::Error::other("file changed while it was being read")
+}
+
+/// Reads the file that a reference names, `path` below the catalog at `root`, which it must not leave.
+pub(crate) fn read_inside(root: &Path, path: &Path, reference: &str, limit: usize) -> Result<Vec<u8>, String> {
+    let failed = |error: io::Error| format!("ref {reference:?}: {error}");
+    let inside = root.canonicalize().map_err(failed)?;
+    let real = root.join(path).canonicalize().map_err(failed)?;
+    if !real.starts_with(&inside) {
+        return Err(format!("ref {reference:?} leads outside the catalog"));
+    }
+    let metadata = fs::metadata(&real).map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(format!("ref {reference:?} is not a file"));
+    }
+    if metadata.len() > limit as u64 {
+        return Err(format!("ref {reference:?} is larger than {limit} bytes"));
+    }
+    fs::read(&real).map_err(failed)
+}
+
+/// Tells whether `path` is a directory that holds a bundle rather than a catalog.
+pub(crate) fn is_bundle_dir(path: &Path) -> bool {
+    let has = |name: &str| path.join(name).is_dir();
+    has("manifests") && has("metadata")
+}
