@@ -13,6 +13,7 @@ mod needs;
 mod olm;
 pub mod published;
 mod rounds;
+mod running;
 
 #[cfg(feature = "browser")]
 pub use browser::{Browser, Setup};
@@ -25,3 +26,4 @@ pub use needs::{installed, missing, python_module, skipped};
 #[cfg(feature = "kube")]
 pub use olm::{Answer, Node, OLM_NAMESPACE, Olm, OlmV1, ask, plain_client};
 pub use rounds::kill_rounds;
+pub use running::Running;

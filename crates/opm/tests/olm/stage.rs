@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster::{Access, Cluster, Kind, Object};
@@ -10,6 +10,8 @@ use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 use testkit::{DockerRegistry, Node, Olm, RegistryPlan};
+
+pub(crate) use testkit::Running;
 
 use crate::env::{Stopped, TestEnv};
 use crate::operator::Operator;
@@ -266,33 +268,5 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut look
         }
         assert!(start.elapsed() < PATIENCE, "it does not happen: {what}");
         tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// A command that runs, and is killed if the test ends before it.
-pub(crate) struct Running(Option<Child>);
-
-impl Running {
-    pub(crate) fn start(command: &mut Command) -> Running {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running(Some(command.spawn().expect("opm runs")))
-    }
-
-    pub(crate) fn signal(&self, signal: &str) {
-        let id = self.0.as_ref().expect("it runs").id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
-    }
-
-    pub(crate) fn end(mut self) -> Output {
-        self.0.take().expect("it runs").wait_with_output().expect("it ends")
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
