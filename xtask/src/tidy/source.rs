@@ -12,7 +12,7 @@ const UNESCAPED_FILES: [&str; 2] = ["crates/site/src/markdown.rs", "crates/site/
 const UNESCAPED: &str = concat!("Pre", "Escaped");
 
 /// A file of more lines has a second noun in it that wants a file of its own.
-const TOO_LONG: usize = 700;
+const TOO_LONG: usize = 400;
 
 // These are spelled in two parts so that this file may hold them.
 const UNFINISHED_MACROS: [&str; 2] = [concat!("to", "do!("), concat!("unimple", "mented!(")];

@@ -6,6 +6,8 @@ mod faults;
 mod helpers;
 mod kit;
 mod origins;
+#[cfg(feature = "signatures")]
+mod policies;
 mod real;
 mod settings;
 #[cfg(feature = "signatures")]

@@ -1,14 +1,14 @@
 //! `opm build`: a catalog image, without any container engine.
 
+mod arguments;
+mod deliver;
 mod program;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use catalog::Query;
-use image::{
-    Base, BuiltLayer, Client, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store,
-};
+use image::{Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store};
 use serve::cache::store::{Glance, build_portable};
 use serve::load::{Directory, OnInvalid};
 use serve::upstream;
@@ -20,6 +20,9 @@ use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::progress::{Progress, Unit};
 use crate::{limits, personality};
+use arguments::{binary, label, platform};
+pub(crate) use arguments::{output, reference};
+pub(crate) use deliver::deliver;
 
 /// Where the catalog and its cache lie in an image, as in the Dockerfile of `opm generate dockerfile`.
 const CONFIGS: &str = "/configs";
@@ -382,61 +385,4 @@ pub(crate) fn base_image(reference: &str, images: &Images, store: &Store) -> Res
     let client = images.client().map_err(wrong)?;
     client.push(&image.manifest_digest, &here).map_err(|error| wrong(error.to_string()))?;
     Ok(image)
-}
-
-/// Puts an image where it shall be: into a file or directory, and into a registry.
-pub(crate) fn deliver(
-    tag: Option<&Reference>,
-    push: bool,
-    output: Option<&Location>,
-    store: &Store,
-    image: &Descriptor,
-    images: &Images,
-) -> Outcome {
-    let mut options = images.client().map_err(Failure::message)?.options().clone();
-    options.store = store.clone();
-    let client = Client::new(options).map_err(|error| Failure::message(error.to_string()))?;
-    let name = || tag.and_then(Reference::tag).map(str::to_owned);
-    let output = output.cloned().map(|output| match output {
-        Location::Layout { path, tag: None } => Location::Layout { path, tag: name() },
-        Location::LayoutArchive { path, tag: None } => Location::LayoutArchive { path, tag: name() },
-        Location::DockerArchive { path, reference: None } => {
-            Location::DockerArchive { path, reference: tag.map(ToString::to_string) }
-        }
-        named => named,
-    });
-    let registry = tag.filter(|_| push).cloned().map(Location::Registry);
-    let _line = images.show("pushing");
-    for place in output.into_iter().chain(registry) {
-        client.push(&image.digest, &place).map_err(|error| {
-            let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
-            Failure::message(format!("{error}{help}"))
-        })?;
-    }
-    Ok(())
-}
-
-pub(crate) fn reference(text: &str) -> Result<Reference, String> {
-    Reference::parse(text).map_err(|error| error.to_string())
-}
-
-pub(crate) fn output(text: &str) -> Result<Location, String> {
-    match Location::parse(text) {
-        Ok(Location::Registry(_)) | Err(_) => Err("expected oci:DIR, oci-archive:FILE or docker-archive:FILE".into()),
-        Ok(location) => Ok(location),
-    }
-}
-
-fn platform(text: &str) -> Result<Platform, String> {
-    text.parse().map_err(|error: image::PlatformError| error.to_string())
-}
-
-fn binary(text: &str) -> Result<(Platform, PathBuf), String> {
-    let (of, path) = text.split_once('=').filter(|(_, path)| !path.is_empty()).ok_or("expected PLATFORM=FILE")?;
-    Ok((platform(of)?, path.into()))
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or("expected KEY=VALUE")?;
-    Ok((key.into(), value.into()))
 }

@@ -1,11 +1,13 @@
 //! `operator-registry`: the commands that database indexes began with.
 
+mod references;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlite_index::{Database, Error, Strictness};
 
 use super::bundle::extract;
@@ -17,11 +19,12 @@ use crate::app_registry::AppRegistryFlags;
 use crate::cli::{self, go_conventions};
 use crate::container::{ContainerTool, container_tool};
 use crate::exit::{Failure, Outcome};
-use crate::fetch::{Fetcher, or_latest};
+use crate::fetch::Fetcher;
 use crate::images::{self, Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{database, limits};
+use references::{listed, seed_reference};
 
 /// Build database indexes bundle by bundle
 #[derive(Parser)]
@@ -287,31 +290,6 @@ fn run_add(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     edit(&args.database, args.get.output.as_deref(), Missing::Fine, |path| {
         add(path, &references, &args.how, Manner { heads_only: true, ..Manner::default() }, &fetcher, printer)
     })
-}
-
-/// Reads a list of images: what `manifest` prints, a JSON list, or words between commas and blanks.
-fn listed(text: &str) -> Vec<String> {
-    let json: Option<Value> = serde_json::from_str(text).ok();
-    let list = json.as_ref().and_then(|json| json.get("bundles").unwrap_or(json).as_array());
-    match list {
-        Some(list) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-        None => text
-            .split(|c: char| c == ',' || c.is_whitespace())
-            .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect(),
-    }
-}
-
-/// Accepts a digest as it was once written: `name:sha256@digest`.
-fn seed_reference(text: &str) -> Result<String, String> {
-    match text.split_once(":sha256@") {
-        Some((name, digest)) if digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
-            Ok(format!("{name}@sha256:{digest}"))
-        }
-        Some(_) => Err(format!("{text}: invalid reference format")),
-        None => or_latest(text),
-    }
 }
 
 /// What a database is that does not exist.

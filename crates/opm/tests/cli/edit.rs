@@ -4,7 +4,7 @@ use crate::env::{SMALL, TestEnv};
 use crate::resolve;
 
 /// A catalog as a person wrote it.
-const COMMENTED: &str = "\
+pub(crate) const COMMENTED: &str = "\
 # Catalog of foo.
 # Reviewed by the team.
 
@@ -54,7 +54,7 @@ properties:
 - {type: olm.package, value: {packageName: foo, version: 1.2.0}}
 ";
 
-fn commented() -> TestEnv {
+pub(crate) fn commented() -> TestEnv {
     let env = TestEnv::new();
     env.file("catalog/foo.yaml", COMMENTED);
     env
@@ -251,54 +251,6 @@ fn aliases_are_not_edited() {
     assert_eq!(env.read("catalog/foo.yaml"), text);
 }
 
-const CSV: &str = "\
-apiVersion: operators.coreos.com/v1alpha1
-kind: ClusterServiceVersion
-metadata:
-  name: foo.v1.3.0
-spec:
-  version: 1.3.0
-  description: About foo.
-";
-
-/// Adds a bundle directory `bundle` of the package.
-fn with_bundle(env: &TestEnv, package: &str) {
-    let annotations = format!(
-        "annotations:\n  operators.operatorframework.io.bundle.mediatype.v1: registry+v1\n  \
-         operators.operatorframework.io.bundle.package.v1: {package}\n"
-    );
-    env.file("bundle/manifests/csv.yaml", CSV.replace("foo.v", &format!("{package}.v")));
-    env.file("bundle/metadata/annotations.yaml", annotations);
-}
-
-#[test]
-fn a_new_bundle_comes_behind_the_others_with_its_entries() {
-    let env = commented();
-    with_bundle(&env, "foo");
-    let add = ["edit", "add-bundle", "catalog", "bundle", "--image", "registry.example.com/foo:v1.3.0", "--migrate"];
-    let diff = env.stdout(&[&add as &[_], &["--channel", "alpha,stable", "--edge", "semver", "--dry-run"]].concat());
-    insta::assert_snapshot!(diff);
-    env.stdout(&[&add as &[_], &["--channel", "alpha,stable"]].concat());
-    assert_eq!(env.stdout(&["validate", "catalog"]), "");
-    let told = env.opm(&[&add as &[_], &["--channel", "alpha"]].concat());
-    assert!(told.starts_with("exit 1") && told.contains("opm edit promote"), "{told}");
-    env.stdout(&["edit", "remove", "catalog", "--bundle", "foo.v1.3.0", "--forget"]);
-    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
-}
-
-#[test]
-fn a_new_package_gets_a_file_of_its_own() {
-    let env = commented();
-    with_bundle(&env, "bar");
-    let add =
-        ["edit", "add-bundle", "catalog", "bundle", "--channel", "stable", "--image", "registry.example.com/bar:1"];
-    env.stdout(&[&add as &[_], &["--migrate"]].concat());
-    insta::assert_snapshot!(env.read("catalog/bar/catalog.yaml"));
-    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
-    env.stdout(&["edit", "remove", "catalog", "--package", "bar"]);
-    assert_eq!(env.names("catalog/bar"), Vec::<String>::new());
-}
-
 #[test]
 fn catalogs_are_merged_with_their_comments() {
     let env = commented();
@@ -364,85 +316,4 @@ fn images_are_filtered_and_merged_into_new_directories() {
     --- stderr
     error: oci:image is not a directory: --to DIR says where the result goes
     ");
-}
-
-/// A bundle directory whose annotations name two channels.
-fn bundle_for_two_channels(env: &TestEnv) {
-    env.file(
-        "bundle/manifests/csv.yaml",
-        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: foo.v2.0.0}\n\
-         spec:\n  version: 2.0.0\n  replaces: foo.v1.0.0\n",
-    );
-    env.file(
-        "bundle/metadata/annotations.yaml",
-        "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  \
-         operators.operatorframework.io.bundle.channels.v1: stable,candidate\n",
-    );
-}
-
-#[test]
-fn a_bundle_goes_into_a_channel_that_is_there_and_one_that_is_new() {
-    for text in [SMALL.to_owned(), SMALL.trim_end().to_owned(), SMALL.replace('\n', "\r\n")] {
-        let env = TestEnv::new();
-        bundle_for_two_channels(&env);
-        env.file("catalog/foo.yaml", text);
-        let add = ["edit", "add-bundle", "catalog", "bundle", "--create", "--image", "r.test/foo:v2"];
-        env.stdout(&[&add[..], &["--channel", "stable,candidate"]].concat());
-        assert_eq!(env.stdout(&["validate", "catalog"]), "");
-        let channels = env.stdout(&["list", "channels", "catalog", "-o", "csv"]);
-        assert!(
-            channels.contains("foo,stable,foo.v2.0.0") && channels.contains("foo,candidate,foo.v2.0.0"),
-            "{channels}"
-        );
-    }
-}
-
-#[test]
-fn an_edit_says_in_one_line_what_it_did() {
-    let env = commented();
-    let done = |arguments: &[&str]| {
-        let told = env.opm(&[&["edit"], arguments].concat());
-        told.strip_prefix("exit 0\n--- stdout\n--- stderr\n").unwrap_or(&told).to_owned()
-    };
-    insta::assert_snapshot!(done(&["promote", "catalog", "foo.v1.2.0", "stable", "--skip", "foo.v1.1.0"]), @"added foo.v1.2.0 to stable: replaces foo.v1.0.0, skips foo.v1.1.0");
-    insta::assert_snapshot!(done(&["set-default", "catalog", "foo", "stable"]), @"the default channel of foo is stable, was alpha");
-    assert_eq!(done(&["set-default", "catalog", "foo", "stable"]), "");
-    assert_eq!(done(&["set-default", "catalog", "foo", "alpha", "-q"]), "");
-    insta::assert_snapshot!(done(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "-m", "use stable"]), @"deprecated channel alpha of foo");
-    insta::assert_snapshot!(done(&["deprecate", "catalog", "-p", "foo", "--channel", "alpha", "--undo"]), @"channel alpha of foo is no longer deprecated");
-    insta::assert_snapshot!(done(&["remove", "catalog", "--bundle", "foo.v1.1.0"]), @"removed foo.v1.1.0 from alpha; foo.v1.2.0 in alpha replaces foo.v1.0.0, skips foo.v1.1.1, foo.v1.1.0");
-    insta::assert_snapshot!(done(&["set-edge", "catalog", "foo.v1.2.0", "--channel", "alpha", "--skips", ""]), @"changed: foo.v1.2.0 in alpha replaces foo.v1.0.0");
-}
-
-#[test]
-fn a_bundle_names_its_channels_and_edges_itself() {
-    let env = TestEnv::new();
-    bundle_for_two_channels(&env);
-    env.file("catalog/foo.yaml", SMALL);
-    insta::assert_snapshot!(env.opm(&["edit", "add-bundle", "catalog", "bundle"]), @r"
-    exit 0
-    --- stdout
-    --- stderr
-    warning: bundle: the bundle has no image, which clusters need: name it by --image
-    note: from the bundle: channels stable, candidate; replaces foo.v1.0.0
-    added foo.v2.0.0 to candidate, stable: replaces foo.v1.0.0
-    ");
-    assert_eq!(env.stdout(&["validate", "catalog"]), "");
-}
-
-#[test]
-fn a_bundle_that_replaces_no_head_is_refused() {
-    let env = commented();
-    bundle_for_two_channels(&env);
-    let add = ["edit", "add-bundle", "catalog", "bundle", "--image", "r.test/foo:v2", "--channel", "alpha"];
-    insta::assert_snapshot!(env.opm(&add), @r#"
-    exit 1
-    --- stdout
-    --- stderr
-    error: "foo.v2.0.0" replaces "foo.v1.0.0", and channel "alpha" has the head "foo.v1.2.0" besides
-    help: --edge replaces makes it replace "foo.v1.2.0", --edge semver puts it in its place by version
-    "#);
-    assert_eq!(env.read("catalog/foo.yaml"), COMMENTED);
-    env.stdout(&[&add[..], &["--edge", "semver"]].concat());
-    assert_eq!(env.stdout(&["validate", "catalog"]), "");
 }

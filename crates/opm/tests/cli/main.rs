@@ -16,6 +16,7 @@ mod copy;
 mod diff;
 mod doctor;
 mod edit;
+mod edit_add_bundle;
 mod generate;
 mod graph;
 mod init;

@@ -10,22 +10,21 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use catalog::query::{Query, QueryError, Rows};
+use catalog::query::{Query, Rows};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use tonic::{Code, Status};
 
 use super::connection::Shared;
+use super::gather::{GATHERED, gather};
 use super::observe::{Call, STATUS};
-use super::piece::{PREFIX, Piece, prefix};
+use super::piece::{PREFIX, Piece};
 use super::question::{Many, Method, One, Question};
 use super::request::{self, Incoming};
 use super::room::{Turn, Waiting};
 use crate::spare;
 
-/// How many bytes of a list are gathered before they are sent.
-const GATHERED: usize = 32 << 10;
 /// Pieces of a list that are sent before others get their turn.
 const PIECES_AT_A_TIME: usize = 4;
 /// Bytes of the text of an error; nobody reads more, and it may hold what the caller sent.
@@ -326,22 +325,6 @@ impl LateRows {
             }
         }
     }
-}
-
-/// Gathers the next messages of a list; returns how it ended, if it did.
-fn gather(rows: &mut Rows, out: &mut Vec<u8>) -> Option<Result<(), QueryError>> {
-    while out.len() < GATHERED {
-        match rows.next() {
-            None => return Some(Ok(())),
-            Some(Err(error)) => return Some(Err(error)),
-            Some(Ok(message)) => {
-                out.extend_from_slice(&prefix(message.len()));
-                out.extend_from_slice(&message);
-                spare::give_back(message);
-            }
-        }
-    }
-    None
 }
 
 impl Sending {

@@ -6,6 +6,7 @@
 mod call;
 pub(crate) mod connection;
 mod foreign;
+mod gather;
 mod health;
 mod observe;
 mod piece;

@@ -1,3 +1,5 @@
+mod model;
+
 use std::collections::BTreeMap;
 
 use fbc::base64;
@@ -8,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::diff::sample::Sample;
 use crate::diff::{self, diff};
+use model::{Model, ModelEntry};
 
 fn found(old: &str, new: &str, changelog: bool) -> Changes {
     let (old, new) = (Sample::new(old), Sample::new(new));
@@ -245,106 +248,6 @@ fn the_result_is_the_same_on_every_run() {
     for _ in 0..50 {
         assert_eq!(json(&changes(old.side(), new.side(), &options).unwrap()), first);
     }
-}
-
-/// What a catalog says, as far as differences tell it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Model(BTreeMap<String, ModelPackage>);
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct ModelPackage {
-    default_channel: Option<String>,
-    channels: BTreeMap<String, BTreeMap<String, ModelEntry>>,
-    bundles: BTreeMap<String, ModelBundle>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct ModelEntry {
-    replaces: Option<String>,
-    skips: BTreeSet<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct ModelBundle {
-    image: Option<String>,
-    properties: BTreeSet<Property>,
-}
-
-impl Model {
-    fn of(sample: &Sample) -> Model {
-        let mut model = Model::default();
-        for package in sample.catalog.packages() {
-            let made = model.0.entry(package.name().to_owned()).or_default();
-            made.default_channel = Some(package.default_channel().name().to_owned());
-            for channel in package.channels() {
-                let entries = made.channels.entry(channel.name().to_owned()).or_default();
-                for entry in channel.entries() {
-                    let replaces = Some(entry.replaces.to_string()).filter(|it| !it.is_empty());
-                    entries.insert(
-                        entry.name.to_string(),
-                        ModelEntry { replaces, skips: entry.skips.iter().map(|skip| skip.to_string()).collect() },
-                    );
-                }
-            }
-            for (name, bundle) in package.bundles() {
-                let blob = &sample.fbc.blobs()[bundle.blob];
-                let mut buffer = TextBuffer::default();
-                let text = sample.fbc.text(blob, &mut buffer).unwrap();
-                made.bundles.insert(
-                    name.to_owned(),
-                    ModelBundle { image: Some(bundle.image.clone()), properties: properties(text) },
-                );
-            }
-        }
-        model
-    }
-
-    fn apply(&mut self, changes: &Changes) {
-        for change in &changes.packages {
-            if change.what == What::Removed {
-                self.0.remove(&change.name);
-                continue;
-            }
-            let package = self.0.entry(change.name.clone()).or_default();
-            if let Some(default) = &change.default_channel {
-                package.default_channel.clone_from(&default.new);
-            }
-            for channel in &change.channels {
-                if channel.what == What::Removed {
-                    package.channels.remove(&channel.name);
-                    continue;
-                }
-                let entries = package.channels.entry(channel.name.clone()).or_default();
-                for entry in &channel.entries {
-                    if entry.what == What::Removed {
-                        entries.remove(&entry.bundle);
-                        continue;
-                    }
-                    let made = entries.entry(entry.bundle.clone()).or_default();
-                    if let Some(replaces) = &entry.replaces {
-                        made.replaces.clone_from(&replaces.new);
-                    }
-                    turn(&mut made.skips, &entry.skips);
-                }
-            }
-            for bundle in &change.bundles {
-                if bundle.what == What::Removed {
-                    package.bundles.remove(&bundle.name);
-                    continue;
-                }
-                let made = package.bundles.entry(bundle.name.clone()).or_default();
-                if let Some(image) = &bundle.image {
-                    made.image.clone_from(&image.new);
-                }
-                turn(&mut made.properties, &bundle.properties);
-            }
-        }
-    }
-}
-
-fn turn<T: Ord + Clone>(set: &mut BTreeSet<T>, difference: &Difference<T>) {
-    difference.removed.iter().for_each(|item| assert!(set.remove(item), "only what is there can go"));
-    difference.added.iter().for_each(|item| assert!(set.insert(item.clone()), "only what is new can come"));
 }
 
 /// Catalogs of up to two packages with up to two channels of up to six versions; bundles have one of three images and

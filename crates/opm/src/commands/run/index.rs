@@ -1,6 +1,7 @@
 //! Bundles and indexes of a run: pulled, put together, checked, and ready to be served.
 
-use std::collections::HashMap;
+mod documents;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,7 @@ use cluster::run::partition::{self, Document, Language};
 use cluster::run::pod::{Content, Item};
 use edit::run_bundle::{self, Additions, Channel};
 use fbc::blob::TextBuffer;
-use fbc::limits::MAX_DEPTH;
-use fbc::{Blob, Fbc, FileId, Format, Limits, property};
+use fbc::{Fbc, Limits};
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
 use crate::exit::{Failure, Outcome};
@@ -18,6 +18,7 @@ use crate::images::{self, CONFIGS_LABEL, DATABASE_LABEL, Images, TlsFlags};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::{commands, report, source};
+use documents::{as_written, printed, shown, write_catalog};
 
 /// Where an index has its content if it does not say so.
 const DATABASE: &str = "/database/index.db";
@@ -319,83 +320,4 @@ pub(super) fn generating(bundle: &str, image: &str, index_image: &str, refusal: 
 /// Returns the images of items.
 pub(super) fn images_of(items: &[Item]) -> Vec<&str> {
     items.iter().map(|item| item.image.as_str()).collect()
-}
-
-fn shown(blob: &Blob) -> String {
-    match (&*blob.package, &*blob.name) {
-        ("", name) => format!("{} {name:?}", blob.schema),
-        (package, name) => format!("{} {name:?} of package {package:?}", blob.schema),
-    }
-}
-
-fn printed(fbc: &Fbc, blob: &Blob) -> Result<Vec<u8>, Failure> {
-    let mut text = Vec::new();
-    fbc.write(&[blob], Format::Yaml, &mut text)?;
-    // The separator comes when documents are put together.
-    Ok(text.strip_prefix(b"---\n").map(<[u8]>::to_vec).unwrap_or(text))
-}
-
-/// Returns the blobs of a catalog as they stand in its files; `longer` is the text of the one that changed.
-fn as_written(catalog: &Fbc, longer: Option<(usize, String)>) -> Result<Vec<Document>, Failure> {
-    // Blobs that were made while loading stand for others; then all of them are printed.
-    let all_printed = catalog.blobs().iter().any(|blob| blob.origin.is_none());
-    let mut documents = Vec::with_capacity(catalog.blobs().len());
-    let mut files: HashMap<FileId, (Vec<u8>, HashMap<u64, fbc::documents::Document>)> = HashMap::new();
-    let mut buffer = TextBuffer::default();
-    for (place, blob) in catalog.blobs().iter().enumerate() {
-        let name = shown(blob);
-        if let Some((_, text)) = longer.as_ref().filter(|(longer, _)| *longer == place) {
-            documents.push(Document { name, language: Language::Json, text: text.clone().into_bytes() });
-            continue;
-        }
-        let text = catalog.text(blob, &mut buffer)?;
-        let refers = property::of(text).any(|(kind, value)| {
-            kind == property::BUNDLE_OBJECT && value.is_some_and(|value| value.get("ref").is_some())
-        });
-        let (Some((file, start)), false, false) = (blob.origin, all_printed, refers) else {
-            documents.push(Document { name, language: Language::Yaml, text: printed(catalog, blob)? });
-            continue;
-        };
-        if !files.contains_key(&file) {
-            // Blobs come file by file.
-            files.clear();
-            let path = catalog.full_path_of(file).ok_or_else(|| Failure::message("a file of the index is gone"))?;
-            let bytes = fs::read(&path)?;
-            let found = fbc::documents::of(&bytes, MAX_DEPTH).map_err(|_| gone())?;
-            let places = found.into_iter().map(|found| (found.start as u64, found)).collect();
-            files.insert(file, (bytes, places));
-        }
-        let (bytes, places) = &files[&file];
-        let found = places.get(&start).ok_or_else(gone)?;
-        let (language, text) = match found.format {
-            Format::Json => (Language::Json, text.text().as_bytes()),
-            Format::Yaml => (Language::Yaml, &bytes[found.range()]),
-        };
-        documents.push(Document { name, language, text: text.to_vec() });
-    }
-    Ok(documents)
-}
-
-fn gone() -> Failure {
-    Failure::message("a file of the index is not what it was")
-}
-
-/// Writes documents as files of a catalog directory, one for each language.
-fn write_catalog(documents: &[Document], directory: &Path) -> Outcome {
-    for (language, name) in [(Language::Yaml, "catalog.yaml"), (Language::Json, "catalog.json")] {
-        let mut text = Vec::new();
-        for document in documents.iter().filter(|document| document.language == language) {
-            if language == Language::Yaml {
-                text.extend_from_slice(b"---\n");
-            }
-            text.extend_from_slice(&document.text);
-            if !document.text.ends_with(b"\n") {
-                text.push(b'\n');
-            }
-        }
-        if !text.is_empty() {
-            fs::write(directory.join(name), text)?;
-        }
-    }
-    Ok(())
 }

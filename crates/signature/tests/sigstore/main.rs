@@ -1,20 +1,21 @@
 //! Sigstore signatures: keys and signatures of OpenSSL, certificates and log entries in the form of cosign.
 #![cfg(feature = "verify")]
 
+mod authority;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use rcgen::{
-    BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PublicKeyData, SanType, SigningKey, date_time_ymd,
-};
+use rcgen::{ExtendedKeyUsagePurpose, KeyPair, SanType, SigningKey, date_time_ymd};
 use serde_json::{Value, json};
 use signature::{
     Attached, BUNDLE_ANNOTATION, CERTIFICATE_ANNOTATION, CHAIN_ANNOTATION, Judgement, Name, Policy,
     SIGNATURE_ANNOTATION, SIGSTORE_MEDIA_TYPE, Sigstore, Subject,
 };
+
+use authority::{Authority, keyless, utf8};
 
 const DIGEST: &str = "sha256:a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1";
 /// Noon of the day on which certificates are valid.
@@ -209,57 +210,6 @@ fn a_log_has_to_have_seen_the_signature() {
         let found = reason(&requirement, with(&bundle));
         assert!(found.contains(expected), "{bundle}: {found}");
     }
-}
-
-/// An authority that hands out certificates.
-struct Authority {
-    key: KeyPair,
-    params: CertificateParams,
-    pem: String,
-}
-
-impl Authority {
-    fn new(name: &str, above: Option<&Authority>) -> Authority {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        params.not_before = date_time_ymd(2024, 1, 1);
-        params.not_after = date_time_ymd(2025, 1, 1);
-        let key = key();
-        let certificate = match above {
-            None => params.self_signed(&key).unwrap(),
-            Some(above) => params.signed_by(&key, &above.issuer()).unwrap(),
-        };
-        Authority { key, params, pem: certificate.pem() }
-    }
-
-    fn issuer(&self) -> Issuer<'_, &KeyPair> {
-        Issuer::from_params(&self.params, &self.key)
-    }
-
-    fn certify(&self, key: &impl PublicKeyData, params: &CertificateParams) -> String {
-        params.signed_by(key, &self.issuer()).unwrap().pem()
-    }
-}
-
-/// Returns a certificate as keyless signing has it.
-fn keyless(email: &str, issuers: &[(u64, Vec<u8>)]) -> CertificateParams {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params.subject_alt_names = vec![SanType::Rfc822Name(email.try_into().unwrap())];
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning];
-    params.not_before = date_time_ymd(2024, 5, 1);
-    params.not_after = date_time_ymd(2024, 5, 2);
-    let oid = |last: u64| [1, 3, 6, 1, 4, 1, 57264, 1, last];
-    params.custom_extensions =
-        issuers.iter().map(|(last, value)| CustomExtension::from_oid_content(&oid(*last), value.clone())).collect();
-    params
-}
-
-fn utf8(text: &str) -> Vec<u8> {
-    [&[0x0c, text.len() as u8], text.as_bytes()].concat()
 }
 
 #[test]

@@ -1,0 +1,44 @@
+use super::*;
+
+fn raw(text: &str) -> Raw<'_> {
+    Raw::parse(text, 100).unwrap()
+}
+
+#[test]
+fn members_and_items_are_found_in_written_order() {
+    let value = raw(r#" { "b" : [1, "two,]}", {"x":{}}] , "a":null,"b":false } "#);
+    let members: Vec<String> = value.members().map(|(k, v)| format!("{k}={v:?}")).collect();
+    assert_eq!(members, [r#"b=[1, "two,]}", {"x":{}}]"#, "a=null", "b=false"]);
+    let items: Vec<&str> = value.members().next().unwrap().1.items().map(Raw::text).collect();
+    assert_eq!(items, ["1", r#""two,]}""#, r#"{"x":{}}"#]);
+    assert_eq!(raw("[]").items().count() + raw("{}").members().count() + raw("1").items().count(), 0);
+}
+
+#[test]
+fn a_name_is_found_without_regard_to_case_and_exactly_if_possible() {
+    let value = raw(r#"{"Name":1,"name":2,"NAME":3,"x":4,"x":5,"Y":6}"#);
+    let get = |name| value.get(name).map(Raw::text);
+    assert_eq!((get("name"), get("x"), get("y"), get("z")), (Some("2"), Some("5"), Some("6"), None));
+}
+
+#[test]
+fn escapes_are_resolved() {
+    let text = r#""\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00\ud83dx\ude00\ud800\u0041""#;
+    assert_eq!(raw(text).as_str().unwrap(), "\"\\/\u{8}\u{c}\n\r\té😀\u{fffd}x\u{fffd}\u{fffd}A");
+    assert_eq!(raw("1").as_str(), None);
+}
+
+#[test]
+fn a_path_is_shown_as_people_write_it() {
+    assert_eq!(path!["entries", 1, "name"].to_string(), "entries[1].name");
+}
+
+proptest::proptest! {
+    #[test]
+    fn strings_read_as_another_reader_reads_them(text in r#"([ -~é€😀]|\\u[0-9a-f]{4}|\\n){0,12}"#) {
+        let quoted = format!("\"{text}\"");
+        if let Ok(theirs) = serde_json::from_str::<String>(&quoted) {
+            proptest::prop_assert_eq!(raw(&quoted).as_str().unwrap(), theirs);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Where a built image goes.
+
+use image::{Client, Descriptor, Location, Reference, Store};
+
+use crate::exit::{Failure, Outcome};
+use crate::images::Images;
+
+/// Puts an image where it shall be: into a file or directory, and into a registry.
+pub(crate) fn deliver(
+    tag: Option<&Reference>,
+    push: bool,
+    output: Option<&Location>,
+    store: &Store,
+    image: &Descriptor,
+    images: &Images,
+) -> Outcome {
+    let mut options = images.client().map_err(Failure::message)?.options().clone();
+    options.store = store.clone();
+    let client = Client::new(options).map_err(|error| Failure::message(error.to_string()))?;
+    let name = || tag.and_then(Reference::tag).map(str::to_owned);
+    let output = output.cloned().map(|output| match output {
+        Location::Layout { path, tag: None } => Location::Layout { path, tag: name() },
+        Location::LayoutArchive { path, tag: None } => Location::LayoutArchive { path, tag: name() },
+        Location::DockerArchive { path, reference: None } => {
+            Location::DockerArchive { path, reference: tag.map(ToString::to_string) }
+        }
+        named => named,
+    });
+    let registry = tag.filter(|_| push).cloned().map(Location::Registry);
+    let _line = images.show("pushing");
+    for place in output.into_iter().chain(registry) {
+        client.push(&image.digest, &place).map_err(|error| {
+            let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
+            Failure::message(format!("{error}{help}"))
+        })?;
+    }
+    Ok(())
+}

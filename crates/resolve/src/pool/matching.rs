@@ -1,0 +1,116 @@
+//! Which members meet a need.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use catalog::needs::Need;
+
+use super::{Matches, Node, Pool};
+use crate::input::Bundle;
+use crate::rule::Rule;
+
+/// As many members are kept of earlier answers.
+const MOST_KEPT: usize = 5_000_000;
+
+impl Pool<'_> {
+    /// Tells whether a bundle meets a need.
+    ///
+    /// # Errors
+    /// Fails when the need cannot be understood, or takes too long.
+    pub fn meets(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
+        self.check(need)?;
+        self.decide(bundle, need)
+    }
+
+    /// The same for a need that can be understood.
+    fn decide(&self, bundle: &Bundle, need: &Need) -> Result<bool, String> {
+        let failed: RefCell<Option<String>> = RefCell::default();
+        let rule = |text: &str| match self.holds(text, bundle) {
+            Ok(holds) => Some(holds),
+            Err(error) => {
+                failed.replace(Some(error));
+                None
+            }
+        };
+        let met = need.met_by(&bundle.package, bundle.version.as_ref(), &bundle.facts, &rule);
+        match (met, failed.into_inner()) {
+            (Some(met), _) => Ok(met),
+            (None, error) => Err(error.unwrap_or_else(|| need.to_string())),
+        }
+    }
+
+    /// Checks that a need can be understood.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn check(&self, need: &Need) -> Result<(), String> {
+        if let Need::Broken(reason) = need {
+            return Err(reason.clone());
+        }
+        for rule in need.rules() {
+            if let Err(error) = &*self.compile(rule) {
+                return Err(format!("convert olm.constraint to resolver predicate: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the members that meet a need.
+    pub(super) fn matches(&self, need: &Need) -> Matches {
+        let key = format!("{need:?}");
+        if let Some(known) = self.matches.borrow().get(&key) {
+            return known.clone();
+        }
+        let found = self.check(need).and_then(|()| {
+            let mut found = Vec::new();
+            // Most bundles are in several channels.
+            let mut known: HashMap<*const Bundle, bool> = HashMap::new();
+            for node in self.may_meet(need) {
+                self.charge(3)?;
+                let bundle = self.members[node].bundle;
+                let met = match known.get(&std::ptr::from_ref(bundle)) {
+                    Some(met) => *met,
+                    None => self.decide(bundle, need)?,
+                };
+                known.insert(bundle, met);
+                if met {
+                    found.push(node);
+                }
+            }
+            Ok(found)
+        });
+        let found = Rc::new(found);
+        self.keep(&found);
+        self.matches.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    /// Makes room for an answer: what was asked before may be asked again, but not everything can be kept.
+    pub(super) fn keep(&self, found: &Result<Vec<Node>, String>) {
+        let kept = self.kept.get() + found.as_ref().map_or(1, |found| found.len() + 1);
+        if kept > MOST_KEPT {
+            self.matches.borrow_mut().clear();
+            self.candidates.borrow_mut().clear();
+            self.kept.set(0);
+        } else {
+            self.kept.set(kept);
+        }
+    }
+
+    fn compile(&self, text: &str) -> Rc<Result<Rule, String>> {
+        if let Some(known) = self.rules.borrow().get(text) {
+            return known.clone();
+        }
+        let rule = Rc::new(Rule::compile(text));
+        self.rules.borrow_mut().insert(text.to_owned(), rule.clone());
+        rule
+    }
+
+    fn holds(&self, text: &str, bundle: &Bundle) -> Result<bool, String> {
+        let rule = self.compile(text);
+        let rule = rule.as_ref().as_ref().map_err(Clone::clone)?;
+        self.charge(rule.work(&bundle.properties)?)?;
+        rule.holds(&bundle.properties)
+    }
+}
