@@ -10,6 +10,7 @@ mod stage_v1;
 
 mod catalogd;
 mod extension;
+mod packages;
 mod resolver;
 mod resolver_v1;
 mod run_bundle;

@@ -110,7 +110,7 @@ async fn a_dependency_that_nobody_offers_is_reported() {
 }
 
 /// Returns the smallest program for Linux that needs no libraries: a header, and one segment.
-fn static_program() -> Vec<u8> {
+pub(crate) fn static_program() -> Vec<u8> {
     let mut program = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
     program.resize(16, 0);
     for (value, width) in

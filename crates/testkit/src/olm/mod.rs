@@ -13,7 +13,7 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::certificates::issue_certificate;
-use crate::kube_api::{KubeApi, Process, Set, cache, create, free_port, join};
+use crate::kube_api::{KubeApi, Process, Set, cache, create, free_port, join, join_with, start_beside};
 use crate::needs::{missing, skipped};
 use proxy::Proxy;
 
@@ -62,7 +62,8 @@ impl Olm {
         let mut started = Vec::new();
         for (name, mut words) in programs(&directory, &api.kubeconfig()) {
             // The words behind `env` and its directory are settings, up to the program.
-            words.splice(2..2, [format!("GRPC_PROXY=http://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".into()]);
+            words
+                .splice(2..2, [format!("GRPC_PROXY=socks5://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".into()]);
             started.push(Process::start(&words, &directory.join(format!("{name}.log"))));
         }
         let olm = Olm { api, proxy: Some(proxy), _programs: started };
@@ -74,50 +75,132 @@ impl Olm {
         Node::start(&self.api, namespace, program, self.proxy.clone()).await
     }
 
+    /// Returns the set that tests share, with OLM's package server; the first that wants it starts it.
+    pub fn shared_with_packages() -> Option<Olm> {
+        if !are_there(&NEEDED) || !are_there(&["bin/package-server"]) {
+            return None;
+        }
+        let api = join_with(Set::Olm, |api| {
+            let started = api.directory().join("packages");
+            if !started.exists() {
+                let (port, words) = package_server(api, None);
+                start_beside(api, "package-server", &words);
+                announce(api, port);
+                std::fs::write(started, port.to_string()).expect("the port is written");
+            }
+        });
+        Some(Olm { api, proxy: None, _programs: Vec::new() })
+    }
+
     /// Starts the package server and makes its API known.
     fn with_package_server(mut self) -> Olm {
-        let directory = self.api.directory().to_path_buf();
-        issue_certificate(&directory, "packages", "/CN=packages", "serverAuth");
-        let (port, kubeconfig) = (free_port(), self.api.kubeconfig().display().to_string());
-        let file = |name: &str| directory.join(name).display().to_string();
-        let proxy = self.proxy.as_ref().map_or(0, Proxy::port);
-        let words = [
-            "env".to_owned(),
-            format!("--chdir={}", directory.display()),
-            format!("GRPC_PROXY=http://127.0.0.1:{proxy}"),
-            "NO_PROXY=127.0.0.1".to_owned(),
-            program("package-server").display().to_string(),
-            format!("--secure-port={port}"),
-            "--bind-address=127.0.0.1".to_owned(),
-            format!("--global-namespace={OLM_NAMESPACE}"),
-            format!("--kubeconfig={kubeconfig}"),
-            format!("--authentication-kubeconfig={kubeconfig}"),
-            format!("--authorization-kubeconfig={kubeconfig}"),
-            format!("--tls-cert-file={}", file("packages.crt")),
-            format!("--tls-private-key-file={}", file("packages.key")),
-        ];
-        self._programs.push(Process::start(&words, &directory.join("package-server.log")));
-        self.api.block_on(move |client| async move {
-            let service = json!({
-                "apiVersion": "v1", "kind": "Service", "metadata": {"name": "packageserver"},
-                "spec": {"type": "ExternalName", "externalName": "localhost"},
-            });
-            create(&client, OLM_NAMESPACE, &service).await;
-            let api = json!({
-                "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-                "metadata": {"name": "v1.packages.operators.coreos.com"},
-                "spec": {
-                    "group": "packages.operators.coreos.com", "version": "v1", "insecureSkipTLSVerify": true,
-                    "groupPriorityMinimum": 2000, "versionPriority": 15,
-                    "service": {"name": "packageserver", "namespace": OLM_NAMESPACE, "port": port},
-                },
-            });
-            create(&client, "", &api).await;
-            let path = "/apis/packages.operators.coreos.com/v1/namespaces/olm/packagemanifests";
-            wait_for(&client, path).await;
-        });
+        let (port, words) = package_server(&self.api, self.proxy.as_ref());
+        let log = self.api.directory().join("package-server.log");
+        self._programs.push(Process::start(&words, &log));
+        announce(&self.api, port);
         self
     }
+}
+
+/// Returns the port and the command line of the package server.
+fn package_server(api: &KubeApi, proxy: Option<&Proxy>) -> (u16, Vec<String>) {
+    let directory = api.directory();
+    let token = api.block_on(|client| async move {
+        let token = token(&client, OLM_NAMESPACE, "packages").await;
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": "packages"},
+            "subjects": [{"kind": "ServiceAccount", "name": "packages", "namespace": OLM_NAMESPACE}],
+            "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
+        });
+        create(&client, "", &binding).await;
+        token
+    });
+    std::fs::write(directory.join("packages.token"), token).expect("the token is written");
+    issue_certificate(directory, "packages", "/CN=packages", "serverAuth");
+    let (port, kubeconfig) = (free_port(), api.kubeconfig().display().to_string());
+    let file = |name: &str| directory.join(name).display().to_string();
+    // It asks who may do what as pods do, whatever its flags say.
+    let mut words = in_a_pod(api, "packages.token");
+    if let Some(proxy) = proxy {
+        words.extend([format!("GRPC_PROXY=socks5://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".to_owned()]);
+    }
+    words.extend([
+        program("package-server").display().to_string(),
+        format!("--secure-port={port}"),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--global-namespace={OLM_NAMESPACE}"),
+        format!("--kubeconfig={kubeconfig}"),
+        format!("--authentication-kubeconfig={kubeconfig}"),
+        format!("--authorization-kubeconfig={kubeconfig}"),
+        format!("--tls-cert-file={}", file("packages.crt")),
+        format!("--tls-private-key-file={}", file("packages.key")),
+    ]);
+    (port, words)
+}
+
+/// Makes the API of the package server known, and waits until it can be read.
+fn announce(api: &KubeApi, port: u16) {
+    api.block_on(move |client| async move {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "packageserver"},
+            "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
+        });
+        create(&client, OLM_NAMESPACE, &service).await;
+        let api = json!({
+            "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+            "metadata": {"name": "v1.packages.operators.coreos.com"},
+            "spec": {
+                "group": "packages.operators.coreos.com", "version": "v1", "insecureSkipTLSVerify": true,
+                "groupPriorityMinimum": 2000, "versionPriority": 15,
+                "service": {"name": "packageserver", "namespace": OLM_NAMESPACE, "port": port},
+            },
+        });
+        create(&client, "", &api).await;
+        wait_for(&client, "/apis/packages.operators.coreos.com/v1/namespaces/olm/packagemanifests").await;
+    });
+}
+
+/// Becomes a program that finds the token of a service account, and the certificate of the API server, where pods have
+/// them. `$1` and `$2` are their files.
+const IN_A_POD: &str = r#"
+set -e
+run=$(readlink -f /var/run)
+token=$(cat "$1")
+authority=$(cat "$2")
+shift 2
+mount -t tmpfs none "$run"
+here="$run/secrets/kubernetes.io/serviceaccount"
+mkdir -p "$here"
+printf %s "$token" >"$here/token"
+printf '%s\n' "$authority" >"$here/ca.crt"
+exec "$@"
+"#;
+
+/// Returns the words that start a program as if it were in a pod; settings and the program follow.
+fn in_a_pod(api: &KubeApi, token: &str) -> Vec<String> {
+    let directory = api.directory();
+    let mut words: Vec<String> =
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", IN_A_POD, "sh"].map(str::to_owned).into();
+    words.extend([token, "ca.crt"].map(|name| directory.join(name).display().to_string()));
+    words.extend(["env".into(), format!("--chdir={}", directory.display())]);
+    words.push("KUBERNETES_SERVICE_HOST=127.0.0.1".into());
+    words.push(format!("KUBERNETES_SERVICE_PORT={}", api.url().rsplit(':').next().unwrap_or_default()));
+    words
+}
+
+/// Makes a service account, and returns a token of it.
+async fn token(client: &Client, namespace: &str, name: &str) -> String {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+    create(client, namespace, &account).await;
+    let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+    let request = http::Request::post(path)
+        .header("content-type", "application/json")
+        .body(serde_json::to_vec(&request).expect("JSON"))
+        .expect("request");
+    let made: Value = client.request(request).await.expect("a token");
+    made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
 /// Waits until a path of the API can be read.

@@ -1,15 +1,16 @@
 //! The way to services of a cluster, by their names: what its DNS and its network do.
 //!
-//! Programs that connect by gRPC use a proxy that `GRPC_PROXY` names. This one knows which pod a service leads to.
+//! OLM's programs connect by gRPC through the proxy that `GRPC_PROXY` names, which has to speak SOCKS 5. This one knows
+//! which pod a service leads to.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy for `CONNECT`, for as long as this process lives.
+/// A proxy, for as long as this process lives.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy {
     port: u16,
@@ -50,24 +51,39 @@ impl Proxy {
     }
 }
 
-async fn lead(client: TcpStream, routes: Arc<Mutex<HashMap<String, SocketAddr>>>) -> std::io::Result<()> {
-    let mut client = BufReader::new(client);
-    let mut request = String::new();
-    client.read_line(&mut request).await?;
-    let mut header = String::new();
-    while client.read_line(&mut header).await? > 2 {
-        header.clear();
-    }
-    let name = request.split(' ').nth(1).unwrap_or_default();
-    let known = routes.lock().unwrap_or_else(PoisonError::into_inner).get(name).copied();
-    let address = known.or_else(|| name.parse().ok());
-    let server = match address {
+async fn lead(mut client: TcpStream, routes: Arc<Mutex<HashMap<String, SocketAddr>>>) -> std::io::Result<()> {
+    // Which ways to log in the client knows, of which none is needed.
+    let ways = read(&mut client, 2).await?[1];
+    read(&mut client, ways.into()).await?;
+    client.write_all(&[5, 0]).await?;
+    // The wish to connect, by an address or a name.
+    let wish = read(&mut client, 4).await?;
+    let name = match wish[3] {
+        1 => {
+            let octets: [u8; 4] = read(&mut client, 4).await?.try_into().unwrap_or_default();
+            std::net::Ipv4Addr::from(octets).to_string()
+        }
+        _ => {
+            let length = read(&mut client, 1).await?[0];
+            String::from_utf8_lossy(&read(&mut client, length.into()).await?).into_owned()
+        }
+    };
+    let port = read(&mut client, 2).await?;
+    let name = format!("{name}:{}", u16::from_be_bytes([port[0], port[1]]));
+    let known = routes.lock().unwrap_or_else(PoisonError::into_inner).get(&name).copied();
+    let server = match known.or_else(|| name.parse().ok()) {
         Some(address) => TcpStream::connect(address).await.ok(),
         None => None,
     };
-    let Some(mut server) = server else {
-        return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n").await;
-    };
-    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+    // Connected, or the host cannot be reached.
+    let code = if server.is_some() { 0 } else { 4 };
+    client.write_all(&[5, code, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
+    let Some(mut server) = server else { return Ok(()) };
     tokio::io::copy_bidirectional(&mut client, &mut server).await.map(|_| ())
+}
+
+async fn read(client: &mut TcpStream, count: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; count];
+    client.read_exact(&mut bytes).await?;
+    Ok(bytes)
 }

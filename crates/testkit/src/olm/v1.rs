@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use super::{NEEDED, Olm, START, are_there, define, program, unpacked};
+use super::{NEEDED, Olm, START, are_there, define, in_a_pod, program, token, unpacked};
 use crate::certificates::issue_certificate;
 use crate::kube_api::{KubeApi, Set, create, free_port, join_with, log_end, start_beside};
 
@@ -18,18 +17,6 @@ const NAMESPACE: &str = "olmv1-system";
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 /// How long catalogd may take for an image.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Becomes a program that sees a token of a service account where pods have it. `$1` is the file of the token.
-const IN_A_POD: &str = r#"
-set -e
-run=$(readlink -f /var/run)
-token=$(cat "$1")
-shift
-mount -t tmpfs none "$run"
-mkdir -p "$run/secrets/kubernetes.io/serviceaccount"
-printf %s "$token" >"$run/secrets/kubernetes.io/serviceaccount/token"
-exec "$@"
-"#;
 
 /// The cluster of [`Olm::shared`], with catalogd and operator-controller.
 ///
@@ -142,15 +129,7 @@ fn start(api: &KubeApi) {
         define(&client, &text).await;
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
         create(&client, "", &namespace).await;
-        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "olm"}});
-        create(&client, NAMESPACE, &account).await;
-        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-        let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/olm/token");
-        let request = http::Request::post(path)
-            .header("content-type", "application/json")
-            .body(serde_json::to_vec(&request).expect("JSON"));
-        let made: Value = client.request(request.expect("request")).await.expect("a token");
-        made["status"]["token"].as_str().expect("a token").to_owned()
+        token(&client, NAMESPACE, "olm").await
     });
     fs::write(directory.join("token"), token).expect("the token is written");
     issue_certificate(directory, "catalogs", "/CN=catalogs", "serverAuth");
@@ -165,7 +144,7 @@ fn start(api: &KubeApi) {
     fs::write(containers.join("policy.json"), r#"{"default": [{"type": "insecureAcceptAnything"}]}"#).expect("policy");
     let port = free_port();
     let mut health = Vec::new();
-    for (name, words) in programs(directory, &api.kubeconfig(), port, &mut health) {
+    for (name, words) in programs(api, port, &mut health) {
         start_beside(api, name, &words);
     }
     health.push(port);
@@ -180,14 +159,13 @@ fn start(api: &KubeApi) {
 }
 
 /// Returns the names and command lines of both programs, and notes where they report their health.
-fn programs(directory: &Path, kubeconfig: &Path, port: u16, health: &mut Vec<u16>) -> [(&'static str, Vec<String>); 2] {
+fn programs(api: &KubeApi, port: u16, health: &mut Vec<u16>) -> [(&'static str, Vec<String>); 2] {
+    let (directory, kubeconfig) = (api.directory(), api.kubeconfig());
     let file = |name: &str| directory.join(name).display().to_string();
     let mut start = |name: &str, more: Vec<String>| {
         let probe = free_port();
         health.push(probe);
-        let mut words: Vec<String> =
-            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", IN_A_POD, "sh"].map(str::to_owned).into();
-        words.extend([file("token"), "env".into(), format!("--chdir={}", directory.display())]);
+        let mut words = in_a_pod(api, "token");
         words.extend([format!("HOME={}", file("home")), program(name).display().to_string()]);
         words.extend([
             format!("--kubeconfig={}", kubeconfig.display()),
