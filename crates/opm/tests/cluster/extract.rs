@@ -123,7 +123,7 @@ async fn what_is_too_large_or_leads_out_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_map_or_cluster_is_told() {
+async fn a_missing_map_or_cluster_is_reported() {
     let kit = kit().await;
     insta::assert_snapshot!(kit.opm(&["alpha", "bundle", "extract", "-m", "bundle", "-c", "other"]), @r#"
     exit 1

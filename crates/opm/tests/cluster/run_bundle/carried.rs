@@ -124,7 +124,7 @@ async fn what_an_earlier_run_left_is_there_again_after_a_failure() {
             "metadata": {"name": format!("foo-catalog-configmap-partition-{number}")}, "data": {"old": "content"}});
         create(&stage.kit.cluster, Kind::CONFIG_MAP, &map).await;
     }
-    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "3s"]);
+    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
     assert!(told.starts_with("exit 1"), "{told}");
     let maps = stage.list(Kind::CONFIG_MAP).await;
     assert_eq!(maps.len(), 2, "{told}");

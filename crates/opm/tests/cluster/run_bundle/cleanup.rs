@@ -63,14 +63,14 @@ async fn an_operator_group_that_others_need_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_go_is_told() {
+async fn what_cannot_go_is_reported() {
     use kube::api::{Patch, PatchParams};
     let stage = Stage::new().await;
     installed(&stage).await;
     let csvs = stage.kit.cluster.objects(Kind::CSV);
     let held = Patch::Merge(json!({"metadata": {"finalizers": ["example.com/held"]}}));
     csvs.patch("foo.v1.0.0", &PatchParams::default(), &held).await.unwrap();
-    let told = stage.opm(&["cleanup", "foo", "--timeout", "3s"]);
+    let told = stage.opm(&["cleanup", "foo", "--timeout", "10s"]);
     assert!(
         told.contains("Cleanup operator: deleting ClusterServiceVersion [NAMESPACE]/foo.v1.0.0: not in time: finalizers hold it: example.com/held"),
         "{told}"

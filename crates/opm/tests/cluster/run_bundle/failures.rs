@@ -1,10 +1,13 @@
-//! What goes wrong is told in words, and nothing is left behind.
+//! What goes wrong is reported in words, and nothing is left behind.
 
 use cluster::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::stage::{Running, Stage, create, plan_status, set_status, steps, until};
+
+/// What a node reports as the image of the pod that serves.
+const IMAGE: &str = "quay.io/operator-framework/opm:v1";
 
 /// The pod that a test waits for.
 async fn pod(stage: &Stage) -> String {
@@ -13,14 +16,14 @@ async fn pod(stage: &Stage) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_cannot_be_pulled_is_told() {
+async fn an_image_that_cannot_be_pulled_is_reported() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "5s"]);
+    let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "12s"]);
     let running = Running::start(&mut command);
     let pod = pod(&stage).await;
-    let message = "Back-off pulling image \"quay.io/operator-framework/opm:latest\"";
-    let status = json!({"phase": "Pending", "containerStatuses": [{"name": "registry-grpc", "image": "x", "imageID": "",
+    let message = format!("Back-off pulling image {IMAGE:?}");
+    let status = json!({"phase": "Pending", "containerStatuses": [{"name": "registry-grpc", "image": IMAGE, "imageID": "",
         "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff", "message": message}}}]});
     set_status(&stage.kit.cluster, Kind::POD, &pod, status).await;
     let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "pulling"}, "type": "Warning",
@@ -51,11 +54,11 @@ async fn a_pod_that_crashes_ends_the_run_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_olm_says_of_the_subscription_is_told() {
+async fn what_olm_says_of_the_subscription_is_reported() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let _kubelet = stage.kubelet();
-    let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "6s"]);
+    let mut command = stage.kit.command(&["run", "bundle", &bundle, "--use-http", "--timeout", "12s"]);
     let running = Running::start(&mut command);
     until(|| stage.get(Kind::SUBSCRIPTION, "foo-v1-0-0-sub")).await;
     let status = json!({"conditions": [
@@ -72,7 +75,7 @@ async fn what_olm_says_of_the_subscription_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bundle_that_the_cluster_cannot_unpack_is_told() {
+async fn a_bundle_that_the_cluster_cannot_unpack_is_reported() {
     use sha2::Digest;
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
@@ -100,7 +103,7 @@ async fn a_bundle_that_the_cluster_cannot_unpack_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_csv_that_fails_is_told_with_its_requirements_and_removed() {
+async fn a_csv_that_fails_is_reported_with_its_requirements_and_removed() {
     let stage = Stage::new().await;
     let more = r#"{"install": {"strategy": "deployment", "spec": {"deployments": [{"name": "foo", "spec": {}}]}}}"#;
     let bundle = stage.bundle_with("1.0.0", more);
@@ -148,7 +151,7 @@ async fn rights_that_are_missing_are_named_before_anything_is_created() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_that_does_not_exist_is_told() {
+async fn a_namespace_that_does_not_exist_is_reported() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let mut command = stage.kit.env.command();
@@ -158,7 +161,7 @@ async fn a_namespace_that_does_not_exist_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bundle_that_is_none_is_told() {
+async fn a_bundle_that_is_none_is_reported() {
     let stage = Stage::new().await;
     let none = stage.push("none:v1", &[("/etc/x", b"x")], &[]);
     let told = stage.opm(&["run", "bundle", &none]);

@@ -59,7 +59,7 @@ async fn a_second_interrupt_ends_at_once_and_tells_what_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_stays_away_is_told_with_what_is_left() {
+async fn an_api_server_that_stays_away_is_reported_with_what_is_left() {
     let mut stage = Stage::own().await;
     let bundle = stage.bundle("1.0.0");
     let running = Running::start(&mut stage.command(&["run", "bundle", &bundle]));
@@ -84,7 +84,7 @@ async fn an_api_server_that_stays_away_is_told_with_what_is_left() {
 async fn what_was_made_can_be_kept() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
-    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "3s", "--keep"]);
+    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s", "--keep"]);
     assert!(told.contains("\nkept, with the label opm.run/id="), "{told}");
     assert_eq!(stage.left().await.len(), 3);
     let run = stage.list(Kind::POD).await[0]["metadata"]["labels"]["opm.run/id"].as_str().unwrap().to_owned();
@@ -99,7 +99,7 @@ async fn a_time_out_takes_everything_back() {
     let stage = Stage::new().await;
     let bundle = stage.bundle("1.0.0");
     let _kubelet = stage.kubelet();
-    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "4s"]);
+    let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
     assert!(told.contains("OLM has not looked at the catalog source: does its catalog operator run?"), "{told}");
     assert!(stage.left().await.is_empty());
 }

@@ -262,6 +262,9 @@ pub(super) fn steps(told: &str) -> String {
         "  Waiting for",
         "  ClusterServiceVersion [",
         "  CatalogSource [",
+        "  OperatorGroup [",
+        "  ConfigMap [",
+        "  CustomResourceDefinition foos.example.com: ",
     ];
     let lasting = told.lines().filter(|line| !states.iter().any(|state| line.starts_with(state)));
     lasting.map(|line| format!("{line}\n")).collect()

@@ -172,7 +172,7 @@ async fn an_upgrade_that_fails_before_approval_puts_everything_back() {
     }
     let before = snapshot(&stage).await;
     let _kubelet = stage.kubelet();
-    let mut command = stage.kit.command(&["run", "bundle-upgrade", &bundles[1], "--use-http", "--timeout", "8s"]);
+    let mut command = stage.kit.command(&["run", "bundle-upgrade", &bundles[1], "--use-http", "--timeout", "15s"]);
     let running = Running::start(&mut command);
     until(|| async {
         stage.get(Kind::CATALOG_SOURCE, "foo-catalog").await.filter(|one| one.to_string().contains("v1-1-0"))
