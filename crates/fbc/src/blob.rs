@@ -63,6 +63,27 @@ pub struct Blob {
     /// Where it was read; nowhere for what was made.
     pub origin: Option<(FileId, u64)>,
     pub(crate) text: TextAt,
+    /// What is known of that text, if it was checked when it was loaded and can be read again.
+    pub(crate) known: Option<KnownText>,
+    /// Whether it may have fields that its schema does not know.
+    pub(crate) strange: bool,
+}
+
+/// A text that was checked once and is known again, so that reading it a second time costs no second check.
+#[derive(Debug)]
+pub(crate) struct KnownText {
+    digest: u128,
+    outline: Box<[json::Span]>,
+}
+
+impl KnownText {
+    pub(crate) fn of(text: Raw<'_>) -> KnownText {
+        KnownText { digest: digest(text.text()), outline: text.outline() }
+    }
+}
+
+fn digest(text: &str) -> u128 {
+    twox_hash::XxHash3_128::oneshot(text.as_bytes())
 }
 
 /// Where the JSON text of a blob is.
@@ -188,6 +209,16 @@ impl Blob {
     pub fn place(&self, path: json::Path) -> Option<Place> {
         self.origin.map(|(file, document)| Place { file, spot: Spot::Value { document, path } })
     }
+
+    /// Returns a digest of its text (XXH3, 128 bits), if that was read and kept.
+    pub fn digest(&self) -> Option<u128> {
+        self.known.as_ref().map(|known| known.digest)
+    }
+
+    /// Tells whether [`unknown::fields`](crate::unknown::fields) may find fields of it; `false` is certain.
+    pub fn may_have_unknown_fields(&self) -> bool {
+        self.strange
+    }
 }
 
 impl Fbc {
@@ -220,6 +251,15 @@ impl Fbc {
             TextAt::Dropped => return Err(io::Error::other("text was not kept")),
         }
         let text = std::str::from_utf8(buffer).map_err(|_| files::changed())?;
+        spans.clear();
+        if let Some(known) = &blob.known {
+            // Whatever the file's stamp says: another text was not checked.
+            if known.digest != digest(text) {
+                return Err(files::changed());
+            }
+            spans.extend_from_slice(&known.outline);
+            return Ok(Raw::from_indexed(text, 0..text.len(), spans));
+        }
         Raw::parse_indexed(text, 0, MAX_DEPTH, spans).map_err(|_| files::changed())
     }
 
@@ -275,5 +315,39 @@ impl Fbc {
     fn read_file(&self, id: FileId, offset: u64, length: usize, buffer: &mut Vec<u8>) -> io::Result<()> {
         let path = self.full_path_of(id).ok_or(io::ErrorKind::NotFound)?;
         files::read_at(&path, self.files[id.0 as usize].stamp, offset, length, buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::load::LoadOptions;
+
+    const BEFORE: &str = r#"{"schema":"custom","package":"p","name":"one","list":[1,2,3]}"#;
+
+    /// Loads a file, changes it behind the back of its stamp, and asks for the text of its blob.
+    fn text_after(now: &str) -> io::Result<String> {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("catalog.json");
+        fs::write(&path, BEFORE).unwrap();
+        let mut fbc = Fbc::default();
+        let options = LoadOptions { keep_text: true, ..LoadOptions::default() };
+        assert!(fbc.load_dir(scratch.path(), &options).unwrap().problems.is_empty());
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(&path, now).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        let mut buffer = TextBuffer::default();
+        fbc.text(&fbc.blobs()[0], &mut buffer).map(|text| text.text().to_owned())
+    }
+
+    #[test]
+    fn another_text_is_noticed_though_the_file_looks_the_same() {
+        assert_eq!(text_after(BEFORE).unwrap(), BEFORE);
+        for now in [BEFORE.replace("one", "two"), BEFORE.replace("[1,2,3]", "[[[[[[[")] {
+            assert_eq!(now.len(), BEFORE.len());
+            assert_eq!(text_after(&now).unwrap_err().to_string(), files::changed().to_string());
+        }
     }
 }

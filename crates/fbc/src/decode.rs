@@ -10,6 +10,7 @@ use crate::path;
 use crate::property;
 use crate::schema::{BUNDLE_SHAPE, CHANNEL_SHAPE, DEPRECATIONS_SHAPE, PACKAGE_SHAPE};
 use crate::shape::{Mismatch, Shape};
+use crate::unknown;
 
 /// What every blob says of itself.
 #[derive(Debug)]
@@ -109,30 +110,41 @@ fn clashing_keys(keys: &mut Vec<Cow<'_, str>>) -> Option<Vec<String>> {
         .map(|group| group.iter().map(|(_, key)| (*key).to_owned()).collect())
 }
 
+/// What is decoded of a blob at once.
+pub(crate) struct Decoded {
+    pub(crate) content: Content,
+    /// Whether it may have fields that its schema does not know.
+    pub(crate) strange: bool,
+}
+
 /// Decodes what is needed of a blob of a known schema.
-pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Content, Fault> {
-    let shaped = |kind: &str, shape: Shape| {
-        shape.check(document, &Path::default()).map_err(|mismatch| parse_fault(kind, mismatch))
+pub(crate) fn content(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Result<Decoded, Fault> {
+    let mut strange = false;
+    let mut shaped = |kind: &str, shape: Shape| {
+        let known = unknown::printed(&envelope.schema);
+        let checked = shape.check_noting(document, known).map_err(|mismatch| parse_fault(kind, mismatch));
+        checked.map(|found| strange = found)
     };
-    match &*envelope.schema {
+    let content = match &*envelope.schema {
         PACKAGE => {
             shaped("package", PACKAGE_SHAPE)?;
-            Ok(Content::Package { default_channel: text(document, "defaultChannel") })
+            Content::Package { default_channel: text(document, "defaultChannel") }
         }
         CHANNEL => {
             shaped("channel", CHANNEL_SHAPE)?;
-            Ok(Content::Channel { entries: list(document, "entries").map(entry).collect() })
+            Content::Channel { entries: list(document, "entries").map(entry).collect() }
         }
         BUNDLE => {
             shaped("bundle", BUNDLE_SHAPE)?;
-            bundle(document, envelope, refs).map(|bundle| Content::Bundle(Box::new(bundle)))
+            Content::Bundle(Box::new(bundle(document, envelope, refs)?))
         }
         DEPRECATIONS => {
             shaped("deprecation", DEPRECATIONS_SHAPE)?;
-            Ok(Content::Deprecations { entries: list(document, "entries").map(deprecation).collect() })
+            Content::Deprecations { entries: list(document, "entries").map(deprecation).collect() }
         }
-        _ => Ok(Content::Other),
-    }
+        _ => Content::Other,
+    };
+    Ok(Decoded { content, strange })
 }
 
 fn parse_fault(kind: &str, mismatch: Mismatch) -> Fault {
@@ -160,13 +172,11 @@ fn bundle(document: Raw<'_>, envelope: &Envelope<'_>, refs: &RefBase<'_>) -> Res
     for (index, (kind, value)) in property::of(document).enumerate() {
         match &*kind {
             property::PACKAGE => {
-                let field = |name| value.map(|value| text(value, name)).unwrap_or_default();
-                bundle.package_properties.push(PackageProperty {
-                    index: index as u32,
-                    package_name: field("packageName"),
-                    version: field("version"),
-                    release: field("release"),
-                });
+                let fields = value.map(|value| value.get_all(["packageName", "version", "release"]));
+                let [package_name, version, release] =
+                    fields.unwrap_or_default().map(|field| field.and_then(Raw::as_str).unwrap_or_default().into());
+                let index = index as u32;
+                bundle.package_properties.push(PackageProperty { index, package_name, version, release });
             }
             property::BUNDLE_OBJECT => {
                 object::check(value, refs).map_err(|message| Fault {

@@ -105,6 +105,8 @@ pub(crate) fn convert(fbc: &mut Fbc, first: usize, problems: &mut Vec<Problem>) 
             content: Content::Channel { entries },
             origin: None,
             text,
+            known: None,
+            strange: false,
         });
     }
 }

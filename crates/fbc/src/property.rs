@@ -39,7 +39,8 @@ pub fn served(bundle: Raw<'_>) -> Text {
 
 /// Returns the type and the value of a property.
 pub(crate) fn parts(property: Raw<'_>) -> (Cow<'_, str>, Option<Raw<'_>>) {
-    (property.get("type").and_then(Raw::as_str).unwrap_or_default(), property.get("value"))
+    let [kind, value] = property.get_all(["type", "value"]);
+    (kind.and_then(Raw::as_str).unwrap_or_default(), value)
 }
 
 /// Returns the shape of the values of a known type of property.

@@ -82,18 +82,38 @@ impl Shape {
     /// # Errors
     /// Fails with the first value that has another type.
     pub fn check(self, value: Raw<'_>, path: &Path) -> Result<(), Mismatch> {
-        let mut steps = path.clone();
-        match self.walk(value, &mut steps) {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                // Of equal keys only the last counts; the canonical form has no others.
-                let mut text = Vec::new();
-                write_canonical(value, Layout::Compact, &mut text);
-                let text = String::from_utf8_lossy(&text);
-                let mut steps = path.clone();
-                self.walk(Raw::from_checked(&text), &mut steps).map_err(|fault| Mismatch { path: steps, fault })
-            }
+        self.check_at(value, || path.clone())
+    }
+
+    /// Checks as [`Shape::check`] does; the path is made only when something is wrong.
+    ///
+    /// # Errors
+    /// Fails as [`Shape::check`] does.
+    pub fn check_at(self, value: Raw<'_>, path: impl FnOnce() -> Path) -> Result<(), Mismatch> {
+        self.check_known(value, path, &[]).map(drop)
+    }
+
+    /// Checks as [`Shape::check`] does; says whether there are fields that this shape does not know, but for those of
+    /// the value itself that are in `known`. It may say so without cause of keys that stand there twice.
+    pub(crate) fn check_noting(self, value: Raw<'_>, known: &[&str]) -> Result<bool, Mismatch> {
+        self.check_known(value, Path::default, known)
+    }
+
+    fn check_known(self, value: Raw<'_>, path: impl FnOnce() -> Path, known: &[&str]) -> Result<bool, Mismatch> {
+        let mut strange = false;
+        if self.walk(value, known, &mut strange).is_ok() {
+            return Ok(strange);
         }
+        // Of equal keys only the last counts; the canonical form has no others.
+        let mut text = Vec::new();
+        write_canonical(value, Layout::Compact, &mut text);
+        let text = String::from_utf8_lossy(&text);
+        let walked = self.walk(Raw::from_checked(&text), known, &mut strange);
+        walked.map(|()| strange).map_err(|trouble| {
+            let mut path = path();
+            path.0.extend(trouble.way_back.into_iter().rev());
+            Mismatch { path, fault: trouble.fault }
+        })
     }
 
     /// Returns the known fields of an object; none of anything else.
@@ -139,8 +159,9 @@ impl Shape {
         }
     }
 
-    /// Walks `value`; on failure `path` leads to the culprit.
-    fn walk(self, value: Raw<'_>, path: &mut Path) -> Result<(), Fault> {
+    /// Walks `value`, and notes fields that are not known. The way to the culprit is put together only when there is
+    /// one.
+    fn walk(self, value: Raw<'_>, known: &[&str], strange: &mut bool) -> Result<(), Box<Trouble>> {
         let found = value.kind();
         let fits = match self {
             Shape::Any => return Ok(()),
@@ -154,38 +175,56 @@ impl Shape {
             return Ok(());
         }
         if !fits {
-            return Err(Fault::Kind { found, expected: self.name() });
+            return Err(Trouble::of(Fault::Kind { found, expected: self.name() }));
         }
         match self {
             Shape::List(item) => {
                 for (index, value) in value.items().enumerate() {
-                    path.0.push(Step::Index(index));
-                    item.walk(value, path)?;
-                    path.0.pop();
+                    item.walk(value, &[], strange).map_err(|trouble| trouble.at(Step::Index(index)))?;
                 }
             }
             Shape::Map(shape) => {
                 for (key, value) in value.members() {
-                    path.0.push(Step::Key(key.into_owned().into()));
-                    shape.walk(value, path)?;
-                    path.0.pop();
+                    let walked = shape.walk(value, &[], strange);
+                    walked.map_err(|trouble| trouble.at(Step::Key(key.into_owned().into())))?;
                 }
             }
             Shape::Object(fields) => {
                 for (key, value) in value.members() {
-                    let Some((name, shape)) = field(fields, &key) else { continue };
-                    path.0.push(Step::from(*name));
-                    shape.walk(value, path)?;
-                    path.0.pop();
+                    match field(fields, &key) {
+                        Some((name, shape)) => {
+                            shape.walk(value, &[], strange).map_err(|trouble| trouble.at(Step::from(*name)))?;
+                        }
+                        None => *strange |= !known.iter().any(|name| name.eq_ignore_ascii_case(&key)),
+                    }
                 }
             }
             Shape::Base64 => {
                 let text = value.as_str().unwrap_or_default();
-                crate::base64::check(&text).map_err(Fault::Base64)?;
+                crate::base64::check(&text).map_err(|at| Trouble::of(Fault::Base64(at)))?;
             }
             Shape::Any | Shape::Str | Shape::Bool | Shape::Int => {}
         }
         Ok(())
+    }
+}
+
+/// What is wrong, and the way from there to the top.
+struct Trouble {
+    way_back: Vec<Step>,
+    fault: Fault,
+}
+
+impl Trouble {
+    #[cold]
+    fn of(fault: Fault) -> Box<Trouble> {
+        Box::new(Trouble { way_back: Vec::new(), fault })
+    }
+
+    #[cold]
+    fn at(mut self: Box<Trouble>, step: Step) -> Box<Trouble> {
+        self.way_back.push(step);
+        self
     }
 }
 

@@ -25,6 +25,9 @@ struct Counts {
 impl LostFields {
     /// Counts those of a blob.
     pub(crate) fn count(&self, blob: &Blob, text: Raw<'_>) {
+        if !blob.may_have_unknown_fields() {
+            return;
+        }
         let mut found = Vec::new();
         unknown::fields(&blob.schema, text, &mut |field| found.push(field));
         if found.is_empty() {

@@ -22,11 +22,10 @@ fn check(blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>) {
             property::CHANNEL => value.is_some_and(|value| value.get("name").is_some()),
             _ => false,
         };
-        let at = path!["properties", index];
         let (fault, path) = match value {
-            None => ("unexpected end of JSON input: value is missing".to_owned(), at),
+            None => ("unexpected end of JSON input: value is missing".to_owned(), path!["properties", index]),
             Some(_) if skip => continue,
-            Some(value) => match property::shape(&kind).check(value, &at.then("value")) {
+            Some(value) => match property::shape(&kind).check_at(value, || path!["properties", index, "value"]) {
                 Ok(()) => continue,
                 Err(mismatch) => (mismatch.to_string(), mismatch.path),
             },

@@ -10,6 +10,18 @@ pub(crate) struct Member {
     pub(crate) start: usize,
     pub(crate) key_end: usize,
     pub(crate) end: usize,
+    /// Whether its key has no escapes.
+    pub(crate) plain: bool,
+}
+
+/// Compares the keys of two members in `text` by the bytes they stand for.
+#[inline]
+pub(crate) fn compare(a: &Member, b: &Member, text: &[u8]) -> Ordering {
+    if a.plain && b.plain {
+        // Without the closing quote, so that a prefix sorts first.
+        return text[a.start..a.key_end - 1].cmp(&text[b.start..b.key_end - 1]);
+    }
+    compare_keys(&text[a.start..a.key_end], &text[b.start..b.key_end])
 }
 
 /// Puts the members at the end of `out` in the order of their keys, the last of equals only, and
@@ -18,7 +30,7 @@ pub(crate) struct Member {
 pub(crate) fn put_in_order(members: &[Member], separator: impl Fn(&mut Vec<u8>), out: &mut Vec<u8>) {
     let Some(start) = members.first().map(|member| member.start) else { return };
     let mut members = members.to_vec();
-    members.sort_by(|a, b| compare_keys(&out[a.start..a.key_end], &out[b.start..b.key_end]));
+    members.sort_by(|a, b| compare(a, b, out));
     let source = out.split_off(start);
     let part = |from: usize, to: usize| &source[from - start..to - start];
     for (i, member) in members.iter().enumerate() {

@@ -20,6 +20,9 @@ pub struct Raw<'a> {
     spans: &'a [Span],
 }
 
+/// So many levels of a value are in its outline: down to the parts of a property's value in a list in an object.
+const OUTER: usize = 5;
+
 /// The six kinds of JSON values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -160,6 +163,27 @@ impl<'a> Raw<'a> {
         Raw { text: &text[range.clone()], at: range.start, spans }
     }
 
+    /// Returns the long values of the outer levels, by their places in the text of this one.
+    ///
+    /// With them the same text can be walked again later. What is deeper inside is measured again by whoever goes
+    /// there.
+    pub(crate) fn outline(self) -> Box<[Span]> {
+        let (start, end) = (self.at, self.at + self.text.len());
+        let first = self.spans.partition_point(|span| (span.start as usize) < start);
+        let inside = self.spans[first..].iter().take_while(|span| (span.start as usize) < end);
+        let (mut open, mut kept): (Vec<u32>, Vec<Span>) = Default::default();
+        for span in inside {
+            while open.last().is_some_and(|end| *end <= span.start) {
+                open.pop();
+            }
+            if open.len() < OUTER {
+                kept.push(Span { start: span.start - start as u32, end: span.end - start as u32 });
+            }
+            open.push(span.end);
+        }
+        kept.into()
+    }
+
     /// Returns the value that starts at `start` within this one.
     #[inline]
     fn inner_value(self, start: usize) -> Option<Raw<'a>> {
@@ -269,6 +293,21 @@ impl<'a> Raw<'a> {
         found.map(|(_, value)| value)
     }
 
+    /// Returns the members of these names, found as [`Raw::get`] finds each of them, in one pass.
+    pub fn get_all<const N: usize>(self, names: [&str; N]) -> [Option<Raw<'a>>; N] {
+        let mut found = [None; N];
+        let mut exact = [false; N];
+        for (key, value) in self.members() {
+            for (i, name) in names.iter().enumerate() {
+                let same = key == *name;
+                if same || key.eq_ignore_ascii_case(name) && !exact[i] {
+                    (found[i], exact[i]) = (Some(value), same);
+                }
+            }
+        }
+        found
+    }
+
     /// Returns where `inner`, a value found by walking this one, starts within it.
     pub fn offset_of(self, inner: Raw<'_>) -> usize {
         (inner.text.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize)
@@ -301,13 +340,20 @@ impl<'a> Iterator for Members<'a> {
             self.at = bytes.len();
             return None;
         }
-        let key_end = string_end(bytes, at);
-        let key = self.of.text.get(at + 1..key_end.saturating_sub(1))?;
+        // Nearly every key is plain: then its end is found and its spelling known in one look.
+        let plain = plain_end(bytes, at + 1);
+        let (key, key_end) = match bytes.get(plain) {
+            Some(b'"') => (Cow::Borrowed(self.of.text.get(at + 1..plain)?), plain + 1),
+            _ => {
+                let end = string_end(bytes, at);
+                (unescape(self.of.text.get(at + 1..end.saturating_sub(1))?), end)
+            }
+        };
         let colon = skip_space(bytes, key_end);
         let start = skip_space(bytes, colon + 1);
         let value = self.of.inner_value(start)?;
         self.at = start + value.text.len();
-        Some((unescape(key), value))
+        Some((key, value))
     }
 }
 

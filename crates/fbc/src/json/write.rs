@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::members::{Member, compare_keys, put_in_order};
+use super::members::{Member, compare, put_in_order};
 use super::raw::{Raw, escape};
 use super::scan::{plain_end, skip_space, string_end, value_end};
 use crate::number;
@@ -24,26 +24,32 @@ pub fn write_canonical(value: Raw<'_>, layout: Layout, out: &mut Vec<u8>) {
 
 /// Appends `value` in canonical form as a part of something already `level` levels deep.
 pub fn write_canonical_nested(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
-    let mut writer = Writer { text: value.text(), layout, canonical: true, members: Vec::new() };
-    writer.value(0, level, out);
+    Writer::new(value, layout, true).value(0, level, out);
 }
 
 /// Appends `value` with its keys, numbers and strings as they are written, `level` levels deep.
 pub fn write_as_written(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
-    let mut writer = Writer { text: value.text(), layout, canonical: false, members: Vec::new() };
-    writer.value(0, level, out);
+    Writer::new(value, layout, false).value(0, level, out);
 }
 
 struct Writer<'a> {
     text: &'a str,
     layout: Layout,
     canonical: bool,
+    /// Whether the text is free of U+2028 and U+2029, which have another spelling in strings.
+    has_no_separators: bool,
     /// Members written so far of all open objects: where the member starts in
     /// `out`, where its key ends, where it ends.
     members: Vec<Member>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(value: Raw<'a>, layout: Layout, canonical: bool) -> Writer<'a> {
+        let text = value.text();
+        let separators = canonical && memchr::memchr(0xe2, text.as_bytes()).is_some();
+        Writer { text, layout, canonical, has_no_separators: !separators, members: Vec::new() }
+    }
+
     /// Writes the value at `at` and returns where it ends in the source.
     fn value(&mut self, at: usize, level: usize, out: &mut Vec<u8>) -> usize {
         let bytes = self.text.as_bytes();
@@ -103,11 +109,11 @@ impl Writer<'_> {
             let start = out.len();
             at = self.string(at, out);
             let key_end = out.len();
+            let mut member = Member { start, key_end, end: key_end, plain: !out[start..].contains(&b'\\') };
             if self.canonical
                 && let Some(previous) = self.members.get(first..).and_then(<[Member]>::last)
             {
-                ascending &=
-                    compare_keys(&out[previous.start..previous.key_end], &out[start..key_end]) == Ordering::Less;
+                ascending &= compare(previous, &member, out) == Ordering::Less;
             }
             out.push(b':');
             if let Layout::Indented(_) = self.layout {
@@ -116,7 +122,8 @@ impl Writer<'_> {
             // `at` is behind the key: skip the colon.
             at = skip_space(bytes, skip_space(bytes, at) + 1);
             at = skip_space(bytes, self.value(at, level + 1, out));
-            self.members.push(Member { start, key_end, end: out.len() });
+            member.end = out.len();
+            self.members.push(member);
             match bytes.get(at) {
                 Some(b',') => {
                     out.push(b',');
@@ -140,6 +147,12 @@ impl Writer<'_> {
 
     fn string(&self, at: usize, out: &mut Vec<u8>) -> usize {
         let bytes = self.text.as_bytes();
+        // Most strings are spelled as they should be, up to their end.
+        let plain = plain_end(bytes, at + 1);
+        if self.has_no_separators && bytes.get(plain) == Some(&b'"') {
+            out.extend_from_slice(&bytes[at..=plain]);
+            return plain + 1;
+        }
         let end = string_end(bytes, at);
         let text = self.text.get(at..end).unwrap_or("\"\"");
         if self.canonical {
@@ -168,6 +181,10 @@ fn write_respelled(quoted: &str, out: &mut Vec<u8>) {
         rest = &rest[special..];
         let length = match rest.as_bytes().first() {
             None => return,
+            Some(b'\\') if matches!(rest.as_bytes().get(1), Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't')) => {
+                out.extend_from_slice(&rest.as_bytes()[..2]);
+                2
+            }
             Some(b'\\') => {
                 let (c, length) = escape(rest);
                 write_char(c, out);

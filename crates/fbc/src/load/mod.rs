@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use crate::blob::{Blob, Content, Fbc, PACKAGE, SourceFile, TextAt};
+use crate::blob::{Blob, Content, Fbc, KnownText, PACKAGE, SourceFile, TextAt};
 use crate::decode;
 use crate::files::{self, Store, walk};
 use crate::json::Raw;
@@ -125,15 +125,17 @@ impl Fbc {
         let raw = Raw::parse(text, limits.depth).map_err(|error| invalid(error.to_string()))?;
         let refs = RefBase { root: None, directory: Path::new(""), limits };
         let envelope = decode::envelope(raw).map_err(|fault| invalid(fault.message))?;
-        let content = decode::content(raw, &envelope, &refs).map_err(|fault| invalid(fault.message))?;
+        let decoded = decode::content(raw, &envelope, &refs).map_err(|fault| invalid(fault.message))?;
         let offset = self.store.put(text.as_bytes())?;
         Ok(Blob {
             package: owner(&envelope).into(),
             schema: envelope.schema.into(),
             name: envelope.name.into(),
-            content,
+            content: decoded.content,
             origin: None,
             text: at(offset, text.len()),
+            known: None,
+            strange: decoded.strange,
         })
     }
 
@@ -264,18 +266,20 @@ impl Task<'_> {
         };
         let (package, bundle) = (owner(&envelope).to_owned(), envelope.name.to_string());
         let mut named = Vec::new();
-        let content = decode::content(raw, &envelope, &refs).unwrap_or_else(|fault| {
+        let decoded = decode::content(raw, &envelope, &refs).unwrap_or_else(|fault| {
             problems.push(self.blob_fault(offset, fault).about(&package, "", &bundle));
             named = object::references(raw);
-            Content::Broken
+            decode::Decoded { content: Content::Broken, strange: true }
         });
         let mut blob = Blob {
             package: package.as_str().into(),
             schema: envelope.schema.into(),
             name: envelope.name.into(),
-            content,
+            content: decoded.content,
             origin: Some((self.file, offset)),
             text: TextAt::Dropped,
+            known: None,
+            strange: decoded.strange,
         };
         if let Some(inspect) = self.options.inspect {
             inspect(&blob, raw, &mut problems);
@@ -309,6 +313,7 @@ impl Task<'_> {
                 Source::File => TextAt::File { offset, length: raw.text().len() },
                 Source::Converted => TextAt::Store { offset: put(raw.text().as_bytes())?, length: raw.text().len() },
             };
+            blob.known = Some(KnownText::of(raw));
         }
         Ok(())
     }

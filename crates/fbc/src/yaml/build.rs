@@ -13,7 +13,7 @@ use std::rc::Rc;
 use super::events::Scalar;
 use super::read::Limits;
 use super::scalar::{self, Value};
-use crate::json::members::{Member, compare_keys, put_in_order};
+use crate::json::members::{Member, compare, put_in_order};
 use crate::json::{self, Raw};
 
 /// A collection that is being written.
@@ -258,14 +258,15 @@ impl<'a> Builder<'a> {
     /// Notes the member whose key starts at `start` and ends here, and writes the colon.
     fn end_key(&mut self, start: usize) {
         let key_end = self.out.len();
+        let plain = !self.out[start..].contains(&b'\\');
+        let member = Member { start, key_end, end: 0, plain };
         if let Some(Frame { kind: FrameKind::Mapping { first, in_order, .. }, .. }) = self.frames.last_mut()
             && let Some(previous) = self.members[*first..].last()
         {
-            let order = compare_keys(&self.out[previous.start..previous.key_end], &self.out[start..key_end]);
-            *in_order &= order == Ordering::Less;
+            *in_order &= compare(previous, &member, &self.out) == Ordering::Less;
         }
         self.out.push(b':');
-        self.members.push(Member { start, key_end, end: 0 });
+        self.members.push(member);
     }
 
     fn before_value(&mut self) {

@@ -42,3 +42,23 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn an_outline_has_the_long_values_of_the_outer_levels() {
+    let long = "x".repeat(200);
+    let text = format!(r#"[1, {{"a":["{long}",{{"b":{{"c":{{"d":["{long}"]}}}}}}],"e":"short","f":"{long}"}} ]"#);
+    let mut spans = Vec::new();
+    let range = super::super::check_indexed(&text, 0, 50, &mut spans).unwrap();
+    let inner = Raw::from_indexed(&text, range, &spans).items().nth(1).unwrap();
+    let outline = inner.outline();
+    let again = Raw::from_indexed(inner.text(), 0..inner.text().len(), &outline);
+    let found = |span: &Span| &inner.text()[span.start as usize..span.end as usize];
+    let starts: Vec<&str> = outline.iter().map(|span| &found(span)[..5]).collect();
+    assert_eq!(starts, ["{\"a\":", "[\"xxx", "\"xxxx", "{\"b\":", "{\"c\":", "{\"d\":", "\"xxxx"]);
+    assert!(outline.iter().all(|span| Raw::parse(found(span), 50).is_ok()));
+    let deep = |value: Raw<'_>| {
+        let inside = value.get("a")?.items().nth(1)?.get("b")?.get("c")?.get("d")?.items().next()?;
+        Some(inside.as_str()?.len() + value.get("f")?.as_str()?.len())
+    };
+    assert_eq!((deep(inner), deep(again)), (Some(400), Some(400)));
+}
