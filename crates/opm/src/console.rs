@@ -4,21 +4,32 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use fbc::{Fbc, Limits};
+use fbc::json::Raw;
+use fbc::{Blob, Fbc};
 use serve::live::State;
-use serve::load::Shelved;
+use serve::load::{Shelved, Shelver};
 use serve::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
 use site::console::{self, Console, Store};
 use site::frame::Notice;
 use site::pages::problems::{Found, LeftOut};
 
-/// Makes of a package what pages need of it.
-///
-/// # Errors
-/// Fails when files of the catalog changed.
-pub(crate) fn shelve(fbc: &Fbc, package: &catalog::Package, limits: &Limits) -> io::Result<Shelved> {
-    let made = site::shelve::shelve(fbc, package, limits)?;
-    Ok(Shelved { shelf: made.package.write(), icon: made.icon })
+/// Starts to make of a package what pages need of it.
+pub(crate) fn shelve(package: &catalog::Package) -> Box<dyn Shelver<'_> + '_> {
+    Box::new(Shelving(site::shelve::Shelver::new(package)))
+}
+
+/// Joins what makes shelves with what hands it the bundles.
+struct Shelving<'a>(site::shelve::Shelver<'a>);
+
+impl<'a> Shelver<'a> for Shelving<'a> {
+    fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>) {
+        self.0.bundle(name, bundle, text, csv);
+    }
+
+    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Shelved> {
+        let made = self.0.finish(fbc, blobs.iter().copied())?;
+        Ok(Shelved { shelf: made.package.write(), icon: made.icon })
+    }
 }
 
 /// Pages of the catalog that a server has at the moment.

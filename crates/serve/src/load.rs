@@ -1,15 +1,14 @@
 //! Reading the catalog that is to be served.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use catalog::{Catalog, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::locate::Locator;
-use fbc::{Blob, Content, Fbc, FileId, Limits, LoadOptions, Problem, Severity, Spot, Stage, property};
+use fbc::{Blob, Content, Fbc, FileId, Limits, LoadOptions, Problem, Severity, Spot, Stage};
 
 use crate::cache::Digest;
 
@@ -26,8 +25,20 @@ pub struct Directory {
     pub shelve: Option<Shelve>,
 }
 
-/// Makes of a package what pages for people need of it.
-pub type Shelve = fn(&Fbc, &catalog::Package, &Limits) -> io::Result<Shelved>;
+/// Starts to make of a package what pages for people need of it.
+pub type Shelve = for<'a> fn(&'a catalog::Package) -> Box<dyn Shelver<'a> + 'a>;
+
+/// Makes of a package what pages for people need of it, in the pass over its bundles that makes the answers.
+pub trait Shelver<'a> {
+    /// Takes a bundle: its text, and its CSV or what the catalog keeps of that. They come in any order.
+    fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>);
+
+    /// Returns what was made. `blobs` are those of the package that are no bundles.
+    ///
+    /// # Errors
+    /// Fails when files of the catalog changed.
+    fn finish(self: Box<Self>, fbc: &Fbc, blobs: &[&Blob]) -> io::Result<Shelved>;
+}
 
 /// What pages for people need of a package.
 #[derive(Debug, Clone, Default)]
@@ -102,21 +113,10 @@ impl std::fmt::Debug for LoadError {
     }
 }
 
-/// Digests of blobs by their place, and whether they lead to other files.
-type BlobDigests = HashMap<(FileId, u64), (Digest, bool)>;
-
 impl Directory {
     /// Reads and checks the catalog.
     pub(crate) fn load(&self) -> Result<Sound, LoadError> {
-        let digests: Mutex<BlobDigests> = Mutex::default();
-        let check = catalog::inspect(Warnings::Off);
-        let inspect = |blob: &Blob, text: Raw<'_>, problems: &mut Vec<Problem>| {
-            check(blob, text, problems);
-            if let Some(origin) = blob.origin {
-                let digest = (Digest::of(text.text().as_bytes()), has_references(blob, text));
-                digests.lock().unwrap_or_else(PoisonError::into_inner).insert(origin, digest);
-            }
-        };
+        let inspect = catalog::inspect(Warnings::Off);
         let options = LoadOptions {
             limits: self.limits.clone(),
             keep_text: true,
@@ -144,27 +144,22 @@ impl Directory {
                 return Err(LoadError::Invalid { problems: problems.into_errors(), fbc: Box::new(fbc) });
             }
         };
-        let digests = digests.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let (packages, homeless) = self.digests(&fbc, &catalog, &digests).map_err(unreadable)?;
+        let (packages, homeless) = self.digests(&fbc, &catalog).map_err(unreadable)?;
         Ok(Sound { fbc, catalog, packages, homeless, left_out })
     }
 
     /// Makes one digest of all blobs of each package.
-    fn digests(
-        &self,
-        fbc: &Fbc,
-        catalog: &Catalog,
-        blobs: &BlobDigests,
-    ) -> io::Result<(BTreeMap<String, Digest>, Digest)> {
+    fn digests(&self, fbc: &Fbc, catalog: &Catalog) -> io::Result<(BTreeMap<String, Digest>, Digest)> {
         let mut lists: BTreeMap<&str, Vec<u8>> =
             catalog.packages().iter().map(|package| (package.name(), Vec::new())).collect();
         let mut homeless = Vec::new();
         let mut buffer = TextBuffer::default();
         for blob in fbc.blobs() {
-            let Some((digest, references)) = blob.origin.and_then(|origin| blobs.get(&origin)) else { continue };
+            let Some(digest) = blob.digest() else { continue };
             let list = lists.get_mut(&*blob.package).unwrap_or(&mut homeless);
-            list.extend_from_slice(&digest.0.to_le_bytes());
-            if *references {
+            list.extend_from_slice(&digest.to_le_bytes());
+            // Objects in other files are no part of the blob's text.
+            if matches!(&blob.content, Content::Bundle(bundle) if !bundle.references.is_empty()) {
                 let text = fbc.text(blob, &mut buffer)?;
                 for object in fbc.objects(blob, text, &self.limits) {
                     list.extend_from_slice(&Digest::of(object.as_bytes()).0.to_le_bytes());
@@ -174,13 +169,6 @@ impl Directory {
         let packages = lists.into_iter().map(|(name, list)| (name.to_owned(), Digest::of(&list))).collect();
         Ok((packages, Digest::of(&homeless)))
     }
-}
-
-/// Tells whether objects of a bundle are in other files.
-fn has_references(blob: &Blob, text: Raw<'_>) -> bool {
-    matches!(&blob.content, Content::Bundle(bundle) if bundle.objects > 0)
-        && property::of(text)
-            .any(|(kind, value)| kind == property::BUNDLE_OBJECT && value.is_some_and(|v| v.get("ref").is_some()))
 }
 
 /// Finds the packages that problems are about, with what is wrong.

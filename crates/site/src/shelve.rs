@@ -6,7 +6,7 @@ use std::io;
 use fbc::blob::{PACKAGE, TextBuffer};
 use fbc::json::Raw;
 use fbc::release::cmp_version_release;
-use fbc::{Content, Fbc, Limits, property};
+use fbc::{Blob, Content, Fbc, property};
 use serde_json::Value;
 
 use crate::csv::Csv;
@@ -31,42 +31,42 @@ pub struct Shelved {
     pub icon: Vec<u8>,
 }
 
-/// Reads a package.
-///
-/// # Errors
-/// Fails when files of the catalog changed.
-pub fn shelve(fbc: &Fbc, package: &catalog::Package, limits: &Limits) -> io::Result<Shelved> {
-    let name = package.name();
-    let mut buffer = TextBuffer::default();
-    let mut detail = Detail {
-        default_channel: package.default_channel().name().to_owned(),
-        deprecation: package.deprecation().map(str::to_owned),
-        channels: package.channels().iter().map(channel).collect(),
-        ..Detail::default()
-    };
-    let head_name = package.default_channel().head().name.to_string();
-    let (mut head, mut head_icon) = (Csv::default(), None);
-    let mut images: HashMap<String, u32> = HashMap::new();
-    let mut bundles: Vec<(&catalog::Bundle, Bundle)> = Vec::new();
-    for (bundle_name, bundle) in package.bundles() {
-        let Some(blob) = fbc.blobs().get(bundle.blob) else { continue };
-        let text = fbc.text(blob, &mut buffer)?;
-        let csv = read_csv(fbc, blob, text, limits);
-        if bundle_name == head_name {
-            let value = csv.as_deref().and_then(|csv| serde_json::from_str::<Value>(csv).ok()).unwrap_or_default();
-            head = Csv::of(&value);
-            head_icon = Some(value["spec"]["icon"][0].clone()).filter(|icon| !icon.is_null());
+/// Makes the shelf of a package from its bundles, given one after the other while their texts are at hand.
+pub struct Shelver<'a> {
+    package: &'a catalog::Package,
+    head: Csv,
+    head_icon: Option<Value>,
+    bundles: Vec<Read<'a>>,
+}
+
+/// What is kept of a bundle, and its related images: image, name.
+struct Read<'a> {
+    bundle: &'a catalog::Bundle,
+    kept: Bundle,
+    images: Vec<(String, String)>,
+}
+
+impl<'a> Shelver<'a> {
+    /// Starts with a package.
+    pub fn new(package: &'a catalog::Package) -> Shelver<'a> {
+        Shelver { package, head: Csv::default(), head_icon: None, bundles: Vec::new() }
+    }
+
+    /// Adds a bundle: its text, and its CSV or what the catalog keeps of that. The order of bundles does not matter.
+    pub fn bundle(&mut self, name: &str, bundle: &'a catalog::Bundle, text: Raw<'_>, csv: Option<Raw<'_>>) {
+        if name == &*self.package.default_channel().head().name {
+            let value = csv.and_then(|csv| serde_json::from_str::<Value>(csv.text()).ok()).unwrap_or_default();
+            self.head = Csv::of(&value);
+            self.head_icon = Some(value["spec"]["icon"][0].clone()).filter(|icon| !icon.is_null());
         }
-        let (date, kube) = csv.as_deref().map(dates).unwrap_or_default();
-        let mut related = Vec::new();
+        let (date, kube) = csv.map(dates).unwrap_or_default();
+        let mut images = Vec::new();
         for image in text.get("relatedImages").into_iter().flat_map(Raw::items) {
             let of = |name: &str| image.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
-            let next = images.len() as u32;
-            let place = *images.entry(of("image")).or_insert(next);
-            related.push((place, of("name")));
+            images.push((of("image"), of("name")));
         }
-        let shelved = Bundle {
-            name: bundle_name.to_owned(),
+        let kept = Bundle {
+            name: name.to_owned(),
             version: bundle.version.to_string(),
             release: bundle.release.as_ref().map(ToString::to_string).unwrap_or_default(),
             date,
@@ -75,29 +75,58 @@ pub fn shelve(fbc: &Fbc, package: &catalog::Package, limits: &Limits) -> io::Res
             size: text.text().len() as u64,
             deprecation: bundle.deprecation.clone(),
             properties: property::served(text).into_string(),
-            images: related,
+            images: Vec::new(),
         };
-        bundles.push((bundle, shelved));
+        self.bundles.push(Read { bundle, kept, images });
     }
-    bundles.sort_by(|(a, a_name), (b, b_name)| {
-        cmp_version_release((&b.version, b.release.as_ref()), (&a.version, a.release.as_ref()))
-            .then_with(|| a_name.name.cmp(&b_name.name))
-    });
-    detail.bundles = bundles.into_iter().map(|(_, bundle)| bundle).collect();
-    let mut listed: Vec<(String, u32)> = images.into_iter().collect();
-    listed.sort_by_key(|(_, place)| *place);
-    detail.images = listed.into_iter().map(|(image, _)| image).collect();
 
-    let mut problems = Vec::new();
-    let package_icon = blobs_of(fbc, name, &mut detail, &mut buffer)?;
-    let (picture, icon) = choose_icon(head_icon.as_ref(), package_icon.as_ref(), &mut problems);
-    if head.description.len() > DESCRIPTION {
-        problems.push(format!("the description has {} bytes and is not shown", head.description.len()));
-        head.description.truncate(0);
+    /// Returns the shelf. `blobs` are those of the package; bundles among them are passed over.
+    ///
+    /// # Errors
+    /// Fails when files of the catalog changed.
+    pub fn finish<'b>(mut self, fbc: &Fbc, blobs: impl IntoIterator<Item = &'b Blob>) -> io::Result<Shelved> {
+        let package = self.package;
+        let mut detail = Detail {
+            default_channel: package.default_channel().name().to_owned(),
+            deprecation: package.deprecation().map(str::to_owned),
+            channels: package.channels().iter().map(channel).collect(),
+            ..Detail::default()
+        };
+        self.bundles.sort_by(|a, b| a.kept.name.cmp(&b.kept.name));
+        number_images(&mut self.bundles, &mut detail.images);
+        self.bundles.sort_by(|a, b| {
+            let [a, b] = [a.bundle, b.bundle];
+            cmp_version_release((&b.version, b.release.as_ref()), (&a.version, a.release.as_ref()))
+        });
+        detail.bundles = self.bundles.into_iter().map(|read| read.kept).collect();
+
+        let mut problems = Vec::new();
+        let package_icon = blobs_of(fbc, blobs, &mut detail)?;
+        let (picture, icon) = choose_icon(self.head_icon.as_ref(), package_icon.as_ref(), &mut problems);
+        let mut head = self.head;
+        if head.description.len() > DESCRIPTION {
+            problems.push(format!("the description has {} bytes and is not shown", head.description.len()));
+            head.description.truncate(0);
+        }
+        let row = row(package, &detail, &head, picture, problems);
+        detail.head = head.for_shelf();
+        Ok(Shelved { package: Package { row, detail }, icon })
     }
-    let row = row(package, &detail, &head, picture, problems);
-    detail.head = head.for_shelf();
-    Ok(Shelved { package: Package { row, detail }, icon })
+}
+
+/// Lists every image once, in the order of the bundles, and gives the bundles their places in that list.
+fn number_images(bundles: &mut [Read<'_>], listed: &mut Vec<String>) {
+    let mut places: HashMap<String, u32> = HashMap::new();
+    for read in bundles {
+        for (image, name) in std::mem::take(&mut read.images) {
+            let next = places.len() as u32;
+            let place = *places.entry(image).or_insert_with_key(|image| {
+                listed.push(image.clone());
+                next
+            });
+            read.kept.images.push((place, name));
+        }
+    }
 }
 
 fn channel(channel: &catalog::Channel) -> Channel {
@@ -118,21 +147,8 @@ fn channel(channel: &catalog::Channel) -> Channel {
     }
 }
 
-/// Returns the JSON of a bundle's CSV, or of what the catalog keeps of it.
-fn read_csv(fbc: &Fbc, blob: &fbc::Blob, text: Raw<'_>, limits: &Limits) -> Option<String> {
-    if matches!(&blob.content, Content::Bundle(bundle) if bundle.objects > 0)
-        && let Ok(Some(csv)) = fbc.csv(blob, limits)
-    {
-        return Some(csv);
-    }
-    property::of(text)
-        .find(|(kind, value)| kind == property::CSV_METADATA && value.is_some())
-        .and_then(|(_, value)| Some(value?.text().to_owned()))
-}
-
 /// Returns when a bundle was made, and the least version of Kubernetes.
-fn dates(csv: &str) -> (String, String) {
-    let Ok(csv) = Raw::parse(csv, fbc::limits::MAX_DEPTH) else { return Default::default() };
+fn dates(csv: Raw<'_>) -> (String, String) {
     let string = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).unwrap_or_default().trim().to_owned();
     let (meta, spec) = (csv.get("metadata").unwrap_or(csv), csv.get("spec").unwrap_or(csv));
     let date = meta.get("annotations").and_then(|all| all.get("createdAt"));
@@ -140,9 +156,14 @@ fn dates(csv: &str) -> (String, String) {
 }
 
 /// Reads the package blob and those of other schemas; returns the icon of the package.
-fn blobs_of(fbc: &Fbc, name: &str, detail: &mut Detail, buffer: &mut TextBuffer) -> io::Result<Option<Value>> {
+fn blobs_of<'b>(
+    fbc: &Fbc,
+    blobs: impl IntoIterator<Item = &'b Blob>,
+    detail: &mut Detail,
+) -> io::Result<Option<Value>> {
     let mut icon = None;
-    for blob in fbc.blobs().iter().filter(|blob| &*blob.package == name) {
+    let buffer = &mut TextBuffer::default();
+    for blob in blobs {
         match &blob.content {
             Content::Package { .. } if &*blob.schema == PACKAGE => {
                 let text = fbc.text(blob, buffer)?;

@@ -110,6 +110,7 @@ fn encode_packages<W: Write + Send>(
         failed: BTreeMap<usize, WriteError>,
     }
     let packages = input.content.catalog.packages();
+    let others = package::others(&input.content.fbc);
     let next = AtomicUsize::new(0);
     let reused = AtomicUsize::new(0);
     let in_order = Mutex::new(InOrder {
@@ -122,7 +123,7 @@ fn encode_packages<W: Write + Send>(
     });
     let lock = || in_order.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
-        let mut encoder = package::Encoder::new(input.content, input.limits, input.shelve);
+        let mut encoder = package::Encoder::new(input.content, input.limits, input.shelve, &others);
         while let Some((number, package)) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, packages.get(n)?)))
         {

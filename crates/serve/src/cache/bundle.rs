@@ -1,7 +1,9 @@
 //! From blobs to the replies of the registry API that are made of them.
 
+use std::borrow::Cow;
+
 use catalog::message;
-use fbc::json::{Kind, Layout, Raw, Text, write_canonical};
+use fbc::json::{Kind, Layout, Raw, Span, Text, write_canonical};
 use fbc::{Blob, Content, Fbc, Limits, property};
 
 /// The parts that `Bundle` replies are put together from.
@@ -18,7 +20,7 @@ pub(super) struct Parts {
     pub(super) csv_length: usize,
 }
 
-/// Encodes a bundle.
+/// Encodes a bundle, and shows `seen` its CSV or what the catalog keeps of that.
 ///
 /// # Errors
 /// Fails when the bundle has csv metadata more than once, which no reply could show.
@@ -29,6 +31,7 @@ pub(super) fn encode(
     bundle: &catalog::Bundle,
     text: Raw<'_>,
     package: Option<Raw<'_>>,
+    seen: impl FnOnce(Option<Raw<'_>>),
 ) -> Result<Parts, String> {
     let Content::Bundle(known) = &blob.content else { return Err("bundle could not be decoded".into()) };
     if known.csv_metadata > 1 {
@@ -37,16 +40,20 @@ pub(super) fn encode(
     }
     let mut parts = Parts::default();
     let version = known.package_properties.first().map_or("", |property| &property.version);
-    slim(text, &known.image, version, bundle.deprecation.as_deref(), &mut parts);
-    body(fbc, limits, blob, known, bundle, text, package, &mut parts);
+    let properties: Properties<'_> = property::of(text).collect();
+    slim(&properties, &known.image, version, bundle.deprecation.as_deref(), &mut parts);
+    body(fbc, limits, blob, known, bundle, text, package, &mut parts, seen);
     Ok(parts)
 }
 
-fn slim(text: Raw<'_>, image: &str, version: &str, deprecation: Option<&str>, parts: &mut Parts) {
+/// Types of properties, and their values.
+type Properties<'a> = Vec<(Cow<'a, str>, Option<Raw<'a>>)>;
+
+fn slim(properties: &Properties<'_>, image: &str, version: &str, deprecation: Option<&str>, parts: &mut Parts) {
     let out = &mut parts.slim;
     message::string(out, 6, image);
     for (field, wanted) in [(7, property::GVK), (8, property::GVK_REQUIRED)] {
-        for (_, value) in property::of(text).filter(|(kind, _)| kind == wanted) {
+        for (_, value) in properties.iter().filter(|(kind, _)| kind == wanted) {
             let part = |name| value.and_then(|value| value.get(name)?.as_str()).unwrap_or_default();
             message::api(out, field, &part("group"), &part("version"), &part("kind"));
         }
@@ -54,11 +61,11 @@ fn slim(text: Raw<'_>, image: &str, version: &str, deprecation: Option<&str>, pa
     message::string(out, 9, version);
     parts.before_skip_range = out.len();
     let mut json = Vec::new();
-    for (kind, value) in property::of(text) {
+    for (kind, value) in properties {
         json.clear();
-        match &*kind {
+        match &**kind {
             property::GVK_REQUIRED => {
-                canonical(value, &mut json);
+                canonical(*value, &mut json);
                 message::typed_value(out, 11, property::GVK, &json);
             }
             property::PACKAGE_REQUIRED => {
@@ -71,11 +78,11 @@ fn slim(text: Raw<'_>, image: &str, version: &str, deprecation: Option<&str>, pa
             _ => {}
         }
     }
-    for (kind, value) in property::of(text) {
+    for (kind, value) in properties {
         if kind != property::BUNDLE_OBJECT && kind != property::CSV_METADATA {
             json.clear();
-            canonical(value, &mut json);
-            message::typed_value(out, 12, &kind, &json);
+            canonical(*value, &mut json);
+            message::typed_value(out, 12, kind, &json);
         }
     }
     parts.before_replaces = out.len();
@@ -99,14 +106,21 @@ fn body(
     text: Raw<'_>,
     package: Option<Raw<'_>>,
     parts: &mut Parts,
+    seen: impl FnOnce(Option<Raw<'_>>),
 ) {
     let objects = if known.objects > 0 { fbc.objects(blob, text, limits) } else { Vec::new() };
-    let mut csv = None;
+    let (mut csv, mut spans, mut seen) = (None, Vec::new(), Some(seen));
     for object in &objects {
         message::item(&mut parts.body, 5, object.as_bytes());
-        if csv.is_none() && is_csv(object, limits) {
+        if csv.is_none()
+            && let Some(found) = as_csv(object, limits, &mut spans)
+        {
             csv = Some((parts.body.len() - object.len(), object.len()));
+            seen.take().into_iter().for_each(|seen| seen(Some(found)));
         }
+    }
+    if let Some(seen) = seen {
+        seen(property::of(text).find_map(|(kind, value)| value.filter(|_| kind == property::CSV_METADATA)));
     }
     parts.objects_length = parts.body.len();
     if csv.is_none() && known.csv_metadata == 1 {
@@ -123,9 +137,14 @@ fn body(
     (parts.csv_start, parts.csv_length) = csv.unwrap_or_default();
 }
 
-fn is_csv(object: &str, limits: &Limits) -> bool {
-    let kind = Raw::parse(object, limits.depth).ok().and_then(|object| object.get("kind")?.as_str());
-    kind.is_some_and(|kind| kind == "ClusterServiceVersion")
+/// Returns an object that is a CSV.
+fn as_csv<'a>(object: &'a str, limits: &Limits, spans: &'a mut Vec<Span>) -> Option<Raw<'a>> {
+    spans.clear();
+    let value = Raw::parse_indexed(object, 0, limits.depth, spans).ok()?;
+    if value.text().len() < object.trim_ascii().len() {
+        return None;
+    }
+    value.get("kind")?.as_str().is_some_and(|kind| kind == "ClusterServiceVersion").then_some(value)
 }
 
 /// Returns the APIs that the slim part of a bundle provides: group, version, kind.

@@ -1,7 +1,10 @@
 //! One package of a cache: its bundles encoded and compressed, or taken over from an older cache.
 
-use fbc::Limits;
+use std::collections::HashMap;
+
 use fbc::blob::TextBuffer;
+use fbc::json::Raw;
+use fbc::{Blob, Fbc, Limits};
 
 use zstd::zstd_safe::{CCtx, compress_bound};
 
@@ -9,7 +12,7 @@ use super::Cache;
 use super::bundle::{self, Parts};
 use super::data::Reader;
 use super::format::{self, Digest, Extent, NONE, checksum};
-use crate::load::{Shelve, Sound};
+use crate::load::{Shelve, Shelved, Sound};
 
 /// How hard bodies are compressed: the lowest level, for the base does most of the work.
 pub(super) const LEVEL: i32 = 1;
@@ -56,20 +59,39 @@ impl Encoded {
     }
 }
 
+/// Blobs that are no bundles, by package.
+pub(super) type Others<'a> = HashMap<&'a str, Vec<&'a Blob>>;
+
+/// Finds the blobs of a catalog that are no bundles.
+pub(super) fn others(fbc: &Fbc) -> Others<'_> {
+    let mut others = Others::new();
+    for blob in fbc.blobs().iter().filter(|blob| &*blob.schema != fbc::blob::BUNDLE) {
+        others.entry(&*blob.package).or_default().push(blob);
+    }
+    others
+}
+
 /// Encodes packages, one after the other.
 pub(super) struct Encoder<'a> {
     content: &'a Sound,
     limits: &'a Limits,
     shelve: Option<Shelve>,
+    /// Blobs that are no bundles, by package.
+    others: &'a Others<'a>,
     compressor: CCtx<'static>,
     text: TextBuffer,
     package_text: TextBuffer,
 }
 
 impl<'a> Encoder<'a> {
-    pub(super) fn new(content: &'a Sound, limits: &'a Limits, shelve: Option<Shelve>) -> Encoder<'a> {
+    pub(super) fn new(
+        content: &'a Sound,
+        limits: &'a Limits,
+        shelve: Option<Shelve>,
+        others: &'a Others<'a>,
+    ) -> Encoder<'a> {
         let (text, package_text) = Default::default();
-        Encoder { content, limits, shelve, compressor: CCtx::create(), text, package_text }
+        Encoder { content, limits, shelve, others, compressor: CCtx::create(), text, package_text }
     }
 
     /// Encodes a package: its table rows, and its data.
@@ -78,8 +100,9 @@ impl<'a> Encoder<'a> {
     /// Fails with what is wrong with one of its bundles.
     pub(super) fn encode(&mut self, package: &catalog::Package) -> Result<(Encoded, PackageData), String> {
         let fbc = &self.content.fbc;
-        let blob = fbc.blobs().iter().find(|blob| &*blob.schema == fbc::blob::PACKAGE && &*blob.name == package.name());
-        let package_text = match blob {
+        let others = self.others.get(package.name()).map(Vec::as_slice).unwrap_or_default();
+        let mut shelver = self.shelve.map(|shelve| shelve(package));
+        let package_text = match others.iter().find(|blob| &*blob.schema == fbc::blob::PACKAGE) {
             Some(blob) => Some(fbc.text(blob, &mut self.package_text).map_err(|error| error.to_string())?),
             None => None,
         };
@@ -94,7 +117,12 @@ impl<'a> Encoder<'a> {
             for (index, name, bundle) in group {
                 let blob = fbc.blobs().get(bundle.blob).ok_or("bundle has no blob")?;
                 let text = fbc.text(blob, &mut self.text).map_err(|error| format!("bundle {name:?}: {error}"))?;
-                let parts = bundle::encode(fbc, self.limits, blob, bundle, text, package_text)
+                let shelve = |csv: Option<Raw<'_>>| {
+                    if let Some(shelver) = &mut shelver {
+                        shelver.bundle(name, bundle, text, csv);
+                    }
+                };
+                let parts = bundle::encode(fbc, self.limits, blob, bundle, text, package_text, shelve)
                     .map_err(|reason| format!("bundle {name:?}: {reason}"))?;
                 let dictionary = base.as_ref().map_or(&[][..], |(_, bytes)| bytes);
                 packed.clear();
@@ -111,18 +139,19 @@ impl<'a> Encoder<'a> {
             }
         }
         let bundles = bundles.into_iter().flatten().collect();
-        let (shelf, shelf_length, icon) = self.shelve(package, &mut data)?;
+        let (shelf, shelf_length, icon) = match shelver {
+            Some(shelver) => shelf(&shelver.finish(fbc, others).map_err(|error| error.to_string())?, &mut data)?,
+            None => Default::default(),
+        };
         Ok((Encoded { bundles, shelf, shelf_length, icon }, data))
     }
+}
 
-    /// Adds what pages need of a package.
-    fn shelve(&self, package: &catalog::Package, data: &mut PackageData) -> Result<(Extent, u32, Extent), String> {
-        let Some(shelve) = self.shelve else { return Ok(Default::default()) };
-        let made = shelve(&self.content.fbc, package, self.limits).map_err(|error| error.to_string())?;
-        let packed = zstd::bulk::compress(&made.shelf, SHELF_LEVEL).map_err(|error| error.to_string())?;
-        let length = u32::try_from(made.shelf.len()).map_err(|_| "package is too large".to_owned())?;
-        Ok((put(&mut data.shelves, &packed)?, length, put(&mut data.shelves, &made.icon)?))
-    }
+/// Adds what pages need of a package.
+fn shelf(made: &Shelved, data: &mut PackageData) -> Result<(Extent, u32, Extent), String> {
+    let packed = zstd::bulk::compress(&made.shelf, SHELF_LEVEL).map_err(|error| error.to_string())?;
+    let length = u32::try_from(made.shelf.len()).map_err(|_| "package is too large".to_owned())?;
+    Ok((put(&mut data.shelves, &packed)?, length, put(&mut data.shelves, &made.icon)?))
 }
 
 fn number(length: usize) -> Result<u32, String> {
