@@ -8,6 +8,10 @@ use crate::harness::{Place, Server, bundle, get};
 
 const HONEST: usize = 32;
 const ALL: &[u8] = b"GET /catalogs/test/api/v1/all HTTP/1.1\r\nHost: x\r\n\r\n";
+/// Less than this is no difference.
+const NOISE: Duration = Duration::from_millis(20);
+/// What all HTTP connections hold together, as docs/serve.md has it.
+const ALL_HTTP: u64 = 100 << 20;
 const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
 /// Connects once, says `text`, and then nothing.
@@ -64,7 +68,6 @@ fn hostile_clients_take_nothing_from_honest_ones() {
     place.package("small", "first", 1, 1000);
     place.package("large", "first", 300, 60_000);
     let server = place.serve(&["--poll-interval", "50ms"]).ready();
-    let usual = honest(&server);
     let before = server.memory();
     let attacks = [
         Attack { name: "one byte and silence", connections: 600, text: b"G" },
@@ -79,13 +82,15 @@ fn hostile_clients_take_nothing_from_honest_ones() {
         server.quiet();
         let took = honest(&server);
         let more = server.memory().saturating_sub(before);
-        let _ = writeln!(std::io::stderr(), "{name}: {took:?} instead of {usual:?}, {} MB more", more >> 20);
-        // On a busy machine, a few milliseconds are nothing.
-        assert!(took <= usual * 2 + Duration::from_millis(20), "{name}: {took:?} instead of {usual:?}");
         assert!(get(server.http, "/readyz", "").starts_with("HTTP/1.1 200"), "{name}");
         assert!(get(server.debug, "/metrics", "").contains("opm_connections"), "{name}");
-        assert!(more < 160 << 20, "{name}: {} MB more", more >> 20);
+        assert!(more < ALL_HTTP, "{name}: {} MB more", more >> 20);
         drop(held);
+        server.quiet();
+        // What the same clients see right after, on a machine as busy as it is now.
+        let usual = honest(&server);
+        let _ = writeln!(std::io::stderr(), "{name}: {took:?} instead of {usual:?}, {} MB more", more >> 20);
+        assert!(took <= usual * 2 + NOISE, "{name}: {took:?} instead of {usual:?}");
     }
     // The directory is followed all the while, also beside stalled downloads.
     let held: Vec<_> = (0..700).filter_map(|_| silent(server.http, ALL)).collect();

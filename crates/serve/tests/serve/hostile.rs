@@ -28,6 +28,11 @@ const ONE_CONNECTION: usize = 48 << 20;
 /// What replies may hold in all, and as much again that the allocator may keep.
 const ALL_CONNECTIONS: usize = 128 << 20;
 
+/// So often honest clients may see hostile ones before that is no accident.
+const TRIES: usize = 4;
+/// Less than this is no difference: the hostile clients take the same cores, and so do other tests.
+const NOISE: Duration = Duration::from_millis(20);
+
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut out = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     out.extend_from_slice(&[kind, flags]);
@@ -155,37 +160,51 @@ async fn honest_clients_do_not_notice_hostile_ones() {
     ];
     let server = large().await;
     honest(&server).await;
-    let alone = honest(&server).await.max(honest(&server).await);
     let before = memory();
     for (kind, hostile) in kinds {
-        let (done, port) = (Arc::new(AtomicBool::new(false)), server.port);
-        let tries = Arc::new(AtomicUsize::new(0));
-        let clients: Vec<_> = (0..8)
-            .map(|_| {
-                let (done, tries) = (Arc::clone(&done), Arc::clone(&tries));
-                std::thread::spawn(move || {
-                    while !done.load(Relaxed) {
-                        tries.fetch_add(1, Relaxed);
-                        // The server may well close the connection.
-                        let _ = hostile(port, &done);
-                        std::thread::sleep(Duration::from_millis(20));
-                    }
-                })
-            })
-            .collect();
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let beside = honest(&server).await;
-        let held = memory().saturating_sub(before);
-        done.store(true, Relaxed);
-        for client in clients {
-            client.join().unwrap();
+        let mut seen = Vec::new();
+        for _ in 0..TRIES {
+            let (beside, held) = honest_beside(&server, hostile).await;
+            assert!(held.saturating_sub(before) < ALL_CONNECTIONS, "{kind}: {held} bytes, {before} before");
+            // What the same clients see right after, on a machine as busy as it is now.
+            let alone = honest(&server).await;
+            seen.push((beside, alone));
+            if beside <= alone * 2 + NOISE {
+                break;
+            }
         }
-        assert!(tries.load(Relaxed) > 0);
-        // The clients share the cores with the server here, and with other tests.
-        assert!(beside < alone * 2 + Duration::from_millis(100), "{kind}: {beside:?}, {alone:?} alone");
-        assert!(held < ALL_CONNECTIONS, "{kind}: {held} bytes");
+        let noticed = seen.iter().all(|(beside, alone)| *beside > *alone * 2 + NOISE);
+        assert!(!noticed, "{kind}: beside it and alone: {seen:?}");
     }
     assert!(server.end().await.1.is_ok());
+}
+
+/// Lets honest clients ask beside hostile ones; returns what they saw, and how much memory was held meanwhile.
+async fn honest_beside(server: &Server, hostile: Hostile) -> (Duration, usize) {
+    let (done, port) = (Arc::new(AtomicBool::new(false)), server.port);
+    let tries = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..8)
+        .map(|_| {
+            let (done, tries) = (Arc::clone(&done), Arc::clone(&tries));
+            std::thread::spawn(move || {
+                while !done.load(Relaxed) {
+                    tries.fetch_add(1, Relaxed);
+                    // The server may well close the connection.
+                    let _ = hostile(port, &done);
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let beside = honest(server).await;
+    let held = memory();
+    done.store(true, Relaxed);
+    for client in clients {
+        client.join().unwrap();
+    }
+    assert!(tries.load(Relaxed) > 0);
+    (beside, held)
 }
 
 /// Lets 32 new clients ask; returns the median of how long that took. None of them may fail.
