@@ -64,7 +64,7 @@ pub(crate) fn objects(text: &str) -> impl Iterator<Item = Raw<'_>> {
     Raw::sequence(text, DEPTH)
 }
 
-/// Tells whether an object is a CSV.
+/// Returns whether an object is a CSV.
 pub(crate) fn is_csv(object: Raw<'_>) -> bool {
     let mut is = false;
     Cursor::new(object).members(|key, value| {
