@@ -1,13 +1,18 @@
 //! The image of a catalog, followed as its tag moves.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use fbc::{Fbc, Format};
 use image::{Digest, Location};
 use serve::run::{News, Origin};
 
+use crate::commands::migrate;
+use crate::exit::Failure;
 use crate::images::{self, CONFIGS_LABEL, Fetched, Images, Kind, NotUnpacked};
+use crate::printer::Printer;
+use crate::{database, limits, source};
 
 /// Brings the catalog of an image, and brings it again when the reference means another image.
 pub(crate) struct Followed {
@@ -43,22 +48,39 @@ impl Followed {
     /// Unpacks the catalog of an image; returns where the image is, and where in it the catalog.
     fn unpack(&self, fetched: &Fetched) -> Result<(PathBuf, PathBuf), NotUnpacked> {
         let unusable = |reason: String| NotUnpacked { reason, transient: false };
-        let Kind::Catalog(path) = &fetched.kind else {
-            let what = match fetched.kind {
-                Kind::Bundle => "is a bundle, not a catalog".to_owned(),
-                Kind::Database(_) => "is a database index; serve it with 'opm registry serve'".to_owned(),
-                _ => format!("has no label {CONFIGS_LABEL}"),
-            };
-            return Err(unusable(format!("image {:?} {what}", self.reference)));
+        let (path, is_database) = match &fetched.kind {
+            Kind::Catalog(path) => (path, false),
+            Kind::Database(path) => (path, true),
+            Kind::Bundle => return Err(unusable(format!("image {:?} is a bundle, not a catalog", self.reference))),
+            Kind::Other(_) => return Err(unusable(format!("image {:?} has no label {CONFIGS_LABEL}", self.reference))),
         };
         let root = self.images.try_unpack_aside(&fetched.image, Some(path.as_ref()))?;
-        match images::inside(&root, path) {
+        let found = images::inside(&root, path);
+        match if is_database { found.and_then(|file| self.converted(&file)) } else { found } {
             Ok(catalog) => Ok((root, catalog)),
             Err(error) => {
                 drop(fs::remove_dir_all(&root));
                 Err(unusable(format!("image {:?}: {error}", self.reference)))
             }
         }
+    }
+}
+
+impl Followed {
+    /// Makes a file-based catalog of a database, next to it.
+    fn converted(&self, file: &Path) -> Result<PathBuf, String> {
+        let failed = |failure: Failure| match failure {
+            Failure::Message(text) => text,
+            other => format!("the database cannot be converted: {other:?}"),
+        };
+        let limits = limits::from_env().map_err(failed)?;
+        let options = source::Options { keep_text: true, ..source::Options::catalogs(limits, &self.images) };
+        let mut fbc = Fbc::default();
+        database::load(&mut fbc, file, &options, &Printer::new())?;
+        let directory = file.with_extension("catalog");
+        fs::create_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        migrate::write(&fbc, &directory, Format::Json).map_err(failed)?;
+        Ok(directory)
     }
 }
 

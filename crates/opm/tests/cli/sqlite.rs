@@ -342,3 +342,15 @@ fn a_database_that_is_not_there_is_not_made_by_commands_that_remove() {
         assert_eq!(env.names("."), Vec::<String>::new());
     }
 }
+
+#[test]
+fn an_image_with_a_database_is_served_like_any_other() {
+    let env = etcd();
+    let arguments = ["index", "add", "--container-tool", "none", "--binary-image", "scratch", "-t", "r.test/index:v1"];
+    let bundles = ["-b", "./0.6.1", "--image-output", "oci:index"];
+    let added = env.command().args(arguments).args(bundles).output().unwrap();
+    assert!(added.status.success(), "{}", env.show(added));
+    let served = env.opm(&["serve", "oci:index", "--cache-dir", "cache", "--cache-only", "--termination-log", ""]);
+    assert!(served.starts_with("exit 0\n"), "{served}");
+    assert_eq!(env.names("cache").len(), 1, "{:?}", env.names("cache"));
+}
