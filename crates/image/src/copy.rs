@@ -204,6 +204,8 @@ impl Inner {
             let (inner, origin, target, counts) = (self.clone(), origin.clone(), target.clone(), Arc::clone(counts));
             tasks.spawn(async move {
                 let _turn = inner.blobs.acquire().await;
+                let name = target.reference.to_string();
+                inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, there: 0 });
                 let way = inner.send_blob(&origin, &target, &blob).await?;
                 inner.options.progress.on(&Event::Finished { blob: &blob, cached: way != Way::Sent });
                 counts.add(&blob, way);

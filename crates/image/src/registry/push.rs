@@ -11,7 +11,7 @@ use super::manifest::Document;
 use super::refusal::said;
 use crate::http::{Answer, Body, encode, join};
 use crate::payload::Payload;
-use crate::{Descriptor, Error, ErrorKind};
+use crate::{Descriptor, Error, ErrorKind, Event};
 
 /// Blobs that are larger are sent in pieces of this size, so that a failure does not cost all.
 const CHUNK: u64 = 64 << 20;
@@ -69,7 +69,7 @@ impl Registry {
         let found: Payload = fetch().await?.into();
         let mut tries = 0;
         loop {
-            let outcome = self.upload(target, &found, upload.take()).await;
+            let outcome = self.upload(target, blob, &found, upload.take()).await;
             match outcome {
                 Ok(()) => return Ok(Way::Sent),
                 Err(error) if error.kind() == ErrorKind::Network && tries < self.settings.retries.count => {
@@ -93,7 +93,13 @@ impl Registry {
         }
     }
 
-    async fn upload(&self, target: &Source, blob: &Payload, begun: Option<String>) -> Result<(), Error> {
+    async fn upload(
+        &self,
+        target: &Source,
+        described: &Descriptor,
+        blob: &Payload,
+        begun: Option<String>,
+    ) -> Result<(), Error> {
         let Some(mut place) = (match begun {
             Some(place) => Some(place),
             None => self.begin(target, "blobs/uploads/").await?,
@@ -122,6 +128,7 @@ impl Registry {
             }
             place = next_place(&answer)?;
             sent += CHUNK;
+            self.settings.progress.on(&Event::Advanced { blob: described, there: sent });
         }
         let mark = if place.contains('?') { '&' } else { '?' };
         let place = format!("{place}{mark}digest={}", blob.digest());
