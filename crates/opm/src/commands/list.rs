@@ -58,11 +58,21 @@ struct MembersArgs {
     source: String,
     /// List only this package
     #[arg(value_name = "PACKAGE")]
+    named: Option<String>,
+    /// List only this package
+    #[arg(short, long, value_name = "PACKAGE", conflicts_with = "named")]
     package: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
     pull: PullFlags,
+}
+
+impl MembersArgs {
+    /// Returns the package that is asked for, however it is given.
+    fn package(&self) -> Option<&str> {
+        self.named.as_deref().or(self.package.as_deref())
+    }
 }
 
 #[derive(clap::Args)]
@@ -151,15 +161,15 @@ pub(crate) fn run(args: &ListArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
         ListCommand::Channels(args) => {
             let images = Images::new(tls, &args.pull);
             let (_, catalog) = source::checked(&args.source, false, &images, printer)?;
-            let rows = catalog::list::channels(packages(&catalog, args.package.as_deref())?);
+            let rows = catalog::list::channels(packages(&catalog, args.package())?);
             print(rows.iter().map(channel_value).collect(), args.output.output, printer)
         }
         ListCommand::Bundles(args) => {
             let images = Images::new(tls, &args.pull);
             let (_, catalog) = source::checked(&args.source, false, &images, printer)?;
-            let rows = catalog::list::bundles(packages(&catalog, args.package.as_deref())?, Order::NewestFirst);
+            let rows = catalog::list::bundles(packages(&catalog, args.package())?, Order::NewestFirst);
             match args.output.output {
-                Output::Table => print_bundles(&rows, args.package.is_none(), printer),
+                Output::Table => print_bundles(&rows, args.package().is_none(), printer),
                 output => print(rows.iter().map(bundle_value).collect(), output, printer),
             }
         }

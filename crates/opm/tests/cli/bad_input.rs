@@ -157,3 +157,22 @@ fn what_follows_a_document_is_not_dropped() {
     assert!(told(b"schema: x\n...\nschema: y\n").contains("catalog/bad:3:1 [yaml-syntax]"));
     assert!(told(b"---\n{\"schema\": \"x\"}{\"schema\": \"y\"}\n").contains("[yaml-syntax]"));
 }
+
+#[test]
+fn names_that_are_not_text_are_taken_by_every_command() {
+    use std::os::unix::ffi::OsStrExt;
+    let env = TestEnv::new();
+    let catalog = env.path("catalog");
+    std::fs::create_dir(&catalog).unwrap();
+    let file = catalog.join(std::ffi::OsStr::from_bytes(b"f\xff.yaml"));
+    std::fs::write(&file, crate::env::SMALL).unwrap();
+    let rendered = env.stdout(&["render", "catalog"]);
+    env.stdout(&["validate", "catalog"]);
+    env.stdout(&["edit", "deprecate", "catalog", "-p", "foo", "-m", "old"]);
+    assert!(std::fs::read_to_string(&file).unwrap().contains("message: old"));
+    env.stdout(&["edit", "deprecate", "catalog", "-p", "foo", "--undo"]);
+    env.stdout(&["build", "catalog", "--data-only", "--to", "oci:image", "-t", "r.test/c:v1"]);
+    assert_eq!(env.stdout(&["render", "oci:image"]), rendered);
+    env.stdout(&["unpack", "oci:image", "--unpack-dir", "unpacked"]);
+    assert_eq!(env.stdout(&["render", "unpacked"]), rendered);
+}

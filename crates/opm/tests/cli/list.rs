@@ -71,6 +71,7 @@ fn bundles_fit_into_a_line() {
     stable     1.0.0       lantern.v1.0.0                 deprecated
     ");
     assert!(table.lines().all(|line| line.chars().count() <= 80));
+    assert_eq!(env.stdout(&["list", "bundles", "catalog", "-p", "lantern"]), table);
     let wide = env.stdout(&["list", "bundles", "catalog", "lantern", "-o", "wide"]);
     assert!(wide.starts_with("PACKAGE") && wide.contains("registry.example.com/"), "{wide}");
 }
