@@ -1,21 +1,27 @@
 //! The offline resolver beside the real one: made-up namespaces, each resolved by OLM's catalog operator and by
 //! `opm resolve`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use cluster::Kind;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::stage::{Stage, until};
+use crate::stage::Stage;
 
 /// Names the number of namespaces.
 const ROUNDS: &str = "OPM_RESOLVE_ROUNDS";
 /// What fits into a run of all tests.
 const DEFAULT: usize = 6;
-/// How many are resolved at a time.
-const AT_A_TIME: usize = 1;
+/// How many are resolved at a time; OLM works on one after the other.
+const AT_A_TIME: usize = 20;
+/// How long OLM is given to find an upgrade where there is none.
+const QUIET: Duration = Duration::from_secs(15);
+/// How long OLM may take for a namespace among others.
+const PATIENCE: Duration = Duration::from_secs(240);
 const PACKAGES: [&str; 4] = ["p0", "p1", "p2", "p3"];
 
 /// What a namespace sees and asks for.
@@ -73,11 +79,12 @@ fn catalog(dice: &mut Dice) -> String {
                 continue;
             }
             let _ = write!(text, "---\nschema: olm.channel\npackage: {package}\nname: {channel}\nentries:\n");
+            let mut leap = false;
             for number in 1..=count {
                 let _ = writeln!(text, "- name: {package}.v{number}.0.0");
                 if number > 1 {
-                    // Sometimes past the one before, which is then skipped.
-                    let leap = number > 2 && dice.one_in(4);
+                    // Sometimes past the one before, which is then skipped; twice in a row would strand another.
+                    leap = number > 2 && !leap && dice.one_in(4);
                     let _ = writeln!(text, "  replaces: {package}.v{}.0.0", if leap { number - 2 } else { number - 1 });
                     if leap {
                         let _ = writeln!(text, "  skips: [{package}.v{}.0.0]", number - 1);
@@ -110,7 +117,7 @@ fn case(seed: u64) -> Case {
         }
         let fast = content.contains(&format!("package: {package}\nname: fast\n"));
         let channel = if fast && dice.one_in(3) { "fast" } else { "stable" };
-        let starting = dice.one_in(4).then(|| format!("{package}.v1.0.0"));
+        let starting = dice.one_in(2).then(|| format!("{package}.v1.0.0"));
         wishes.push((package, name.clone(), channel.to_owned(), starting));
     }
     Case { catalogs, wishes }
@@ -119,17 +126,15 @@ fn case(seed: u64) -> Case {
 /// What came of a namespace: the versions to install, or a refusal.
 type Outcome = Option<BTreeSet<String>>;
 
-/// Resolves a case offline.
-fn offline(stage: &Stage, case: &Case) -> (Outcome, String) {
+/// Resolves a namespace offline, with these Subscriptions and installed versions; what is kept does not count.
+fn offline(stage: &Stage, case: &Case, objects: &[Value]) -> (Outcome, String) {
     let mut command = stage.env.command();
     command.args(["resolve", "-o", "json"]);
-    for (name, priority, content) in &case.catalogs {
-        stage.env.file(&format!("{name}/catalog.yaml"), content.trim_start_matches("---\n"));
+    for (name, priority, _) in &case.catalogs {
         command.arg(format!("{name}={name}")).arg("--priority").arg(format!("{name}={priority}"));
     }
     // As kubectl prints them: which catalog a Subscription names counts.
-    let subscriptions: Vec<Value> = case.wishes.iter().map(|wish| subscription(stage, wish)).collect();
-    let state = json!({"apiVersion": "v1", "kind": "List", "items": subscriptions});
+    let state = json!({"apiVersion": "v1", "kind": "List", "items": objects});
     stage.env.file("state.json", state.to_string());
     let output = command.args(["--state", "state.json"]).output().expect("opm runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -139,7 +144,8 @@ fn offline(stage: &Stage, case: &Case) -> (Outcome, String) {
         return (None, shown);
     }
     let bundles = told["bundles"].as_array().cloned().unwrap_or_default();
-    (Some(bundles.iter().filter_map(|one| one["name"].as_str().map(str::to_owned)).collect()), shown)
+    let changed = bundles.iter().filter(|one| one["action"] != "keep");
+    (Some(changed.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect()), shown)
 }
 
 fn subscription(stage: &Stage, wish: &(String, String, String, Option<String>)) -> Value {
@@ -157,75 +163,155 @@ fn subscription(stage: &Stage, wish: &(String, String, String, Option<String>)) 
     })
 }
 
-/// Lets OLM resolve a case.
-async fn by_olm(stage: &Stage, case: &Case) -> (Outcome, String) {
-    let mut servers = Vec::new();
-    for (name, priority, _) in &case.catalogs {
-        let (server, address) = stage.serve(name).await;
-        servers.push(server);
-        stage.source(name, &address, json!({"priority": priority})).await;
-    }
-    stage.group().await;
-    for wish in &case.wishes {
-        stage.create(Kind::SUBSCRIPTION, &subscription(stage, wish)).await;
-    }
-    until("OLM has decided", || async {
+/// Returns a refusal; a catalog that is not connected yet is none, nor is one whose packages nobody has seen.
+fn refusal(subscriptions: &[Value]) -> Option<String> {
+    let conditions = subscriptions.iter().flat_map(|one| one["status"]["conditions"].as_array().cloned());
+    let failed = conditions.flatten().find(|one| {
+        let passing = one["message"].as_str().unwrap_or_default().contains("error using catalogsource");
+        one["type"] == "ResolutionFailed" && one["status"] == "True" && !passing
+    })?;
+    Some(failed["message"].to_string())
+}
+
+/// Returns the names of the versions that InstallPlans are for, without some plans.
+fn planned(plans: &[Value], without: &BTreeSet<String>) -> BTreeSet<String> {
+    let name = |plan: &Value| plan["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let new = plans.iter().filter(|plan| !without.contains(&name(plan)));
+    let versions = new.flat_map(|plan| plan["spec"]["clusterServiceVersionNames"].as_array().cloned());
+    versions.flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// Waits for the InstallPlan of a namespace where nothing is installed.
+async fn first_decision(stage: &Stage) -> (Outcome, String) {
+    let decided = within(PATIENCE, || async {
         let plans = stage.list(Kind::INSTALL_PLAN).await;
-        let planned: BTreeSet<String> = plans
-            .iter()
-            .flat_map(|plan| plan["spec"]["clusterServiceVersionNames"].as_array().cloned().unwrap_or_default())
-            .filter_map(|name| name.as_str().map(str::to_owned))
-            .collect();
         let subscriptions = stage.list(Kind::SUBSCRIPTION).await;
         if subscriptions.iter().all(|one| one["status"]["installPlanRef"]["name"].is_string()) {
-            return Some((Some(planned), String::new()));
+            return Some((Some(planned(&plans, &BTreeSet::new())), String::new()));
         }
-        let conditions = subscriptions.iter().flat_map(|one| one["status"]["conditions"].as_array().cloned());
-        let failed = conditions.flatten().find(|one| {
-            // A catalog that is not connected yet is no refusal, nor is one whose packages nobody has seen.
-            let passing = one["message"].as_str().unwrap_or_default().contains("error using catalogsource");
-            one["type"] == "ResolutionFailed" && one["status"] == "True" && !passing
-        })?;
-        Some((None, failed["message"].to_string()))
-    })
-    .await
+        refusal(&subscriptions).map(|message| (None, message))
+    });
+    decided.await.expect("OLM decides about an installation")
+}
+
+/// Waits for what OLM makes of a namespace where versions are installed. Nothing happens where there is no upgrade, which
+/// is waited for longer if one is expected.
+async fn next_decision(stage: &Stage, before: &BTreeSet<String>, expected: &Outcome) -> (Outcome, String) {
+    let patience = if expected.as_ref().is_some_and(BTreeSet::is_empty) { QUIET } else { PATIENCE };
+    let decided = within(patience, || async {
+        let versions = planned(&stage.list(Kind::INSTALL_PLAN).await, before);
+        if !versions.is_empty() {
+            return Some((Some(versions), String::new()));
+        }
+        refusal(&stage.list(Kind::SUBSCRIPTION).await).map(|message| (None, message))
+    });
+    decided.await.unwrap_or_else(|| (Some(BTreeSet::new()), String::new()))
+}
+
+/// Looks until something is there, or the time is over.
+async fn within<T, F: Future<Output = Option<T>>>(time: Duration, mut look: impl FnMut() -> F) -> Option<T> {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        if let Some(found) = look().await {
+            return Some(found);
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    None
+}
+
+/// Approves all InstallPlans, waits until their versions are there, and returns the names of the plans.
+async fn install(stage: &Stage) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for plan in stage.list(Kind::INSTALL_PLAN).await {
+        let name = plan["metadata"]["name"].as_str().expect("a name").to_owned();
+        let patch = Patch::Merge(json!({"spec": {"approved": true}}));
+        let plans = stage.cluster.objects(Kind::INSTALL_PLAN);
+        plans.patch(&name, &PatchParams::default(), &patch).await.expect("approved");
+        names.insert(name);
+    }
+    let installed = within(PATIENCE, || async {
+        let all = stage.list(Kind::SUBSCRIPTION).await;
+        all.iter().all(|one| one["status"]["installedCSV"].is_string()).then_some(())
+    });
+    installed.await.expect("OLM installs what was approved");
+    names
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn namespaces_resolve_as_olm_resolves_them() {
     let rounds = std::env::var(ROUNDS).map_or(DEFAULT, |text| text.parse().expect("a number of namespaces"));
     let seeds: Vec<u64> = (0..).filter(|seed| !case(*seed).wishes.is_empty()).take(rounds).collect();
-    let (mut refused, mut wrong) = (0, Vec::new());
+    let Some(first) = Stage::shared().await else { return };
+    let (mut counts, mut wrong) = (BTreeMap::<&str, usize>::new(), Vec::new());
     for together in seeds.chunks(AT_A_TIME) {
         let mut compared = tokio::task::JoinSet::new();
         for seed in together {
-            let Some(stage) = Stage::shared().await else { return };
+            let stage = first.beside().await.expect("it is there");
             compared.spawn(compare(stage, *seed));
         }
-        while let Some(outcome) = compared.join_next().await {
-            let (is_refused, difference) = outcome.expect("no panic");
-            refused += usize::from(is_refused);
-            wrong.extend(difference);
+        while let Some(outcomes) = compared.join_next().await {
+            for (kind, difference) in outcomes.expect("no panic") {
+                *counts.entry(kind).or_default() += 1;
+                wrong.extend(difference);
+            }
         }
     }
-    assert!(wrong.is_empty(), "{} of {rounds} differ:\n{}", wrong.len(), wrong.join("\n\n"));
-    assert!(refused < rounds, "all of them are refused");
+    assert!(wrong.is_empty(), "{} of {rounds} differ ({counts:?}):\n{}", wrong.len(), wrong.join("\n\n"));
+    assert!(counts.contains_key("installed"), "none is installed: {counts:?}");
+    first.end().await;
 }
 
-/// Resolves a case both ways; returns whether OLM refused it, and what differs.
-async fn compare(stage: Stage, seed: u64) -> (bool, Option<String>) {
+/// What OLM did, and what differs.
+type Compared = (&'static str, Option<String>);
+
+/// Resolves a case both ways, and once more when the first answer is installed.
+async fn compare(stage: Stage, seed: u64) -> Vec<Compared> {
     let case = case(seed);
-    let (expected, said) = by_olm_after(&stage, &case).await;
-    let (resolved, shown) = offline(&stage, &case);
-    let difference = (resolved != expected)
-        .then(|| format!("namespace {seed}: OLM {expected:?} {said}\nopm {resolved:?}\n{shown}\n{:?}", case.wishes));
-    (expected.is_none(), difference)
+    let mut servers = Vec::new();
+    for (name, priority, content) in &case.catalogs {
+        stage.env.file(&format!("{name}/catalog.yaml"), content.trim_start_matches("---\n"));
+        let (server, address) = stage.serve(name).await;
+        servers.push(server);
+        stage.source(name, &address, json!({"priority": priority})).await;
+    }
+    stage.group().await;
+    let subscriptions: Vec<Value> = case.wishes.iter().map(|wish| subscription(&stage, wish)).collect();
+    // One that comes late would be resolved after the others.
+    let all = futures(subscriptions.iter().map(|one| stage.create(Kind::SUBSCRIPTION, one)).collect());
+    all.await;
+    let difference = |what: &str, (expected, said): &(Outcome, String), (resolved, shown): &(Outcome, String)| {
+        (resolved != expected).then(|| {
+            format!("namespace {seed}, {what}: OLM {expected:?} {said}\nopm {resolved:?}\n{shown}\n{:?}", case.wishes)
+        })
+    };
+    let expected = first_decision(&stage).await;
+    let resolved = offline(&stage, &case, &subscriptions);
+    let kind = if expected.0.is_some() { "installed" } else { "refused" };
+    let mut compared = vec![(kind, difference("nothing installed", &expected, &resolved))];
+    if expected.0.is_some() && compared[0].1.is_none() {
+        let before = install(&stage).await;
+        let mut objects = stage.list(Kind::SUBSCRIPTION).await;
+        objects.extend(stage.list(Kind::CSV).await);
+        let resolved = offline(&stage, &case, &objects);
+        let expected = next_decision(&stage, &before, &resolved.0).await;
+        let kind = match &expected.0 {
+            None => "upgrade refused",
+            Some(versions) if versions.is_empty() => "up to date",
+            Some(_) => "upgraded",
+        };
+        compared.push((kind, difference("installed", &expected, &resolved)));
+    }
+    stage.end().await;
+    compared
 }
 
-/// Writes the catalogs of a case, and lets OLM resolve it.
-async fn by_olm_after(stage: &Stage, case: &Case) -> (Outcome, String) {
-    for (name, _, content) in &case.catalogs {
-        stage.env.file(&format!("{name}/catalog.yaml"), content.trim_start_matches("---\n"));
-    }
-    by_olm(stage, case).await
+/// Waits for all of some futures, at once.
+async fn futures<F: Future>(all: Vec<F>) {
+    let mut all: Vec<_> = all.into_iter().map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        all.retain_mut(|one| one.as_mut().poll(context).is_pending());
+        if all.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cluster::{Access, Cluster, Kind, Object};
@@ -44,8 +45,8 @@ pub(crate) struct Stage {
     pub(crate) env: TestEnv,
     pub(crate) olm: Olm,
     pub(crate) cluster: Cluster,
-    pub(crate) registry: DockerRegistry,
-    _node: Node,
+    pub(crate) registry: Arc<DockerRegistry>,
+    _node: Option<Node>,
 }
 
 impl Stage {
@@ -57,7 +58,7 @@ impl Stage {
 
     /// Makes a stage on a cluster.
     pub(crate) async fn with(olm: Olm) -> Option<Stage> {
-        let registry = DockerRegistry::start(RegistryPlan::default())?;
+        let registry = Arc::new(DockerRegistry::start(RegistryPlan::default())?);
         let namespace = olm.api.namespace().await;
         let node = olm.node(&namespace, Path::new(env!("CARGO_BIN_EXE_opm"))).await;
         let access = Access { kubeconfig: Some(olm.api.kubeconfig()), context: None, namespace: Some(namespace) };
@@ -67,7 +68,26 @@ impl Stage {
         let place = format!("location = \"{}/opm\"\ninsecure = true\n", registry.host());
         let settings = format!("[[registry]]\nprefix = \"quay.io/operator-framework/opm\"\n{place}");
         env.file("home/.config/containers/registries.conf", settings);
-        Some(Stage { env, olm, cluster, registry, _node: node })
+        Some(Stage { env, olm, cluster, registry, _node: Some(node) })
+    }
+
+    /// Makes a stage in another namespace of the shared cluster, where no pods run.
+    pub(crate) async fn beside(&self) -> Option<Stage> {
+        let olm = tokio::task::block_in_place(Olm::shared)?;
+        let namespace = Some(olm.api.namespace().await);
+        let access = Access { kubeconfig: Some(olm.api.kubeconfig()), context: None, namespace };
+        let cluster = access.connect().await.expect("a cluster");
+        Some(Stage { env: TestEnv::new(), olm, cluster, registry: self.registry.clone(), _node: None })
+    }
+
+    /// Deletes what OLM would go on working on, and the namespace.
+    pub(crate) async fn end(self) {
+        for kind in [Kind::SUBSCRIPTION, Kind::CATALOG_SOURCE, Kind::CSV] {
+            let all = self.cluster.objects(kind);
+            // What is left goes with the namespace.
+            let _ = all.delete_collection(&Default::default(), &ListParams::default()).await;
+        }
+        let _ = self.cluster.objects(Kind::NAMESPACE).delete(self.namespace(), &Default::default()).await;
     }
 
     pub(crate) fn namespace(&self) -> &str {
