@@ -58,6 +58,14 @@ impl Kind {
     /// The namespaces that operators of a namespace watch.
     pub const OPERATOR_GROUP: Kind = Kind::olm("v1", "OperatorGroup", "operatorgroups");
 
+    /// A catalog of OLM v1.
+    pub const CLUSTER_CATALOG: Kind = Kind {
+        group: "olm.operatorframework.io",
+        version: "v1",
+        namespaced: false,
+        ..Kind::core("ClusterCatalog", "clustercatalogs")
+    };
+
     /// A package that OLM's package server tells of.
     pub const PACKAGE_MANIFEST: Kind = Kind {
         group: "packages.operators.coreos.com",

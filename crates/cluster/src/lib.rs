@@ -9,6 +9,7 @@ mod access;
 mod bundle_map;
 mod catalog;
 mod catalog_source;
+mod cluster_catalog;
 mod controller;
 mod error;
 mod kind;
@@ -27,6 +28,10 @@ pub use catalog::{
     packages_of, wait_for_catalog,
 };
 pub use catalog_source::{CatalogSpec, go_duration};
+pub use cluster_catalog::{
+    ClusterCatalogPlan, ClusterCatalogState, apply_cluster_catalog, cluster_catalog_state, delete_cluster_catalog,
+    list_cluster_catalogs, wait_for_cluster_catalog,
+};
 pub use controller::{ControllerPlan, Dial, ManifestPlan, PodImages, chooses_users, manifests, run_controller};
 pub use error::Error;
 pub use kind::Kind;

@@ -24,6 +24,6 @@ pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};
 pub use kube_api::{KubeApi, OLM_CRDS, User};
 pub use needs::{installed, missing, python_module, skipped};
 #[cfg(feature = "kube")]
-pub use olm::{Answer, Node, OLM_NAMESPACE, Olm, OlmV1, ask, plain_client};
+pub use olm::{Answer, Node, OLM_NAMESPACE, Olm, OlmV1, ask, plain_client, post};
 pub use rounds::kill_rounds;
 pub use running::Running;

@@ -1,5 +1,7 @@
 //! `opm catalog`: catalogs of a cluster.
 
+mod v1;
+
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
@@ -40,7 +42,8 @@ enum CatalogCommand {
         does not goes away, what others have set stays. OLM, or 'opm controller', then serves the image.",
     after_help = "Examples:\n  \
         opm catalog apply my-catalog --image quay.io/example/catalog:latest --poll 10m -n olm --wait\n  \
-        opm catalog apply my-catalog --image quay.io/example/catalog:latest --dry-run -o yaml"
+        opm catalog apply my-catalog --image quay.io/example/catalog:latest --dry-run -o yaml\n  \
+        opm catalog apply my-catalog --image quay.io/example/catalog:latest --olm v1 --poll 10m --wait"
 )]
 struct ApplyArgs {
     /// Name of the catalog
@@ -64,6 +67,12 @@ struct ApplyArgs {
     /// Secret in the same namespace to pull images with; can be given several times
     #[arg(long = "secret", value_name = "NAME")]
     secrets: Vec<String>,
+    /// Which OLM reads the catalog: v0 gets a CatalogSource, v1 a ClusterCatalog
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
+    olm: Generation,
+    /// With --olm v1, keep the catalog on the cluster and do not serve it
+    #[arg(long)]
+    unavailable: bool,
     /// Take over what others have set to other values
     #[arg(long)]
     force_conflicts: bool,
@@ -96,6 +105,9 @@ struct StatusArgs {
     /// Name of the catalog
     #[arg(value_name = "NAME")]
     name: String,
+    /// Which OLM's catalogs: v0 has CatalogSources, v1 ClusterCatalogs
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
+    olm: Generation,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape())]
     output: Shape,
@@ -110,6 +122,9 @@ struct ListArgs {
     /// Those of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+    /// Which OLM's catalogs: v0 has CatalogSources, v1 ClusterCatalogs
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
+    olm: Generation,
     /// How to print them
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape())]
     output: Shape,
@@ -124,6 +139,9 @@ struct DeleteArgs {
     /// Name of the catalog
     #[arg(value_name = "NAME")]
     name: String,
+    /// Which OLM's catalogs: v0 has CatalogSources, v1 ClusterCatalogs
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
+    olm: Generation,
     /// Succeed if there is none
     #[arg(long)]
     ignore_not_found: bool,
@@ -136,6 +154,17 @@ struct DeleteArgs {
 enum Shape {
     Table,
     Json,
+}
+
+/// A generation of OLM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Generation {
+    V0,
+    V1,
+}
+
+fn generation() -> impl TypedValueParser<Value = Generation> {
+    choice([("v0", Generation::V0), ("v1", Generation::V1)])
 }
 
 fn shape() -> impl TypedValueParser<Value = Shape> {
@@ -152,6 +181,13 @@ fn interval(text: &str) -> Result<String, String> {
 
 pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
     match &args.command {
+        CatalogCommand::Apply(args) if args.olm == Generation::V1 => v1::apply(args, printer),
+        CatalogCommand::Status(args) if args.olm == Generation::V1 => v1::status(args, printer),
+        CatalogCommand::List(args) if args.olm == Generation::V1 => v1::list(args, printer),
+        CatalogCommand::Delete(args) if args.olm == Generation::V1 => v1::delete(args, printer),
+        CatalogCommand::Apply(args) if args.unavailable => {
+            Err(Failure::Usage(format!("--unavailable is for --olm v1: CatalogSource {} has no such mode", args.name)))
+        }
         CatalogCommand::Apply(args) => apply(args, printer),
         CatalogCommand::Status(args) => status(args, printer),
         CatalogCommand::List(args) => list(args, printer),

@@ -346,3 +346,36 @@ fn findings_are_explained() {
     assert!(env.stdout(&["explain", "crd-upgrade-type"]).contains("The rule type compares a CRD"));
     assert!(env.stdout(&["explain"]).contains("\nRules for bundles:\n"));
 }
+
+/// Every rule that the code names is explained, and no other.
+#[test]
+fn rules_are_those_of_the_code() {
+    let table = std::fs::read_to_string(crate::env::project("crates/opm/src/bundle_rules.txt")).unwrap();
+    let names: std::collections::BTreeSet<&str> = table.lines().filter_map(|line| line.split('|').next()).collect();
+    assert_eq!(names.len(), table.lines().count(), "a name is there twice");
+    let mut code = String::new();
+    for path in
+        ["bundle/src", "rehearse/src", "opm/src/commands/bundle", "opm/src/commands/rehearse", "opm/src/checks_file.rs"]
+    {
+        add(&crate::env::project("crates").join(path), &mut code);
+    }
+    for name in &names {
+        assert!(code.contains(&format!("\"{name}\"")), "nothing finds {name}");
+    }
+    for call in ["findings.error(", "findings.warning(", "Finding::new("] {
+        for rest in code.split(call).skip(1) {
+            let Some(rest) = rest.trim_start().strip_prefix('"') else { continue };
+            let name = rest.split('"').next().unwrap_or_default();
+            assert!(names.contains(name), "{name} is not explained");
+        }
+    }
+}
+
+/// Adds the text of a file, or of all files of a directory.
+fn add(path: &std::path::Path, code: &mut String) {
+    if path.is_dir() {
+        std::fs::read_dir(path).unwrap().for_each(|entry| add(&entry.unwrap().path(), code));
+    } else {
+        code.push_str(&std::fs::read_to_string(path).unwrap());
+    }
+}

@@ -1,7 +1,7 @@
 //! catalogd beside `opm serve --http`: an image that `opm build` made, and what both answer for it.
 
-use serde_json::json;
-use testkit::{Answer, ask, plain_client};
+use serde_json::{Value, json};
+use testkit::{Answer, ask, plain_client, post};
 
 use crate::stage::until;
 use crate::stage_v1::StageV1;
@@ -80,5 +80,80 @@ async fn catalogd_answers_for_an_image_of_opm_as_opm_does() {
     }
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
     assert!(lines > 40, "{lines}");
+    stage.remove(&[], &["catalog"]).await;
+}
+
+/// Sorts lists, which catalogd answers in any order, and drops words and places of errors.
+fn settled(value: &mut Value) {
+    match value {
+        Value::Array(items) => {
+            items.iter_mut().for_each(settled);
+            items.sort_by_cached_key(Value::to_string);
+        }
+        Value::Object(members) => {
+            if members.contains_key("errors") {
+                members.insert("errors".into(), true.into());
+            }
+            members.values_mut().for_each(settled);
+            members.sort_keys();
+        }
+        _ => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn catalogd_answers_graphql_as_opm_does() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let env = &stage.stage.env;
+    env.copy_of("examples/catalog");
+    stage.catalog("catalog", json!({})).await;
+    let name = stage.name("catalog");
+    let arguments = ["catalog", "--http", "127.0.0.1:0", "--http-catalog", &name];
+    let (_server, address) = stage.stage.serve_with(&arguments, "serving HTTP").await;
+    let (theirs, ours) = (stage.v1.catalogd(), plain_client(&address));
+    let all = format!("/catalogs/{name}/api/v1/all");
+    until("opm serves", || async { (ask(&ours, "GET", &all).await.status == 200).then_some(()) }).await;
+    let path = format!("/catalogs/{name}/api/v1/graphql");
+    let query = |text: &str| json!({"query": text}).to_string();
+    let mut bodies: Vec<String> = [
+        "{ summary { totalSchemas schemas { name totalObjects totalFields } } }",
+        "{ olmpackages { name defaultChannel description } }",
+        "{ olmbundles(limit: 100) { name package image } }",
+        "{ olmbundles(limit: -1, offset: -1) { name } }",
+        "{ olmbundles { name properties { type value } } }",
+        // Of lists catalogd knows the fields of the first object only, and which that is changes.
+        "{ olmchannels { name package entries { name } } }",
+        "query Q { a: olmpackages { n: name __typename } ...F } fragment F on Query { summary { totalSchemas } }",
+        "{ olmpackages { name @skip(if: true) schema @include(if: true) } }",
+        "{ __type(name: \"OlmPackage\") { kind name fields { name type { kind name } } } }",
+        "{ none { name } }",
+        "{ olmpackages { none } }",
+        "{ olmpackages }",
+        "{ olmpackages(first: 1) { name } }",
+        "{ olmpackages",
+        "mutation { a }",
+        "{a{a{a{a{a{a{a{a{a{a{a}}}}}}}}}}}",
+    ]
+    .map(query)
+    .to_vec();
+    bodies.extend(["x", "", "[]", "{}", "{\"query\": \"\"}", "{\"query\": 1}"].map(str::to_owned));
+    bodies.push(query(&" ".repeat(100_001)));
+    let mut differences = Vec::new();
+    for body in &bodies {
+        let shown = |answer: Answer| match serde_json::from_str::<Value>(&answer.body) {
+            Ok(mut json) => {
+                settled(&mut json);
+                format!("{} {} {json}", answer.status, answer.content_type)
+            }
+            Err(_) => format!("{} {:?}", answer.status, answer.body),
+        };
+        let (their, our) = (shown(post(&theirs, &path, body).await), shown(post(&ours, &path, body).await));
+        if their != our {
+            differences.push(format!("{}\ncatalogd: {their}\nopm: {our}", &body[..body.len().min(200)]));
+        }
+    }
+    let (their, our) = (ask(&theirs, "GET", &path).await.status, ask(&ours, "GET", &path).await.status);
+    assert_eq!(their, our);
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
     stage.remove(&[], &["catalog"]).await;
 }

@@ -9,6 +9,8 @@ mod stage;
 mod stage_v1;
 
 mod catalogd;
+mod cluster_catalog;
+mod crd_verdicts;
 mod extension;
 mod packages;
 mod resolver;

@@ -206,7 +206,9 @@ impl Execution<'_> {
             (_, Kind::Array | Kind::Object) => {
                 let mut json = Vec::new();
                 write_canonical(value, Layout::Compact, &mut json);
-                self.text(&String::from_utf8_lossy(&json));
+                // catalogd writes these as Go does; in JSON they stand in strings only.
+                let json = String::from_utf8_lossy(&json).replace('<', "\\u003c").replace('>', "\\u003e");
+                self.text(&json.replace('&', "\\u0026"));
             }
         }
     }

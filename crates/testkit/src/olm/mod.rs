@@ -18,7 +18,7 @@ use crate::needs::{missing, skipped};
 use proxy::Proxy;
 
 pub use node::Node;
-pub use v1::{Answer, OlmV1, ask, plain_client};
+pub use v1::{Answer, OlmV1, ask, plain_client, post};
 
 /// The namespace that OLM works in, whose catalogs are for all namespaces.
 pub const OLM_NAMESPACE: &str = "olm";

@@ -103,7 +103,16 @@ pub struct Answer {
 
 /// Asks a server of catalogs for a path; whatever it answers is returned.
 pub async fn ask(client: &Client, method: &str, path: &str) -> Answer {
-    let request = http::Request::builder().method(method).uri(path).body(Vec::new().into());
+    send(client, method, path, "").await
+}
+
+/// Posts a body to a server of catalogs; whatever it answers is returned.
+pub async fn post(client: &Client, path: &str, body: &str) -> Answer {
+    send(client, "POST", path, body).await
+}
+
+async fn send(client: &Client, method: &str, path: &str, body: &str) -> Answer {
+    let request = http::Request::builder().method(method).uri(path).body(body.as_bytes().to_vec().into());
     let answer = client.send(request.expect("request")).await.expect("an answer");
     let (head, body) = answer.into_parts();
     let content_type = head.headers.get("content-type").and_then(|value| value.to_str().ok()).unwrap_or_default();

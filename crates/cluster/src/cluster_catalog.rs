@@ -1,0 +1,324 @@
+//! ClusterCatalogs: catalogs of OLM v1, from a user's side.
+
+use std::time::{Duration, Instant};
+
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::error::has_code;
+use crate::request::{Named, Requests};
+use crate::watch::Watch;
+use crate::watcher::Quiet;
+use crate::{Cluster, Error, Kind, Object};
+
+/// Who owns the fields that we set.
+const MANAGER: &str = "opm";
+/// How long a command may take that has no time of its own.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// The label by which ClusterExtensions select a catalog; catalogd's webhook sets it, where that runs.
+const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
+/// A reference has no more characters than this.
+const REFERENCE: usize = 1000;
+
+/// A ClusterCatalog to be made or changed.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterCatalogPlan {
+    /// Its name.
+    pub name: String,
+    /// The image with the catalog.
+    pub image: String,
+    /// How often the cluster polls for a newer image, in minutes.
+    pub poll_minutes: Option<u64>,
+    /// Which catalog is preferred, the higher.
+    pub priority: Option<i64>,
+    /// Whether the catalog is there and not served.
+    pub unavailable: bool,
+}
+
+impl ClusterCatalogPlan {
+    /// Checks what the API server would refuse, or catalogd would never unpack.
+    ///
+    /// # Errors
+    /// Returns the reason.
+    pub fn check(&self) -> Result<(), String> {
+        let by_digest = self.image.contains('@');
+        let tagged = self.image.rsplit('/').next().is_some_and(|last| last.contains(':'));
+        if !by_digest && !tagged {
+            return Err(format!("image {} has neither tag nor digest, which a ClusterCatalog needs", self.image));
+        }
+        if self.image.len() > REFERENCE {
+            return Err(format!("the image has more than {REFERENCE} characters"));
+        }
+        if by_digest && self.poll_minutes.is_some() {
+            return Err("an image by digest never changes: leave --poll out, or name the image by tag".into());
+        }
+        Ok(())
+    }
+
+    /// Returns the object, with nothing in it that was not asked for.
+    pub fn object(&self) -> Value {
+        let mut image = Map::new();
+        image.insert("ref".into(), self.image.as_str().into());
+        if let Some(minutes) = self.poll_minutes {
+            image.insert("pollIntervalMinutes".into(), minutes.into());
+        }
+        let mut spec = Map::new();
+        spec.insert("source".into(), json!({"type": "Image", "image": image}));
+        if let Some(priority) = self.priority {
+            spec.insert("priority".into(), priority.into());
+        }
+        if self.unavailable {
+            spec.insert("availabilityMode".into(), "Unavailable".into());
+        }
+        json!({
+            "apiVersion": Kind::CLUSTER_CATALOG.api_version(),
+            "kind": Kind::CLUSTER_CATALOG.kind,
+            "metadata": {"name": self.name, "labels": {NAME_LABEL: self.name}},
+            "spec": spec,
+        })
+    }
+}
+
+/// How a ClusterCatalog is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterCatalogState {
+    /// Its name.
+    pub name: String,
+    /// The image that it asks for.
+    pub image: String,
+    /// The image that is served, by digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_in_use: Option<String>,
+    /// Which catalog is preferred, the higher.
+    pub priority: i64,
+    /// Whether it is to be served.
+    pub available: bool,
+    /// How often a newer image is polled for, in minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub poll_minutes: Option<i64>,
+    /// Where it is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// When it was last unpacked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_unpacked: Option<String>,
+    /// Why it is served or not: `Available`, `Unavailable`, `UserSpecifiedUnavailable`; empty if nobody has looked.
+    pub serving: String,
+    /// How the latest unpacking went: `Succeeded`, `Retrying`, `Blocked`; empty if nobody has looked.
+    pub progressing: String,
+    /// What keeps it from being served, in catalogd's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Whether both conditions are about the object as it is now.
+    #[serde(skip)]
+    current: bool,
+}
+
+impl ClusterCatalogState {
+    fn of(object: &Object) -> ClusterCatalogState {
+        let at = |pointer: &str| object.data.pointer(pointer);
+        let text =
+            |pointer: &str| at(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+        let conditions = at("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let condition = |kind: &str| conditions.iter().find(|condition| condition["type"] == kind);
+        let reason = |kind: &str| condition(kind).and_then(|it| it["reason"].as_str()).unwrap_or_default().to_owned();
+        let now = object.metadata.generation.unwrap_or_default();
+        let seen = |kind: &str| condition(kind).and_then(|it| it["observedGeneration"].as_i64()).unwrap_or(now);
+        let progressing = reason("Progressing");
+        let message = condition("Progressing").and_then(|it| it["message"].as_str());
+        ClusterCatalogState {
+            name: object.metadata.name.clone().unwrap_or_default(),
+            image: text("/spec/source/image/ref").unwrap_or_default(),
+            image_in_use: text("/status/resolvedSource/image/ref"),
+            priority: at("/spec/priority").and_then(Value::as_i64).unwrap_or_default(),
+            available: text("/spec/availabilityMode").is_none_or(|mode| mode == "Available"),
+            poll_minutes: at("/spec/source/image/pollIntervalMinutes").and_then(Value::as_i64),
+            address: text("/status/urls/base"),
+            last_unpacked: text("/status/lastUnpacked"),
+            serving: reason("Serving"),
+            message: message.filter(|_| matches!(&*progressing, "Retrying" | "Blocked")).map(str::to_owned),
+            progressing,
+            current: seen("Serving") >= now && seen("Progressing") >= now,
+        }
+    }
+
+    /// Tells whether catalogd has done what is asked for.
+    pub fn is_done(&self) -> bool {
+        if !self.available {
+            return self.current && self.serving == "UserSpecifiedUnavailable";
+        }
+        // An image by digest is served as that digest.
+        let digest = self.image.split_once('@').map(|(_, digest)| digest);
+        let same = digest.is_none_or(|digest| self.image_in_use.as_deref().is_some_and(|used| used.ends_with(digest)));
+        self.current && self.serving == "Available" && self.progressing == "Succeeded" && same
+    }
+
+    /// Says what keeps the catalog from being served, as far as that is known.
+    pub fn trouble(&self) -> String {
+        match (&self.message, &*self.progressing) {
+            (Some(message), reason) => format!("{reason}: {message}"),
+            (None, "") => "nobody has looked at it: catalogd does not run".into(),
+            (None, _) => "catalogd has not unpacked it yet".into(),
+        }
+    }
+}
+
+fn what(name: &str) -> String {
+    format!("ClusterCatalog {name}")
+}
+
+/// Makes a ClusterCatalog, or changes it: what an earlier call has set and is not asked for any more goes away.
+///
+/// # Errors
+/// Fails if somebody else has set a field to another value, unless `force` takes it over, and when the time is over.
+pub async fn apply_cluster_catalog(
+    cluster: &Cluster,
+    plan: &ClusterCatalogPlan,
+    force: bool,
+    deadline: Instant,
+) -> Result<Object, Error> {
+    let requests = Requests::new(cluster, &Quiet, deadline);
+    let mut how = PatchParams::apply(MANAGER);
+    how.force = force;
+    let catalogs = cluster.objects(Kind::CLUSTER_CATALOG);
+    let object = plan.object();
+    let patch = Patch::Apply(&object);
+    let applied = requests.persist(&what(&plan.name), |_| catalogs.patch(&plan.name, &how, &patch)).await;
+    applied.map_err(|error| match &error {
+        Error::Api { source, .. } if has_code(source, 404) => {
+            Error::Message(format!("{error}; is OLM v1, or at least its ClusterCatalog kind, installed?"))
+        }
+        Error::Api { source, .. } if has_code(source, 409) => {
+            Error::Message(format!("{error}; --force-conflicts takes over what others have set"))
+        }
+        _ => error,
+    })
+}
+
+/// Waits until catalogd serves what a ClusterCatalog asks for, or has taken it away if that is asked for.
+///
+/// # Errors
+/// Fails when catalogd is blocked for good or the time is over, with catalogd's words.
+pub async fn wait_for_cluster_catalog(
+    cluster: &Cluster,
+    name: &str,
+    timeout: Duration,
+    deadline: Instant,
+) -> Result<ClusterCatalogState, Error> {
+    let requests = Requests::new(cluster, &Quiet, deadline);
+    let object = Named::new(Kind::CLUSTER_CATALOG, "", name);
+    let mut watch = Watch::objects(&requests, &[&object]);
+    let mut last: Option<ClusterCatalogState> = None;
+    loop {
+        let state = match (read(&requests, name).await, last) {
+            // Whatever cut the last question short, what was seen before is the reason.
+            (Err(_), Some(last)) if requests.is_over() => last,
+            (state, _) => state?,
+        };
+        if state.is_done() {
+            return Ok(state);
+        }
+        let why = state.trouble();
+        if state.current && state.progressing == "Blocked" {
+            return Err(Error::Message(format!("{} is not served: {why}", what(name))));
+        }
+        if requests.is_over() {
+            return Err(Error::Message(format!("{} is not served after {timeout:?}: {why}", what(name))));
+        }
+        last = Some(state);
+        watch.changed().await;
+    }
+}
+
+async fn read(requests: &Requests<'_>, name: &str) -> Result<ClusterCatalogState, Error> {
+    let catalogs = requests.cluster.objects(Kind::CLUSTER_CATALOG);
+    requests.persist(&what(name), |_| catalogs.get(name)).await.map(|object| ClusterCatalogState::of(&object))
+}
+
+/// Reads how a ClusterCatalog is.
+///
+/// # Errors
+/// Fails if there is none of that name, and if the API server refuses or cannot be asked.
+pub async fn cluster_catalog_state(cluster: &Cluster, name: &str) -> Result<ClusterCatalogState, Error> {
+    read(&Requests::within(cluster, &Quiet, PATIENCE), name).await
+}
+
+/// Lists the ClusterCatalogs of a cluster, by name.
+///
+/// # Errors
+/// Fails if the cluster does not know them, and if the API server refuses or cannot be asked.
+pub async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatalogState>, Error> {
+    let catalogs = cluster.objects(Kind::CLUSTER_CATALOG);
+    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let which = ListParams::default();
+    let found = requests.persist("ClusterCatalogs", |_| catalogs.list(&which)).await?;
+    let mut all: Vec<ClusterCatalogState> = found.items.iter().map(ClusterCatalogState::of).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+/// Deletes a ClusterCatalog; catalogd removes what it has unpacked.
+///
+/// # Errors
+/// Fails if there is none of that name.
+pub async fn delete_cluster_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
+    let catalogs = cluster.objects(Kind::CLUSTER_CATALOG);
+    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let how = DeleteParams::background();
+    requests.persist(&what(name), |_| catalogs.delete(name, &how)).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_asked_for_is_set() {
+        let plan = ClusterCatalogPlan { name: "a".into(), image: "r.test/a:v1".into(), ..Default::default() };
+        assert_eq!(plan.object()["spec"], json!({"source": {"type": "Image", "image": {"ref": "r.test/a:v1"}}}));
+        let plan = ClusterCatalogPlan { poll_minutes: Some(10), priority: Some(-1), unavailable: true, ..plan };
+        assert_eq!(
+            plan.object()["spec"],
+            json!({
+                "source": {"type": "Image", "image": {"ref": "r.test/a:v1", "pollIntervalMinutes": 10}},
+                "priority": -1, "availabilityMode": "Unavailable",
+            })
+        );
+    }
+
+    #[test]
+    fn references_that_cannot_work_are_refused() {
+        let check = |image: &str, poll_minutes| {
+            ClusterCatalogPlan { image: image.into(), poll_minutes, ..Default::default() }.check()
+        };
+        assert!(check("r.test:5000/a:v1", Some(1)).is_ok());
+        assert!(check("r.test/a@sha256:00", None).is_ok());
+        assert!(check("r.test:5000/a", None).is_err_and(|why| why.contains("neither tag nor digest")));
+        assert!(check("r.test/a@sha256:00", Some(1)).is_err_and(|why| why.contains("never changes")));
+        assert!(check(&format!("r.test/{}:v1", "a".repeat(1000)), None).is_err());
+    }
+
+    #[test]
+    fn a_catalog_is_done_when_both_conditions_are_about_it_as_it_is() {
+        let state = |serving: &str, progressing: &str, seen: i64, used: &str| {
+            let condition = |kind: &str, reason: &str| json!({"type": kind, "reason": reason, "observedGeneration": seen, "message": "m"});
+            let object: Object = serde_json::from_value(json!({
+                "apiVersion": "v1", "kind": "x", "metadata": {"name": "a", "generation": 2},
+                "spec": {"source": {"image": {"ref": "r.test/a@sha256:00"}}},
+                "status": {
+                    "conditions": [condition("Serving", serving), condition("Progressing", progressing)],
+                    "resolvedSource": {"image": {"ref": used}},
+                },
+            }))
+            .unwrap();
+            ClusterCatalogState::of(&object)
+        };
+        assert!(state("Available", "Succeeded", 2, "r.test/a@sha256:00").is_done());
+        assert!(!state("Available", "Succeeded", 1, "r.test/a@sha256:00").is_done());
+        assert!(!state("Available", "Succeeded", 2, "r.test/a@sha256:11").is_done());
+        assert!(!state("Available", "Retrying", 2, "r.test/a@sha256:00").is_done());
+        assert_eq!(state("Unavailable", "Blocked", 2, "").trouble(), "Blocked: m");
+    }
+}
