@@ -139,8 +139,17 @@ pub(crate) fn all<'a>(text: &'a [u8], limits: &Limits) -> Result<Vec<Found<'a>>,
     }
 }
 
-/// Finds where a JSON pointer leads to in a document of `text`.
-pub(crate) fn position(text: &[u8], document: &Found<'_>, pointer: &str) -> Option<Position> {
+/// Returns where the values of a document stand.
+pub(crate) fn spans(document: &Found<'_>) -> Option<Spans> {
+    match &document.body {
+        Body::Json(value) => Some(Spans::of_json(*value)),
+        Body::Replaced(text) => Some(Spans::of_json(text.raw())),
+        Body::Yaml { text, .. } => Spans::of_yaml(text),
+    }
+}
+
+/// Finds where a JSON pointer leads to in a document of `text`, whose values stand where `spans` says.
+pub(crate) fn position(text: &[u8], document: &Found<'_>, spans: &Spans, pointer: &str) -> Option<Position> {
     let path: Vec<Step> = pointer
         .split('/')
         .skip(1)
@@ -149,11 +158,6 @@ pub(crate) fn position(text: &[u8], document: &Found<'_>, pointer: &str) -> Opti
             Err(_) => Step::Key(step.replace("~1", "/").replace("~0", "~").into()),
         })
         .collect();
-    let spans = match &document.body {
-        Body::Json(value) => Spans::of_json(*value),
-        Body::Replaced(text) => Spans::of_json(text.raw()),
-        Body::Yaml { text, .. } => Spans::of_yaml(text)?,
-    };
     let offset = document.offset + spans.find_or_holder(&path)?.start;
     let before = text.get(..offset)?;
     let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);

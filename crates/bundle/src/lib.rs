@@ -46,4 +46,4 @@ pub use generate::{Annotations, Inferred, infer};
 pub use properties::Property;
 pub use render::{Options, Rendered, render};
 pub use template::{ImageTemplate, TemplateError};
-pub use whole::{Object, Position, Sized, Whole, objects_of, position, read_whole};
+pub use whole::{Object, Position, Sized, Whole, objects_of, positions, read_whole};

@@ -3,10 +3,12 @@
 //! Catalogs, the older OLM and all validators look at the first document of a file only, and pass
 //! over what is no object; here such things are kept or refused.
 
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use fbc::Limits;
+use fbc::spans::Spans;
 use serde_json::Value;
 
 use crate::document;
@@ -244,18 +246,25 @@ pub struct Position {
     pub column: usize,
 }
 
-/// Finds where a JSON pointer of a document leads to in the file of a bundle.
+/// Finds where JSON pointers of documents lead to in a file of a bundle, which is read once.
 ///
 /// What is not there is found at the nearest thing that holds it.
-pub fn position(dir: &Path, file: &str, document: usize, pointer: &str, limits: &Limits) -> Option<Position> {
+pub fn positions(dir: &Path, file: &str, wanted: &[(usize, &str)], limits: &Limits) -> Vec<Option<Position>> {
+    let nowhere = || vec![None; wanted.len()];
     let path: PathBuf = dir.join(file);
     if path.as_os_str().as_bytes().contains(&0) {
-        return None;
+        return nowhere();
     }
     let mut text = Vec::new();
-    let Ok(Outcome::Read) = file::read(&path, limits, &mut text) else { return None };
-    let found = document::all(&text, limits).ok()?;
-    document::position(&text, found.get(document)?, pointer)
+    let Ok(Outcome::Read) = file::read(&path, limits, &mut text) else { return nowhere() };
+    let Ok(documents) = document::all(&text, limits) else { return nowhere() };
+    let mut spans: BTreeMap<usize, Option<Spans>> = BTreeMap::new();
+    let mut find = |(number, pointer): &(usize, &str)| {
+        let document = documents.get(*number)?;
+        let spans = spans.entry(*number).or_insert_with(|| document::spans(document));
+        document::position(&text, document, spans.as_ref()?, pointer)
+    };
+    wanted.iter().map(&mut find).collect()
 }
 
 #[cfg(test)]
@@ -291,7 +300,8 @@ mod tests {
         let bundle =
             BundleDir::new().manifest("a.yaml", "kind: A\n---\nkind: B\nspec:\n  list:\n  - {x: 1}\n  - z: 2\n");
         let at = |document, pointer| {
-            let found = position(bundle.path(), "manifests/a.yaml", document, pointer, &Limits::default()).unwrap();
+            let found = positions(bundle.path(), "manifests/a.yaml", &[(document, pointer)], &Limits::default());
+            let found = found[0].unwrap();
             (found.line, found.column)
         };
         assert_eq!(at(0, "/kind"), (1, 7));

@@ -1,5 +1,6 @@
 //! Findings about bundles, as people and programs read them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -56,10 +57,23 @@ pub(crate) fn sort(findings: &mut [Finding]) {
 
 /// Finds the lines of findings in the bundle's directory; files are shown as the user can open them.
 pub(crate) fn locate(findings: &mut [Finding], directory: &Path, shown: Option<&str>, limits: &fbc::Limits) {
-    for finding in findings.iter_mut().filter(|finding| !finding.file.is_empty() && finding.position.is_none()) {
-        finding.position = bundle::position(directory, &finding.file, finding.document, &finding.pointer, limits);
-        if let Some(shown) = shown {
-            finding.file = Path::new(shown).join(&finding.file).display().to_string();
+    let mut files: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, finding) in findings.iter().enumerate() {
+        if !finding.file.is_empty() && finding.position.is_none() {
+            files.entry(finding.file.clone()).or_default().push(at);
+        }
+    }
+    // A file is read once, however much is found in it.
+    for (file, numbers) in files {
+        let wanted: Vec<(usize, &str)> =
+            numbers.iter().map(|at| (findings[*at].document, findings[*at].pointer.as_str())).collect();
+        let positions = bundle::positions(directory, &file, &wanted, limits);
+        for (at, position) in numbers.into_iter().zip(positions) {
+            let finding = &mut findings[at];
+            finding.position = position;
+            if let Some(shown) = shown {
+                finding.file = Path::new(shown).join(&file).display().to_string();
+            }
         }
     }
 }

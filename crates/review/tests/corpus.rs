@@ -119,7 +119,8 @@ fn findings_of_a_published_bundle_have_lines() {
     for directory in operators.iter().step_by(40).flat_map(|operator| directories(operator).into_iter().next_back()) {
         let whole = bundle::read_whole(&directory, &limits).unwrap();
         for finding in judged(&directory, &whole, &limits).iter().filter(|finding| !finding.file.is_empty()) {
-            let at = bundle::position(&directory, &finding.file, finding.document, &finding.pointer, &limits);
+            let wanted = [(finding.document, finding.pointer.as_str())];
+            let at = bundle::positions(&directory, &finding.file, &wanted, &limits)[0];
             assert!(at.is_some_and(|at| at.line > 0), "{}: {finding:?}", directory.display());
         }
     }

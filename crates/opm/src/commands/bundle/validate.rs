@@ -36,9 +36,9 @@ use crate::printer::Printer;
         opm bundle validate --list-optional"
 )]
 pub(super) struct ValidateArgs {
-    /// Directory or image of the bundle
+    /// Directory or image of the bundle; several are checked together, as with --suite
     #[arg(value_name = "BUNDLE", required_unless_present = "list_optional")]
-    source: Option<String>,
+    sources: Vec<String>,
     /// Further checks; can be given several times
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
     optional_validators: Vec<Optional>,
@@ -84,15 +84,18 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if args.more.list_optional {
         return suites::list(printer);
     }
-    let source = args.source.as_deref().ok_or_else(|| Failure::Usage("a bundle is missing".into()))?;
-    let path = Path::new(source);
     // What is unpacked stays as long as this does.
     let images = Images::new(tls, &args.pull);
-    let (root, shown) = if path.is_dir() { (path.to_owned(), Some(source)) } else { (pulled(&images, source)?, None) };
-    if args.more.is_default() {
-        return tell(&root, &args.optional_validators, printer);
+    let mut bundles = Vec::new();
+    for source in &args.sources {
+        let local = Path::new(source).is_dir();
+        let root = if local { PathBuf::from(source) } else { pulled(&images, source)? };
+        bundles.push((root, local.then_some(source.as_str())));
     }
-    suites::run(&root, shown, &args.optional_validators, &args.more, &images, printer)
+    match bundles.as_slice() {
+        [(root, _)] if args.more.is_default() => tell(root, &args.optional_validators, printer),
+        bundles => suites::run(bundles, &args.optional_validators, &args.more, &images, printer),
+    }
 }
 
 pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -141,6 +144,9 @@ pub(super) fn compatible(dir: &Path, optional: &[Optional], limits: &Limits) -> 
 
 /// Compiles the rules that the bundle depends by, and reports what is wrong with them.
 fn rules(dir: &Path, limits: &Limits) -> Vec<String> {
+    if !has_rules(dir, limits) {
+        return Vec::new();
+    }
     let options = bundle::Options { image: "", image_template: None, migrate: false, limits: limits.clone() };
     // What is wrong with the bundle itself has been reported.
     let Ok(rendered) = bundle::render(dir, &options) else { return Vec::new() };
@@ -149,6 +155,18 @@ fn rules(dir: &Path, limits: &Limits) -> Vec<String> {
     let rules = facts.needs.iter().flat_map(|requirement| requirement.need.rules());
     let wrong = rules.filter_map(|rule| Rule::compile(rule).err().map(|why| (rule, why)));
     wrong.map(|(rule, why)| format!("Invalid CEL expression {rule:?}: {why}")).collect()
+}
+
+/// Tells whether some file of a bundle may hold a rule: hardly any does, and what holds none need not be rendered.
+fn has_rules(dir: &Path, limits: &Limits) -> bool {
+    const RULE: &str = "olm.constraint";
+    let files = ["manifests", "metadata"].into_iter().flat_map(|folder| std::fs::read_dir(dir.join(folder)).ok());
+    let plain = files
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|it| it.is_file() && it.len() <= limits.file_size));
+    let mut texts = plain.filter_map(|entry| std::fs::read(entry.path()).ok());
+    texts.any(|text| String::from_utf8_lossy(&text).contains(RULE))
 }
 
 /// Takes the files of an image out of a container engine.
