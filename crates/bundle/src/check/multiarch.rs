@@ -14,6 +14,9 @@ const TERMS: &str =
 /// Operating system and architecture.
 type Platform = (String, String);
 
+/// Takes one of the two.
+type Part = fn(&Platform) -> &String;
+
 /// An image of a deployment, and where its pods may run.
 struct Placed<'a> {
     image: &'a str,
@@ -73,11 +76,11 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
             }
         }
     }
-    let of = |images: &[Placed<'_>], part: fn(&Platform) -> &String| -> BTreeSet<String> {
+    let of = |images: &[Placed<'_>], part: Part| -> BTreeSet<String> {
         let found = images.iter().filter_map(|placed| known.get(placed.image)?.as_ref());
         found.flatten().map(|platform| part(platform).clone()).collect()
     };
-    let parts: [(&str, &str, fn(&Platform) -> &String, &BTreeSet<String>); 2] =
+    let parts: [(&str, &str, Part, &BTreeSet<String>); 2] =
         [("arch", "Arch(s)", |it| &it.1, &archs), ("os", "OS(s)", |it| &it.0, &systems)];
     for (key, shown, part, named) in parts {
         let built = of(&managers, part);
