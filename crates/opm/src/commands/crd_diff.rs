@@ -16,10 +16,10 @@ use crate::images::{Images, PullFlags, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
 
-/// Tell whether the CRDs of a bundle can replace those of another
+/// Check whether the CRDs of a bundle can replace those of another
 #[derive(clap::Args)]
 #[command(
-    long_about = "Tell whether the CRDs of a bundle can replace those of another.\n\n\
+    long_about = "Check whether the CRDs of a bundle can replace those of another.\n\n\
         Before an upgrade OLM v1 compares each CRD with the one on the cluster, and refuses changes that could break \
         custom resources. Every change is told with two verdicts: what OLM v1 does, in its words, and what the change \
         means. The exit code is 1 if one of them is an error by the rules that are asked for.",

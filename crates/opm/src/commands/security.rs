@@ -16,10 +16,10 @@ use crate::findings::{self, Output};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 
-/// Tell what an operator may do, and what grew between two versions
+/// Show what an operator may do, and what grew between two versions
 #[derive(clap::Args)]
 #[command(
-    long_about = "Tell what an operator may do, and what grew between two versions.\n\n\
+    long_about = "Show what an operator may do, and what grew between two versions.\n\n\
         Of one bundle: rights in the cluster and in namespaces, ways to more rights, Secrets, host access, privileged pods, \
         webhooks, images by tag. Of two: what is new. A right is new only if the same account did not have it in other \
         words. Of two catalogs: what is new in each bundle that only the new one has, compared with the bundle that it \

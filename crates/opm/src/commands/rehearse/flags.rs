@@ -14,12 +14,12 @@ use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
 
-/// Tell what a cluster would make of a bundle, without a cluster
+/// Show what a cluster would make of a bundle, without a cluster
 #[derive(clap::Args)]
 #[command(
-    long_about = "Tell what a cluster would make of a bundle, without a cluster.\n\n\
+    long_about = "Show what a cluster would make of a bundle, without a cluster.\n\n\
         The objects are those that the Operator Lifecycle Manager would create, in its order: OLM v1 for a \
-        ClusterExtension, OLM v0 for a Subscription. A bundle that OLM refuses is told in OLM's own words, sizes are \
+        ClusterExtension, OLM v0 for a Subscription. A refusal comes in OLM's own words, sizes are \
         compared with the limits of clusters, and differences between both generations are named. The exit code is 1 if \
         the bundle or one of its objects would be refused. docs/rehearse.md says how it is done.",
     after_help = "Examples:\n  \
@@ -49,7 +49,7 @@ pub(crate) struct RehearseArgs {
     /// Which OLM installs it: v0 is the one with Subscriptions, v1 the one with ClusterExtensions
     #[arg(long, value_name = "GENERATION", default_value = "v1", value_parser = generation())]
     pub(super) olm: Generation,
-    /// Release of OLM v1, 1.6 to 1.11; the newest unless given
+    /// Release of OLM v1, 1.6 to 1.11; defaults to the newest
     #[arg(long, value_name = "VERSION", value_parser = minor)]
     olm_version: Option<u32>,
     /// What applies the objects in OLM v1
@@ -58,7 +58,7 @@ pub(crate) struct RehearseArgs {
     /// Feature of OLM v1 that is switched on; can be given several times
     #[arg(long, value_name = "GATE", value_delimiter = ',', value_parser = gate())]
     gate: Vec<Gate>,
-    /// Namespace to install in; unless given, the one that the bundle suggests, or PACKAGE-system
+    /// Namespace to install in; defaults to the one that the bundle suggests, or PACKAGE-system
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Namespace that the operator watches; can be given several times for OLM v0
@@ -73,7 +73,7 @@ pub(crate) struct RehearseArgs {
     /// Who makes certificates for webhooks in OLM v1
     #[arg(long, value_name = "PROVIDER", default_value = "cert-manager", value_parser = certificates())]
     pub(super) certificates: Certificates,
-    /// Name of the ClusterExtension; the package unless given
+    /// Name of the ClusterExtension; defaults to the package
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
     /// Bundle, or version in the catalog, that is installed before, to show what the upgrade changes, deletes and restarts
