@@ -8,7 +8,7 @@ use catalog::{Catalog, Warnings};
 use fbc::blob::TextBuffer;
 use fbc::json::Raw;
 use fbc::locate::Locator;
-use fbc::{Blob, Content, Fbc, FileId, Limits, LoadOptions, Problem, Severity, Spot, Stage};
+use fbc::{Blob, Content, Fbc, Limits, LoadOptions, Problem, Severity, Spot, Stage};
 
 use crate::cache::Digest;
 

@@ -263,7 +263,7 @@ impl<'a> Builder<'a> {
         if let Some(Frame { kind: FrameKind::Mapping { first, in_order, .. }, .. }) = self.frames.last_mut()
             && let Some(previous) = self.members[*first..].last()
         {
-            *in_order &= compare(previous, &member, &self.out) == Ordering::Less;
+            *in_order &= compare(previous, &member, self.out) == Ordering::Less;
         }
         self.out.push(b':');
         self.members.push(member);
