@@ -10,6 +10,7 @@ mod check;
 mod cursor;
 pub(crate) mod members;
 mod object;
+mod path;
 mod raw;
 pub(crate) mod respell;
 mod scan;
@@ -19,7 +20,8 @@ mod write;
 pub use check::{Error, ErrorKind, Span, check, check_indexed};
 pub use cursor::Cursor;
 pub use object::{Fields, Object, Part};
-pub use raw::{Items, Kind, Members, Path, Raw, Step};
+pub use path::{Path, Step};
+pub use raw::{Items, Kind, Members, Raw};
 pub use text::Text;
 pub use write::{Layout, write_as_written, write_canonical, write_canonical_nested, write_str, write_str_body};
 
