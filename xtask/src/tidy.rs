@@ -95,7 +95,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn errors(check: impl FnOnce(&mut Findings)) -> Vec<String> {
+    /// Returns what a check reports.
+    pub(super) fn errors(check: impl FnOnce(&mut Findings)) -> Vec<String> {
         let mut findings = Findings::default();
         check(&mut findings);
         findings.errors

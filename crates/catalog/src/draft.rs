@@ -157,7 +157,7 @@ impl<'a> DraftChannel<'a> {
     }
 
     /// Returns the place of a value of the entry at `index`, or of the channel.
-    pub fn entry_place(&self, index: usize, field: &'static str) -> Option<Place> {
+    pub(crate) fn entry_place(&self, index: usize, field: &'static str) -> Option<Place> {
         self.blob?.place(path!["entries", index, field])
     }
 

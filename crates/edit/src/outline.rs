@@ -151,7 +151,7 @@ impl Outline {
     ///
     /// # Errors
     /// Refuses when there is none.
-    pub fn package_mut(&mut self, name: &str) -> Result<&mut Package, Refusal> {
+    pub(crate) fn package_mut(&mut self, name: &str) -> Result<&mut Package, Refusal> {
         if !self.packages.contains_key(name) {
             return Err(no_package(name, self));
         }
@@ -162,7 +162,7 @@ impl Outline {
     ///
     /// # Errors
     /// Refuses when there is no such bundle, or when several packages have one.
-    pub fn package_of(&self, package: Option<&str>, bundle: &str) -> Result<String, Refusal> {
+    pub(crate) fn package_of(&self, package: Option<&str>, bundle: &str) -> Result<String, Refusal> {
         if let Some(name) = package {
             let package = self.package(name)?;
             if package.bundles.contains_key(bundle) {
@@ -191,7 +191,7 @@ impl Package {
     ///
     /// # Errors
     /// Refuses when there is none.
-    pub fn channel_mut(&mut self, package: &str, name: &str) -> Result<&mut Channel, Refusal> {
+    pub(crate) fn channel_mut(&mut self, package: &str, name: &str) -> Result<&mut Channel, Refusal> {
         if !self.channels.contains_key(name) {
             return Err(self.no_channel(package, name));
         }
@@ -206,7 +206,7 @@ impl Package {
     }
 
     /// Returns which of two bundles is older.
-    pub fn cmp_versions(&self, a: &str, b: &str) -> Option<std::cmp::Ordering> {
+    pub(crate) fn cmp_versions(&self, a: &str, b: &str) -> Option<std::cmp::Ordering> {
         let version = |name: &str| self.bundles.get(name)?.version.as_ref();
         let ((a, a_release), (b, b_release)) = (version(a)?, version(b)?);
         Some(cmp_version_release((a, a_release.as_ref()), (b, b_release.as_ref())))
@@ -215,7 +215,7 @@ impl Package {
     /// Removes the bundles that no channel lists, and what says that something removed is deprecated.
     ///
     /// Returns the names of those bundles.
-    pub fn drop_unlisted(&mut self) -> Vec<String> {
+    pub(crate) fn drop_unlisted(&mut self) -> Vec<String> {
         let listed: std::collections::HashSet<&str> =
             self.channels.values().flat_map(|channel| channel.entries.iter().map(|entry| &*entry.name)).collect();
         let unlisted: Vec<String> =
@@ -228,7 +228,7 @@ impl Package {
     }
 
     /// Removes the deprecations of what is not there any more.
-    pub fn drop_stale_deprecations(&mut self) {
+    pub(crate) fn drop_stale_deprecations(&mut self) {
         let Some(deprecations) = &mut self.deprecations else { return };
         let before = deprecations.entries.len();
         deprecations.entries.retain(|entry| match &*entry.schema {
@@ -249,7 +249,7 @@ impl Channel {
     }
 
     /// Returns the entry called `name`, to be changed.
-    pub fn entry_mut(&mut self, name: &str) -> Option<&mut Entry> {
+    pub(crate) fn entry_mut(&mut self, name: &str) -> Option<&mut Entry> {
         self.entries.iter_mut().find(|entry| &*entry.name == name)
     }
 

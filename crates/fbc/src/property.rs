@@ -99,20 +99,21 @@ const API_SERVICE: Shape = Shape::Object(&[
 ]);
 
 /// Descriptions of CRDs, as in a CSV.
-pub const CRD_DESCRIPTIONS: Shape = Shape::Object(&[("owned", Shape::List(&CRD)), ("required", Shape::List(&CRD))]);
+pub(crate) const CRD_DESCRIPTIONS: Shape =
+    Shape::Object(&[("owned", Shape::List(&CRD)), ("required", Shape::List(&CRD))]);
 /// Descriptions of API services, as in a CSV.
-pub const API_SERVICE_DEFINITIONS: Shape =
+pub(crate) const API_SERVICE_DEFINITIONS: Shape =
     Shape::Object(&[("owned", Shape::List(&API_SERVICE)), ("required", Shape::List(&API_SERVICE))]);
 /// The modes an operator can be installed in, as in a CSV.
-pub const INSTALL_MODES: Shape = Shape::List(&Shape::Object(&[("type", STR), ("supported", Shape::Bool)]));
+pub(crate) const INSTALL_MODES: Shape = Shape::List(&Shape::Object(&[("type", STR), ("supported", Shape::Bool)]));
 /// Links, as in a CSV.
 pub const LINKS: Shape = Shape::List(&LINK);
 /// A link, as in a CSV.
 pub const LINK: Shape = Shape::Object(&[("name", STR), ("url", STR)]);
 /// Maintainers, as in a CSV.
-pub const MAINTAINERS: Shape = Shape::List(&Shape::Object(&[("name", STR), ("email", STR)]));
+pub(crate) const MAINTAINERS: Shape = Shape::List(&Shape::Object(&[("name", STR), ("email", STR)]));
 /// APIs of the cluster, as in a CSV.
-pub const NATIVE_APIS: Shape = Shape::List(&Shape::Object(&[("group", STR), ("version", STR), ("kind", STR)]));
+pub(crate) const NATIVE_APIS: Shape = Shape::List(&Shape::Object(&[("group", STR), ("version", STR), ("kind", STR)]));
 
 const CSV_METADATA_SHAPE: Shape = Shape::Object(&[
     ("annotations", STRING_MAP),

@@ -23,10 +23,10 @@ pub const BLOBS: [BlobSchema; 4] = [
 ];
 
 /// The fields that say what a blob is and where it belongs.
-pub const ENVELOPE: &[&str] = &["schema", "package", "name"];
+pub(crate) const ENVELOPE: &[&str] = &["schema", "package", "name"];
 
 /// A property of a blob; what its value must be follows from the type.
-pub const PROPERTY: Shape = Shape::Object(&[("type", Shape::Str), ("value", Shape::Any)]);
+pub(crate) const PROPERTY: Shape = Shape::Object(&[("type", Shape::Str), ("value", Shape::Any)]);
 
 const PROPERTIES: Shape = Shape::List(&PROPERTY);
 

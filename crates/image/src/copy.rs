@@ -72,7 +72,7 @@ impl Client {
     ///
     /// # Errors
     /// Fails as [`Client::copy`] does.
-    pub async fn copy_async(&self, from: &Location, to: &Location, plan: CopyPlan) -> Result<Copied, Error> {
+    pub(crate) async fn copy_async(&self, from: &Location, to: &Location, plan: CopyPlan) -> Result<Copied, Error> {
         let inner = self.inner();
         let admission = inner.allow(from)?;
         match from {

@@ -143,7 +143,7 @@ impl Client {
     }
 
     /// Does what [`Client::explain`] does, for those who can wait in other ways.
-    pub async fn explain_async(&self, reference: &Reference) -> Explanation {
+    pub(crate) async fn explain_async(&self, reference: &Reference) -> Explanation {
         let inner = self.inner();
         let mut explanation = Explanation {
             reference: reference.to_string(),

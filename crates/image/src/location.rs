@@ -63,7 +63,7 @@ impl Location {
     }
 
     /// Returns whether a text says by its first word that it is a location.
-    pub fn is_marked(text: &str) -> bool {
+    pub(crate) fn is_marked(text: &str) -> bool {
         ["docker://", "oci:", "oci-archive:", "docker-archive:"].iter().any(|mark| text.starts_with(mark))
     }
 }

@@ -22,17 +22,17 @@ pub mod media_type {
     /// A layer, compressed with zstd.
     pub const OCI_LAYER_ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
     /// An image for one platform, as Docker has it.
-    pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
+    pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
     /// Images for several platforms, as Docker has it.
-    pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
+    pub(crate) const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
     /// What an image is started with, as Docker has it.
     pub const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
     /// A layer, compressed with gzip, as Docker has it.
-    pub const DOCKER_LAYER_GZIP: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+    pub(crate) const DOCKER_LAYER_GZIP: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
     /// The first form of images, which nobody reads any more.
-    pub const DOCKER_SCHEMA_1: &str = "application/vnd.docker.distribution.manifest.v1+json";
+    pub(crate) const DOCKER_SCHEMA_1: &str = "application/vnd.docker.distribution.manifest.v1+json";
     /// The same, signed.
-    pub const DOCKER_SCHEMA_1_SIGNED: &str = "application/vnd.docker.distribution.manifest.v1+prettyjws";
+    pub(crate) const DOCKER_SCHEMA_1_SIGNED: &str = "application/vnd.docker.distribution.manifest.v1+prettyjws";
 }
 
 /// Refers to content.

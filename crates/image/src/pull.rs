@@ -51,7 +51,7 @@ impl Client {
     ///
     /// # Errors
     /// Fails as [`Client::pull`] does.
-    pub async fn pull_async(&self, location: &Location) -> Result<Image, Error> {
+    pub(crate) async fn pull_async(&self, location: &Location) -> Result<Image, Error> {
         let inner = self.inner();
         let admission = inner.allow(location)?;
         match location {
@@ -138,7 +138,7 @@ impl Client {
     ///
     /// # Errors
     /// Fails as [`Client::head`] does.
-    pub async fn head_async(&self, reference: &Reference) -> Result<Digest, Error> {
+    pub(crate) async fn head_async(&self, reference: &Reference) -> Result<Digest, Error> {
         if let Some(digest) = reference.digest() {
             return Ok(*digest);
         }

@@ -26,7 +26,7 @@ impl Client {
     ///
     /// # Errors
     /// Fails as [`Client::push`] does.
-    pub async fn push_async(&self, image: &Digest, to: &Location) -> Result<(), Error> {
+    pub(crate) async fn push_async(&self, image: &Digest, to: &Location) -> Result<(), Error> {
         let inner = self.inner();
         let graph = Graph::of(&inner.options.store, image, &inner.options.limits)?;
         match to {

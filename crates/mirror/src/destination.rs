@@ -94,7 +94,7 @@ pub fn tag_of(source: &Reference, digest: &Digest) -> String {
 
 /// Returns whether a text is a path of a repository: components of lower-case letters and digits, joined by `.`, `_`,
 /// `__` or any number of `-`.
-pub fn is_path(text: &str) -> bool {
+pub(crate) fn is_path(text: &str) -> bool {
     let component = |part: &str| {
         let ends = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

@@ -248,7 +248,7 @@ fn record(client: &Client, lock: &Lock, target: &Target) -> Result<(), String> {
 }
 
 /// Returns the tag of a lock in the record.
-pub fn record_tag(lock: &Lock) -> String {
+pub(crate) fn record_tag(lock: &Lock) -> String {
     format!("sha256-{}", lock.digest().hex())
 }
 

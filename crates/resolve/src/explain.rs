@@ -150,7 +150,7 @@ fn nothing_found(pool: &Pool<'_>, state: &State, subscription: usize, lines: &mu
 }
 
 /// Says what comes near to meeting a need that nothing meets.
-pub fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
+pub(crate) fn near_misses(pool: &Pool<'_>, need: &Need) -> Vec<String> {
     match need {
         Need::Package(package, range) => {
             let nodes = pool.of_package(package);

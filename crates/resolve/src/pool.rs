@@ -305,7 +305,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Returns every member that clusters can choose, with how far it is below the head of its channel.
-    pub fn on_chains(&self) -> impl Iterator<Item = (Node, usize)> {
+    pub(crate) fn on_chains(&self) -> impl Iterator<Item = (Node, usize)> {
         (0..self.groups.len()).flat_map(|group| match &*self.chain(group) {
             Ok(chain) => chain.iter().copied().zip(0..).collect::<Vec<_>>(),
             Err(_) => Vec::new(),

@@ -58,7 +58,7 @@ pub fn select(pool: &Pool<'_>, wish: &Wish<'_>) -> Result<Node, String> {
 }
 
 /// Tells whether a bundle is among those to choose from.
-pub fn is_eligible(pool: &Pool<'_>, wish: &Wish<'_>, node: Node) -> bool {
+pub(crate) fn is_eligible(pool: &Pool<'_>, wish: &Wish<'_>, node: Node) -> bool {
     let member = pool.member(node);
     let bundle = member.bundle;
     let listed = |channel: &str| wish.channels.is_empty() || wish.channels.iter().any(|name| name == channel);

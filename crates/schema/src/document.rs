@@ -83,7 +83,7 @@ pub fn documents() -> Vec<Document> {
 
 impl Document {
     /// Returns the name that no other document has: properties share names with blobs.
-    pub fn full_name(&self) -> String {
+    pub(crate) fn full_name(&self) -> String {
         match self.kind {
             Kind::Property => format!("property/{}", self.name),
             _ => self.name.to_owned(),

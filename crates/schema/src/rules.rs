@@ -18,7 +18,8 @@ pub enum Group {
 }
 
 /// All groups, in the order they are listed in.
-pub const GROUPS: [Group; 5] = [Group::Reading, Group::Meaning, Group::Dependencies, Group::Strict, Group::Warnings];
+pub(crate) const GROUPS: [Group; 5] =
+    [Group::Reading, Group::Meaning, Group::Dependencies, Group::Strict, Group::Warnings];
 
 impl Group {
     /// Returns the heading of the group.

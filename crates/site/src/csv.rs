@@ -62,7 +62,8 @@ pub struct Api {
 }
 
 /// The five levels, from least to most.
-pub const LEVELS: [&str; 5] = ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
+pub(crate) const LEVELS: [&str; 5] =
+    ["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"];
 
 /// Features by the names of their annotations.
 const FEATURES: [(&str, &str); 10] = [
@@ -115,7 +116,7 @@ impl Csv {
     }
 
     /// Keeps what a package page needs.
-    pub fn for_shelf(mut self) -> Csv {
+    pub(crate) fn for_shelf(mut self) -> Csv {
         for api in self.owned.iter_mut().chain(&mut self.required) {
             api.descriptors.clear();
         }
@@ -182,12 +183,12 @@ impl Csv {
     }
 
     /// Returns the install modes that it supports.
-    pub fn supported_modes(&self) -> Vec<&str> {
+    pub(crate) fn supported_modes(&self) -> Vec<&str> {
         self.modes.iter().filter(|(_, supported)| *supported).map(|(mode, _)| mode.as_str()).collect()
     }
 
     /// Says where it can be installed, in words.
-    pub fn modes_in_words(&self) -> String {
+    pub(crate) fn modes_in_words(&self) -> String {
         let has = |mode: &str| self.modes.iter().any(|(name, supported)| name == mode && *supported);
         let mut words = Vec::new();
         for (mode, word) in [
@@ -249,7 +250,7 @@ fn feature_is(old: &str, name: &str, title: &str) -> bool {
 }
 
 /// Reads a list of texts that stands in an annotation.
-pub fn json_list(text: &str) -> Vec<String> {
+pub(crate) fn json_list(text: &str) -> Vec<String> {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),

@@ -223,7 +223,7 @@ pub fn date(written: &str) -> Markup {
 }
 
 /// Shows text that is often copied; the button is made by the script.
-pub fn copyable(text: &str) -> Markup {
+pub(crate) fn copyable(text: &str) -> Markup {
     html! { code.copy { (t(text)) } }
 }
 

@@ -35,7 +35,7 @@ impl Links {
     }
 
     /// Tells whether pages are files.
-    pub fn are_files(&self) -> bool {
+    pub(crate) fn are_files(&self) -> bool {
         self.files
     }
 
@@ -92,17 +92,17 @@ impl Links {
 }
 
 /// Returns the path of a package's page.
-pub fn package_path(package: &str) -> String {
+pub(crate) fn package_path(package: &str) -> String {
     format!("p/{}", names::part(package))
 }
 
 /// Returns the path of a version's page.
-pub fn version_path(package: &str, bundle: &str) -> String {
+pub(crate) fn version_path(package: &str, bundle: &str) -> String {
     format!("{}/v/{}", package_path(package), names::part(bundle))
 }
 
 /// Returns the path of a kind's page.
-pub fn kind_path(group: &str, kind: &str) -> String {
+pub(crate) fn kind_path(group: &str, kind: &str) -> String {
     format!("apis/{}/{}", names::group(group), names::kind(kind))
 }
 

@@ -56,7 +56,7 @@ impl Manifest {
     }
 
     /// Tells whether permissions and deployments are known.
-    pub fn has_manifests(&self) -> bool {
+    pub(crate) fn has_manifests(&self) -> bool {
         self.whole.is_some()
     }
 

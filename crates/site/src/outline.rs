@@ -53,7 +53,7 @@ pub fn graph(package: &Package, v0: bool) -> Graph<'_> {
 }
 
 /// Adds a package to what a cluster sees.
-pub fn add_to_source(package: &Package, source: &mut Source) {
+pub(crate) fn add_to_source(package: &Package, source: &mut Source) {
     let (name, detail) = (&package.row.name, &package.detail);
     source.packages.insert(name.clone(), detail.deprecation.clone());
     for channel in &detail.channels {

@@ -38,7 +38,7 @@ pub enum Sort {
 }
 
 /// What packages are filtered by: parameter and heading.
-pub const FACETS: [(&str, &str); 9] = [
+pub(crate) const FACETS: [(&str, &str); 9] = [
     ("category", "Category"),
     ("capability", "Capability level"),
     ("mode", "Install mode"),
@@ -165,7 +165,7 @@ pub fn provider(name: &str) -> Option<String> {
 }
 
 /// Says how well a package fits words: less is better, nothing is not at all.
-pub fn score(row: &Row, words: &str) -> Option<u32> {
+pub(crate) fn score(row: &Row, words: &str) -> Option<u32> {
     let mut total = if row.deprecated { 100 } else { 0 };
     let lower = words.to_lowercase();
     for word in lower.split_whitespace() {

@@ -235,7 +235,7 @@ impl Row {
 
 impl Bundle {
     /// Returns version and release as people write them.
-    pub fn full_version(&self) -> String {
+    pub(crate) fn full_version(&self) -> String {
         if self.release.is_empty() { self.version.clone() } else { format!("{}-{}", self.version, self.release) }
     }
 

@@ -118,13 +118,8 @@ pub(super) fn links(name: &str, full: &Path, text: &str, findings: &mut Findings
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::errors;
     use super::*;
-
-    fn errors(check: impl FnOnce(&mut Findings)) -> Vec<String> {
-        let mut findings = Findings::default();
-        check(&mut findings);
-        findings.errors
-    }
 
     #[test]
     fn source_text_is_finished_and_checked() {

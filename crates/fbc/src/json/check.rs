@@ -61,7 +61,7 @@ pub(super) const LONG: usize = 128;
 /// # Errors
 /// Fails at the first byte that cannot be part of a value, and with
 /// [`ErrorKind::End`] when the text stops too early.
-pub fn check(text: &str, at: usize, max_depth: usize) -> Result<Range<usize>, Error> {
+pub(crate) fn check(text: &str, at: usize, max_depth: usize) -> Result<Range<usize>, Error> {
     check_indexed(text, at, max_depth, &mut Vec::new())
 }
 
@@ -69,7 +69,12 @@ pub fn check(text: &str, at: usize, max_depth: usize) -> Result<Range<usize>, Er
 ///
 /// # Errors
 /// Fails as [`check`] does; what was added to `spans` then means nothing.
-pub fn check_indexed(text: &str, at: usize, max_depth: usize, spans: &mut Vec<Span>) -> Result<Range<usize>, Error> {
+pub(crate) fn check_indexed(
+    text: &str,
+    at: usize,
+    max_depth: usize,
+    spans: &mut Vec<Span>,
+) -> Result<Range<usize>, Error> {
     let start = skip_space(text.as_bytes(), at);
     let end = Checker { text, bytes: text.as_bytes(), spans }.value(start, max_depth)?;
     Ok(start..end)

@@ -1,7 +1,7 @@
 //! JSON as text: checked once, then walked in place.
 //!
 //! A catalog is mostly text that nobody looks into, so nothing here builds a
-//! tree. [`check`] proves that a stretch of bytes is one JSON value; a [`Raw`]
+//! tree. [`Raw::parse`] proves that a text is one JSON value; a [`Raw`]
 //! is such a value, borrowed from its file, whose members and items are found
 //! by walking; a [`Text`] is one that owns its bytes; [`write`] prints it again
 //! in canonical form.
@@ -17,13 +17,15 @@ mod scan;
 mod text;
 mod write;
 
-pub use check::{Error, ErrorKind, Span, check, check_indexed};
+pub(crate) use check::check_indexed;
+pub use check::{Error, ErrorKind, Span};
 pub use cursor::Cursor;
 pub use object::{Fields, Object, Part};
 pub use path::{Path, Step};
 pub use raw::{Items, Kind, Members, Raw};
 pub use text::Text;
-pub use write::{Layout, write_as_written, write_canonical, write_canonical_nested, write_str, write_str_body};
+pub use write::{Layout, write_as_written, write_canonical, write_str};
+pub(crate) use write::write_canonical_nested;
 
 /// Returns `text` from its first character on that is no white space of JSON.
 pub fn trim_start(text: &str) -> &str {

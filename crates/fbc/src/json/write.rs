@@ -23,7 +23,7 @@ pub fn write_canonical(value: Raw<'_>, layout: Layout, out: &mut Vec<u8>) {
 }
 
 /// Appends `value` in canonical form as a part of something already `level` levels deep.
-pub fn write_canonical_nested(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
+pub(crate) fn write_canonical_nested(value: Raw<'_>, layout: Layout, level: usize, out: &mut Vec<u8>) {
     Writer::new(value, layout, true).value(0, level, out);
 }
 
@@ -208,7 +208,7 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends `text` as it stands between the quotes of a JSON string.
-pub fn write_str_body(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_str_body(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut at = 0;
     loop {

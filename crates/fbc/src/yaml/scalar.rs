@@ -32,7 +32,7 @@ pub enum Value<'a> {
 const MERGE: &str = "tag:yaml.org,2002:merge";
 
 /// Returns whether a scalar in key position merges other mappings into its own.
-pub fn is_merge_key(scalar: &Scalar<'_>) -> bool {
+pub(crate) fn is_merge_key(scalar: &Scalar<'_>) -> bool {
     scalar.text == "<<" && (scalar.plain || scalar.tag == Some(MERGE))
 }
 
@@ -52,7 +52,7 @@ pub fn value<'a>(scalar: &Scalar<'a>) -> Result<Value<'a>, String> {
 ///
 /// # Errors
 /// Fails for infinities and not-a-number, which JSON does not have.
-pub fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+pub(crate) fn write_json(value: &Value<'_>, out: &mut Vec<u8>) -> Result<(), String> {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -93,7 +93,7 @@ pub fn key<'a>(value: Value<'a>) -> Result<Cow<'a, str>, String> {
 }
 
 /// Returns whether text, written plain, reads back as that string in every reader we know.
-pub fn reads_as_string(text: &str) -> bool {
+pub(crate) fn reads_as_string(text: &str) -> bool {
     match text.as_bytes().first() {
         Some(b'+' | b'-' | b'.' | b'0'..=b'9' | b'~' | b'y' | b'Y' | b'n' | b'N' | b't' | b'T') => {}
         Some(b'f' | b'F' | b'o' | b'O') => {}

@@ -47,7 +47,7 @@ pub struct Survey {
 
 impl Survey {
     /// Returns the kind whose page has this path.
-    pub fn kind_at(&self, path: &str) -> Option<(&(String, String), &Kind)> {
+    pub(crate) fn kind_at(&self, path: &str) -> Option<(&(String, String), &Kind)> {
         self.kinds.get_key_value(self.paths.get(path)?)
     }
 }
@@ -85,7 +85,7 @@ impl Index {
     }
 
     /// Returns a package by how an address calls it.
-    pub fn row_at(&self, part: &str) -> Option<&Row> {
+    pub(crate) fn row_at(&self, part: &str) -> Option<&Row> {
         self.rows.get(*self.parts.get(part)?)
     }
 

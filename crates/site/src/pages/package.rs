@@ -236,7 +236,7 @@ pub fn needs(bundle: &Bundle) -> Vec<Need> {
 }
 
 /// Shows what a bundle needs.
-pub fn need_list(context: &Context<'_>, needs: &[Need]) -> Markup {
+pub(crate) fn need_list(context: &Context<'_>, needs: &[Need]) -> Markup {
     html! {
         ul { @for (words, target) in needs {
             li { @match target {

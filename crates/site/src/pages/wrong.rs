@@ -31,7 +31,7 @@ pub fn left_out(context: &Context<'_>, package: &str, reason: &str) -> Page {
 }
 
 /// Makes the page of a question that makes no sense.
-pub fn senseless(context: &Context<'_>, reason: &str) -> Page {
+pub(crate) fn senseless(context: &Context<'_>, reason: &str) -> Page {
     let body = html! { h1 { "That cannot be answered" } div.note.bad { p { (t(reason)) } } p { a.button href=(context.links.list()) { "All packages" } } };
     Page { title: "Cannot be answered".to_owned(), section: Section::Other, crumbs: Vec::new(), body, name: "wrong" }
 }
