@@ -45,7 +45,7 @@ fn each_kind_of_change_has_two_verdicts() {
         (json!({}), json!({"enum": ["a"]}), "enum blocks error"),
         (json!({"enum": ["a", "b"]}), json!({"enum": ["a"]}), "enum blocks error"),
         (json!({"enum": ["a"]}), json!({"enum": ["a", "b"]}), ""),
-        (json!({"enum": ["a"]}), json!({}), ""),
+        (json!({"enum": ["a"]}), json!({}), "enum blocks -"),
         (json!({}), json!({"maximum": 5}), "maximum blocks error"),
         (json!({"maximum": 5}), json!({"maximum": 4}), "maximum blocks error"),
         (json!({"maximum": 5}), json!({"maximum": 6}), ""),

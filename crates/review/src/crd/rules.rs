@@ -70,8 +70,10 @@ pub(super) fn check(old: &Value, new: &Value, path: &str, found: &mut Vec<Found>
     if was.is_empty() && !now.is_empty() {
         let words = format!("enum constraint added when there was none previously: [{}]", shown(&mut now.iter()));
         told("enum", words, ERROR);
-    } else if was.difference(&now).next().is_some() && !now.is_empty() {
-        told("enum", format!("allowed enum values removed: [{}]", shown(&mut was.difference(&now))), ERROR);
+    } else if was.difference(&now).next().is_some() {
+        // OLM v1 sees values go, also where any value is allowed afterwards.
+        let meaning = if now.is_empty() { None } else { ERROR };
+        told("enum", format!("allowed enum values removed : [{}]", shown(&mut was.difference(&now))), meaning);
     }
     bounds(old, new, &mut told);
     let (was, is) = (text(old, "/pattern"), text(new, "/pattern"));
