@@ -24,8 +24,8 @@ pub use object::{Fields, Object, Part};
 pub use path::{Path, Step};
 pub use raw::{Items, Kind, Members, Raw};
 pub use text::Text;
-pub use write::{Layout, write_as_written, write_canonical, write_str};
 pub(crate) use write::write_canonical_nested;
+pub use write::{Layout, write_as_written, write_canonical, write_str};
 
 /// Returns `text` from its first character on that is no white space of JSON.
 pub fn trim_start(text: &str) -> &str {

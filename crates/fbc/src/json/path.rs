@@ -61,3 +61,11 @@ impl fmt::Display for Path {
 macro_rules! path {
     ($($step:expr),* $(,)?) => { $crate::json::Path(vec![$($crate::json::Step::from($step)),*]) };
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_path_is_shown_as_people_write_it() {
+        assert_eq!(path!["entries", 1, "name"].to_string(), "entries[1].name");
+    }
+}

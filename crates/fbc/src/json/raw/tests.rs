@@ -28,11 +28,6 @@ fn escapes_are_resolved() {
     assert_eq!(raw("1").as_str(), None);
 }
 
-#[test]
-fn a_path_is_shown_as_people_write_it() {
-    assert_eq!(path!["entries", 1, "name"].to_string(), "entries[1].name");
-}
-
 proptest::proptest! {
     #[test]
     fn strings_read_as_another_reader_reads_them(text in r#"([ -~é€😀]|\\u[0-9a-f]{4}|\\n){0,12}"#) {
