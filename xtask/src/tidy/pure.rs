@@ -26,11 +26,11 @@ const TOUCHES: [&str; 17] = [
     concat!("io::", "stdin"),
     concat!("io::", "stdout"),
     concat!("SystemTime", "::now"),
-    concat!(".cano", "nicalize("),
-    concat!(".is_", "dir("),
-    concat!(".is_", "file("),
-    concat!(".sym", "link_metadata("),
-    concat!(".ex", "ists("),
+    concat!(".cano", "nicalize()"),
+    concat!(".is_", "dir()"),
+    concat!(".is_", "file()"),
+    concat!(".sym", "link_metadata()"),
+    concat!(".ex", "ists()"),
 ];
 
 /// Returns the crates that ARCHITECTURE.md says perform no I/O.
