@@ -86,11 +86,24 @@ pub fn promote(
         None => 0,
     };
     target.entries.insert(at, entry);
+    check_no_circle(&target, bundle, channel)?;
     if let Some(replaces) = &promotion.replaces {
         check_head(&target, bundle, replaces, channel)?;
     }
     package.channels.insert(channel.to_owned(), target);
     Ok(())
+}
+
+/// Refuses a bundle that an entry of the channel has left behind already: all of them would be behind another.
+fn check_no_circle(target: &Channel, bundle: &str, channel: &str) -> Result<(), Refusal> {
+    if !target.heads().is_empty() {
+        return Ok(());
+    }
+    let behind = |entry: &&Entry| &*entry.replaces == bundle || entry.skips.iter().any(|skipped| &**skipped == bundle);
+    let by: Vec<&str> = target.entries.iter().filter(behind).map(|entry| &*entry.name).collect();
+    let by = by.join(", ");
+    Err(Refusal::new(format!("{bundle:?} would leave channel {channel:?} without a head: {by} replaces or skips it"))
+        .help("change that entry with 'opm edit set-edge' first"))
 }
 
 /// Refuses edges that leave a channel with other heads than the bundle that came in.

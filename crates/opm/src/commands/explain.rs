@@ -33,16 +33,25 @@ pub(crate) fn run(args: &ExplainArgs, printer: &mut Printer) -> Outcome {
             let rows: String = rules.iter().map(|(name, about)| format!("  {name:width$}  {about}\n")).collect();
             format!("{}\nRules for bundles:\n{rows}", schema::overview())
         }
-        Some(name) => bundle_rules::explain(name).map_or_else(|| schema::explain(name), Ok).map_err(|unknown| {
+        Some(name) => explained(name)?,
+    };
+    printer.data().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Explains a name; a rule can be one for catalogs and for bundles.
+fn explained(name: &str) -> Result<String, Failure> {
+    match (schema::explain(name), bundle_rules::explain(name)) {
+        (Ok(catalogs), Some(bundles)) => Ok(format!("{catalogs}\n{bundles}")),
+        (Ok(text), None) | (Err(_), Some(text)) => Ok(text),
+        (Err(unknown), None) => {
             let near: Vec<String> = unknown.nearest.iter().map(|name| format!("\"{name}\"")).collect();
             let help = match &*near {
                 [] => "'opm explain' lists what there is".to_owned(),
                 [one] => format!("did you mean {one}?"),
                 [some @ .., last] => format!("did you mean {} or {last}?", some.join(", ")),
             };
-            Failure::message(format!("there is nothing to explain by the name \"{name}\"\nhelp: {help}"))
-        })?,
-    };
-    printer.data().write_all(text.as_bytes())?;
-    Ok(())
+            Err(Failure::message(format!("there is nothing to explain by the name \"{name}\"\nhelp: {help}")))
+        }
+    }
 }

@@ -256,6 +256,6 @@ async fn whoever_waits_can_be_interrupted() {
     --- stdout
     --- stderr
     catalog [NAMESPACE]/cat is applied
-    error: interrupted: the catalog may have been changed already; 'opm catalog status' tells
+    error: interrupted: the catalog may have been changed already; 'opm catalog status' shows it
     "#);
 }
