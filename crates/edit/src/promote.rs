@@ -229,6 +229,14 @@ mod tests {
     }
 
     #[test]
+    fn what_the_channel_has_left_behind_does_not_come_back_as_its_head() {
+        let catalog = "
+            p/stable: p.v1.0.0 s=p.v2.0.0; p.v1.1.0 r=p.v1.0.0
+            p/all: p.v2.0.0";
+        insta::assert_snapshot!(promoted(catalog, "p.v2.0.0", Policy::Replaces), @r#""p.v2.0.0" would leave channel "stable" without a head: p.v1.0.0 replaces or skips it; change that entry with 'opm edit set-edge' first"#);
+    }
+
+    #[test]
     fn earlier_patches_are_skipped() {
         insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.2", Policy::SkipPatch), @"p/stable*: p.v1.0.0; p.v1.1.2 r=p.v1.0.0 s=p.v1.1.1,p.v1.1.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.2");
         insta::assert_snapshot!(promoted(CATALOG, "p.v1.1.0-rc1", Policy::SkipPatch), @r#""p.v1.1.0" is a later patch of the same minor version; nobody would be sent to this one; --edge semver puts it on the way all the same"#);

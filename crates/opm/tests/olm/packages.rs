@@ -154,8 +154,12 @@ async fn olm_follows_an_image_while_a_controller_of_ours_works_beside_it() {
     until("the first version is offered", offers("foo.v1.0.0")).await;
     build(&stage, "1.1.0");
     until("the second version is offered", offers("foo.v1.1.0")).await;
-    let source = stage.get(Kind::CATALOG_SOURCE, "image").await.expect("a catalog");
-    assert_eq!(source["status"]["connectionState"]["lastObservedState"], "READY", "{}", source["status"]);
+    // The package server may know the new pod before OLM's own connection does.
+    let ready = || async {
+        let source = stage.get(Kind::CATALOG_SOURCE, "image").await?;
+        (source["status"]["connectionState"]["lastObservedState"] == "READY").then_some(source)
+    };
+    let source = until("OLM is connected to the second version", ready).await;
     // Nothing of it is ours: not its status, not its pods.
     let mut all = stage.list(Kind::POD).await;
     all.extend(stage.list(Kind::SERVICE).await);
