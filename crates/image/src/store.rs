@@ -74,6 +74,18 @@ impl Blob {
     }
 }
 
+/// How often a file is read that others replace meanwhile: pulls of one image put the same blob there.
+const READS: usize = 8;
+
+/// What reading a blob has found.
+enum Found {
+    Whole(Blob),
+    /// There is none, or it is damaged.
+    Wrong,
+    /// The file is not the one it was when reading began.
+    Changed,
+}
+
 impl Store {
     /// Opens the store at `root`, making it if there is none.
     ///
@@ -106,12 +118,23 @@ impl Store {
     /// # Errors
     /// Fails when it cannot be read.
     pub fn blob(&self, digest: &Digest) -> io::Result<Option<Blob>> {
+        for _ in 0..READS {
+            match self.read_whole(digest)? {
+                Found::Whole(blob) => return Ok(Some(blob)),
+                Found::Wrong => return Ok(None),
+                Found::Changed => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_whole(&self, digest: &Digest) -> io::Result<Found> {
         let path = self.path_of(digest);
-        let Some(mut file) = open_file(&path)? else { return Ok(None) };
+        let Some(mut file) = open_file(&path)? else { return Ok(Found::Wrong) };
         let stamp = Stamp::of(&file.metadata()?);
         let found = Blob { digest: *digest, size: stamp.size, path };
         if self.known().get(digest) == Some(&stamp) {
-            return Ok(Some(found));
+            return Ok(Found::Whole(found));
         }
         let mut hasher = Hasher::new();
         let mut buffer = vec![0; 256 << 10];
@@ -121,11 +144,14 @@ impl Store {
                 count => hasher.update(&buffer[..count]),
             }
         }
-        if hasher.finish() != *digest || Stamp::of(&file.metadata()?) != stamp {
-            return Ok(None);
+        if Stamp::of(&file.metadata()?) != stamp {
+            return Ok(Found::Changed);
+        }
+        if hasher.finish() != *digest {
+            return Ok(Found::Wrong);
         }
         self.known().insert(*digest, stamp);
-        Ok(Some(found))
+        Ok(Found::Whole(found))
     }
 
     /// Returns what is described if it is here, of that size and undamaged.
