@@ -1,7 +1,7 @@
 //! A controller of catalogs: what CatalogSources with images ask for, on clusters without OLM's own.
 //!
 //! `objects` knows what a catalog becomes, `decide` what has to happen to its pods, `reconcile` sees to it, with `pods` for
-//! each step and `status` for what is told; `connection` asks whether it answers, `lease` sees to it that one replica
+//! each step and `status` for the report; `connection` asks whether it answers, `lease` sees to it that one replica
 //! works at a time, and `metrics` counts.
 
 mod connection;

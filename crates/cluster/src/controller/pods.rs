@@ -28,7 +28,7 @@ pub(super) async fn pods_of(source: &Source<'_>, work: &Work<'_>) -> Result<Vec<
     Ok(all)
 }
 
-/// Does one thing; returns when an image was begun to be looked for.
+/// Does one thing; returns when it began to ask for the image.
 pub(super) async fn perform(
     step: &Step,
     source: &Source<'_>,

@@ -185,7 +185,7 @@ fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
     let text = std::fs::read(path).map_err(|error| in_path(path, &error))?;
     let objects = match bundle::objects_of(&text, reference, &limits::from_env()?) {
         Ok(objects) => objects,
-        // Blobs have a schema where objects have a kind; whatever is wrong with them is told when they are loaded.
+        // Blobs have a schema where objects have a kind; loading reports whatever is wrong with them.
         Err(_) if String::from_utf8_lossy(&text).contains("schema") => return Ok(None),
         Err(error) => return Err(Failure::message(format!("{reference}: {error}"))),
     };
