@@ -1,9 +1,10 @@
 //! A controller of catalogs: what CatalogSources with images ask for, on clusters without OLM's own.
 //!
 //! `objects` knows what a catalog becomes, `decide` what has to happen to its pods, `reconcile` sees to it, with `pods` for
-//! each step and `status` for the report; `connection` asks whether it answers, `lease` sees to it that one replica
+//! each step, `companions` for what else a catalog has and `status` for the report; `connection` asks whether it answers, `lease` sees to it that one replica
 //! works at a time, and `metrics` counts.
 
+mod companions;
 mod connection;
 mod decide;
 mod lease;
@@ -21,7 +22,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Api;
+use kube::api::ListParams;
 use kube::runtime::controller::{Action, Config};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
@@ -47,6 +50,9 @@ const AT_A_TIME: u16 = 16;
 const GATHER: Duration = Duration::from_millis(200);
 /// How long a catalog is left alone after an error, at first and at most.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
+
+/// How long a new leader waits for each list of objects.
+const LIST: Duration = Duration::from_secs(3);
 
 /// How a controller runs.
 #[derive(Clone)]
@@ -151,8 +157,40 @@ fn watch_trouble(error: &watcher::Error) -> String {
     }
 }
 
+/// The kinds of objects that a catalog becomes.
+const MADE: [Kind; 3] = [Kind::POD, Kind::SERVICE, Kind::SERVICE_ACCOUNT];
+
+/// Selects the objects that a controller of catalogs manages.
+fn managed_selector() -> String {
+    format!("{MANAGED_LABEL}=true")
+}
+
+/// Returns the catalog that owns an object.
+fn catalog_owner(metadata: &ObjectMeta) -> Option<&OwnerReference> {
+    let source = Kind::CATALOG_SOURCE;
+    let owners = metadata.owner_references.as_deref().unwrap_or_default();
+    owners.iter().find(|owner| owner.kind == source.kind && owner.api_version == source.api_version())
+}
+
+/// Lists the catalogs that own objects, by uid: a new leader need not ask for those of each catalog. Nothing if the list
+/// fails.
+async fn served(objects: &impl Fn(Kind) -> Api<Object>) -> Option<HashSet<String>> {
+    let all = ListParams::default().labels(&managed_selector());
+    let mut uids = HashSet::new();
+    for kind in MADE {
+        let kinds = objects(kind);
+        let list = tokio::time::timeout(LIST, kinds.list_metadata(&all)).await.ok()?.ok()?;
+        uids.extend(list.items.iter().filter_map(|object| Some(catalog_owner(&object.metadata)?.uid.clone())));
+    }
+    Some(uids)
+}
+
 /// Works on catalogs for as long as it is asked for.
 async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) {
+    let objects = |kind: Kind| match &plan.namespace {
+        Some(namespace) => cluster.objects_in(kind, namespace),
+        None => Api::all_with(cluster.client.clone(), &kind.resource()),
+    };
     let context = Arc::new(Context {
         cluster: cluster.clone(),
         images: plan.images.clone(),
@@ -161,33 +199,27 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
         metrics: metrics.clone(),
         failures: Mutex::default(),
         companions: Mutex::default(),
+        served: Mutex::new(served(&objects).await),
     });
-    let objects = |kind: Kind| match &plan.namespace {
-        Some(namespace) => cluster.objects_in(kind, namespace),
-        None => Api::all_with(cluster.client.clone(), &kind.resource()),
-    };
     let tries: Arc<Mutex<HashMap<String, u32>>> = Arc::default();
     let (done, gone) = (tries.clone(), tries.clone());
     let key = |object: &Object| object.metadata.uid.clone().unwrap_or_default();
-    let managed = || watcher::Config::default().labels(&format!("{MANAGED_LABEL}=true"));
+    let managed = || watcher::Config::default().labels(&managed_selector());
     let source = Kind::CATALOG_SOURCE;
     let mut controller = Controller::new_with(objects(source), watcher::Config::default(), source.resource())
         .with_config(Config::default().concurrency(AT_A_TIME).debounce(GATHER));
-    controller = controller.owns_with(objects(Kind::POD), Kind::POD.resource(), managed());
-    for kind in [Kind::SERVICE, Kind::SERVICE_ACCOUNT] {
+    for kind in MADE {
         let context = context.clone();
-        let disturbed = move |object: Object| {
-            let owner = object
-                .metadata
-                .owner_references
-                .unwrap_or_default()
-                .into_iter()
-                .find(|owner| owner.kind == source.kind && owner.api_version == source.api_version())?;
-            context.disturb(&owner.uid);
+        let owner = move |object: Object| {
+            let owner = catalog_owner(&object.metadata)?.clone();
+            context.note_served(&owner.uid);
+            if kind != Kind::POD {
+                context.disturb(&owner.uid);
+            }
             let namespace = object.metadata.namespace.unwrap_or_default();
             Some(ObjectRef::<Object>::new_with(&owner.name, source.resource()).within(&namespace))
         };
-        controller = controller.watches_with(objects(kind), kind.resource(), managed(), disturbed);
+        controller = controller.watches_with(objects(kind), kind.resource(), managed(), owner);
     }
     let work = move |object: Arc<Object>, context: Arc<Context>| {
         let done = done.clone();

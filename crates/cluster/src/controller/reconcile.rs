@@ -1,29 +1,28 @@
 //! One catalog brought to where it should be, and its status told.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::companions::{Companions, ensure_companions, remove_pods};
 use super::connection::{Connection, Connections};
-use super::decide::{Decision, Outcome, Step, Wanted, decide, until};
+use super::decide::{Decision, Outcome, Wanted, decide, until};
 use super::metrics::Metrics;
 use super::objects::{PodImages, Source, hash};
 use super::pods::{perform, pods_of};
 use super::status::{Told, second, tell};
 use super::template::{TEMPLATE, Version, conditions, resolve};
-use crate::catalog_source::{CatalogSpec, Complaint, PORT, service_address, service_name};
-use crate::request::{Named, Requests};
+use crate::catalog_source::{CatalogSpec, Complaint, service_address};
+use crate::request::Requests;
 use crate::{Cluster, Error, Kind, Object};
 
-/// Who owns the fields that the controller sets.
-const MANAGER: &str = "opm-controller";
 /// How often the connection to a catalog is checked.
 const CHECK: Duration = Duration::from_secs(60);
 /// How soon the answer of one that is being asked is looked for.
@@ -34,8 +33,6 @@ const CHECK_AGAIN: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long the word that it failed may take.
 const LAST_WORD: Duration = Duration::from_secs(5);
-/// How often what stands beside the pods is applied again, whether or not something is known to have happened to it.
-const APPLY_AGAIN: Duration = Duration::from_secs(600);
 /// How long a start that has failed is left alone, at first and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
@@ -48,17 +45,10 @@ pub(crate) struct Context {
     pub(crate) metrics: std::sync::Arc<Metrics>,
     /// Starts that have failed, by the uid of the catalog.
     pub(crate) failures: Mutex<HashMap<String, Failure>>,
-    /// What stands beside the pods of a catalog, by its uid, until something happens to it.
+    /// The companions of catalogs, by uid, until something changes them.
     pub(crate) companions: Mutex<HashMap<String, Companions>>,
-}
-
-/// What stands beside the pods of a catalog, as it was applied.
-#[derive(Debug, Clone)]
-pub(crate) struct Companions {
-    hash: String,
-    applied: Instant,
-    /// What the status says of the service.
-    service: Value,
+    /// The uids of catalogs that own objects; nothing if that is not known.
+    pub(crate) served: Mutex<Option<HashSet<String>>>,
 }
 
 /// A start that has failed.
@@ -89,7 +79,7 @@ impl Work<'_> {
     }
 }
 
-fn namespace_of(object: &Object) -> &str {
+pub(super) fn namespace_of(object: &Object) -> &str {
     object.metadata.namespace.as_deref().unwrap_or_default()
 }
 
@@ -145,7 +135,20 @@ impl Context {
         }
     }
 
-    /// Notes that something has happened to what stands beside the pods of a catalog.
+    /// Notes that a catalog owns objects.
+    pub(crate) fn note_served(&self, uid: &str) {
+        if let Some(served) = &mut *self.served.lock().unwrap_or_else(PoisonError::into_inner) {
+            served.insert(uid.to_owned());
+        }
+    }
+
+    /// Returns whether a catalog may own objects.
+    pub(super) fn may_be_served(&self, uid: &str) -> bool {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        served.as_ref().is_none_or(|served| served.contains(uid))
+    }
+
+    /// Notes that something has changed the companions of a catalog.
     pub(crate) fn disturb(&self, uid: &str) {
         self.companions.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
@@ -155,6 +158,9 @@ impl Context {
         self.connections.keep(is_there);
         self.companions.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| is_there(uid));
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| is_there(uid));
+        if let Some(served) = &mut *self.served.lock().unwrap_or_else(PoisonError::into_inner) {
+            served.retain(|uid| is_there(uid));
+        }
     }
 }
 
@@ -211,31 +217,6 @@ async fn bring_forward(seen: &Object, work: &Work<'_>) -> Result<Action, Error> 
     }
 }
 
-/// Removes what served an image that the catalog does not name any more.
-async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Result<(), Error> {
-    let (context, uid) = (work.context, object.metadata.uid.clone().unwrap_or_default());
-    let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
-    if known.is_some_and(|known| known.hash == spec.address && known.applied.elapsed() < APPLY_AGAIN) {
-        return Ok(());
-    }
-    let source = Source { object, spec, restricted: false };
-    for pod in pods_of(&source, work).await? {
-        perform(&Step::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", work).await?;
-    }
-    for (kind, companion) in source.companions() {
-        let named = Named::new(kind, namespace_of(object), companion["metadata"]["name"].as_str().unwrap_or_default());
-        let there = work.requests.get(&named).await?.unwrap_or_default();
-        let owners = there["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-        // Somebody else may have one of that name.
-        if owners.iter().any(|owner| owner["uid"] == uid.as_str()) {
-            work.requests.delete(&named, crate::request::uid(&there)).await?;
-        }
-    }
-    let cleared = Companions { hash: spec.address.clone(), applied: Instant::now(), service: Value::Null };
-    context.companions.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, cleared);
-    Ok(())
-}
-
 /// Gives a catalog with a template the image of this cluster's version.
 async fn follow_template(object: &mut Object, work: &Work<'_>) -> Result<(), Error> {
     let template = object.metadata.annotations.as_ref().and_then(|all| all.get(TEMPLATE)).cloned();
@@ -271,6 +252,7 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
         _ => enforces_restricted(object, work).await?,
     };
     let source = Source { object, spec, restricted };
+    context.note_served(object.metadata.uid.as_deref().unwrap_or_default());
     let pod_spec = match source.pod_spec(&context.images) {
         Ok(pod_spec) => pod_spec,
         Err(complaint) => {
@@ -328,34 +310,6 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
     Ok(Action::requeue(again.max(Duration::from_millis(100))))
 }
 
-/// Makes what stands beside the pods, unless it is known to be there, and returns what the status says of the service.
-async fn ensure_companions(source: &Source<'_>, work: &Work<'_>) -> Result<Value, Error> {
-    let context = work.context;
-    let companions = source.companions();
-    let hash = hash(&companions.iter().map(|(_, companion)| companion.clone()).collect());
-    let uid = source.object.metadata.uid.clone().unwrap_or_default();
-    let known = context.companions.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
-    if let Some(known) = known.filter(|known| known.hash == hash && known.applied.elapsed() < APPLY_AGAIN) {
-        return Ok(known.service);
-    }
-    let mut service = Value::Null;
-    for (kind, companion) in companions {
-        let applied = apply(kind, &companion, source.object, work).await?;
-        if kind == Kind::SERVICE {
-            service = json!({
-                "protocol": "grpc",
-                "serviceName": service_name(source.name()),
-                "serviceNamespace": source.namespace(),
-                "port": PORT.to_string(),
-                "createdAt": applied.metadata.creation_timestamp.map(|time| second(time.0)),
-            });
-        }
-    }
-    let companions = Companions { hash, applied: Instant::now(), service: service.clone() };
-    context.companions.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, companions);
-    Ok(service)
-}
-
 /// Tells whether a namespace takes only pods that are restricted.
 async fn enforces_restricted(object: &Object, work: &Work<'_>) -> Result<bool, Error> {
     let (name, namespaces) = (namespace_of(object), work.context.cluster.objects(Kind::NAMESPACE));
@@ -369,13 +323,6 @@ async fn enforces_restricted(object: &Object, work: &Work<'_>) -> Result<bool, E
         Err(error) if error.is_forbidden() => Ok(true),
         Err(error) => Err(error),
     }
-}
-
-async fn apply(kind: Kind, companion: &Value, object: &Object, work: &Work<'_>) -> Result<Object, Error> {
-    let name = companion["metadata"]["name"].as_str().unwrap_or_default();
-    let (objects, how, patch) =
-        (work.objects(kind, object), PatchParams::apply(MANAGER).force(), Patch::Apply(companion));
-    work.requests.persist(&format!("{} {name}", kind.kind), |_| objects.patch(name, &how, &patch)).await
 }
 
 fn time_at(object: &Object, pointer: &str) -> Option<Timestamp> {
