@@ -6,8 +6,8 @@
 use std::fs;
 use std::sync::{Arc, OnceLock};
 
-use catalog::Query;
-use catalog::query::Api;
+use registry_api::Query;
+use registry_api::Api;
 use fbc::Limits;
 use libfuzzer_sys::fuzz_target;
 use serve::cache::Cache;

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use catalog::Query;
-use catalog::query::Api;
+use registry_api::Query;
+use registry_api::Api;
 use fbc::{Fbc, Limits};
 use libfuzzer_sys::fuzz_target;
 use rusqlite::Connection;

@@ -6,7 +6,6 @@
 //! and [`mermaid`] draws them as older tools do.
 //! [`needs`] reads what bundles offer and need, [`channel`] is the one view of a channel: heads, chains, next steps;
 //! [`chain`] puts it in the order clusters choose in.
-//! [`query`] is what servers are asked, and [`message`] how they answer.
 //! Nothing here touches disk, network or terminal.
 
 mod build;
@@ -18,10 +17,8 @@ pub mod graph;
 pub mod list;
 pub mod media_type;
 pub mod mermaid;
-pub mod message;
 mod model;
 pub mod needs;
-pub mod query;
 pub mod rules;
 #[cfg(test)]
 mod sample;
@@ -31,5 +28,4 @@ pub mod tree;
 pub use build::{Checked, Problems, Warnings, check, inspect};
 pub use draft::{Draft, DraftBundle, DraftChannel, DraftPackage, Head};
 pub use model::{Bundle, Catalog, Channel, Package};
-pub use query::{Api, Query, QueryError};
 pub use selection::{GraphError, GraphOptions};

@@ -66,22 +66,6 @@ pub fn package_name(name: &str) -> Vec<u8> {
     out
 }
 
-/// Returns a `Package`.
-pub fn package(package: &crate::Package) -> Vec<u8> {
-    let mut out = Vec::new();
-    string(&mut out, 1, package.name());
-    for channel in package.channels() {
-        let mut message = Vec::new();
-        string(&mut message, 1, channel.name());
-        string(&mut message, 2, &channel.head().name);
-        deprecation(&mut message, 3, channel.deprecation());
-        item(&mut out, 2, &message);
-    }
-    string(&mut out, 3, package.default_channel().name());
-    deprecation(&mut out, 4, package.deprecation());
-    out
-}
-
 /// Returns a `ChannelEntry`.
 pub fn channel_entry(package: &str, channel: &str, bundle: &str, replaces: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(package.len() + channel.len() + bundle.len() + replaces.len() + 20);

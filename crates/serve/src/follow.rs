@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::Query;
+use registry_api::Query;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
-use catalog::query::Counts;
+use registry_api::Counts;
 
 /// The methods that are told apart; all others are one.
 const METHODS: &[&str] = &[

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catalog::Query;
+use registry_api::Query;
 use tokio::sync::Notify;
 
 use crate::budget::Budget;

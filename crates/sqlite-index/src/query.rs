@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use catalog::message;
-use catalog::query::{Answer, Api, Counts, Message, Query, QueryError, Rows};
+use registry_api::message;
+use registry_api::{Answer, Api, Counts, Message, Query, QueryError, Rows};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use tempfile::TempDir;
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use catalog::query::{Answer, Api, Counts, Query, QueryError, Rows};
 use clap::{CommandFactory, Parser};
+use registry_api::{Answer, Api, Counts, Query, QueryError, Rows};
 use sqlite_index::{Database, Strictness};
 
 use super::registry::serve::{ServeArgs, run_prepared};

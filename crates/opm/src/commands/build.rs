@@ -7,8 +7,8 @@ mod program;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use catalog::Query;
 use image::{Base, BuiltLayer, Descriptor, Image, ImagePlan, Layer, Location, Modes, Platform, Reference, Store};
+use registry_api::Query;
 use serve::cache::store::{Glance, build_portable};
 use serve::load::{Directory, OnInvalid};
 use serve::upstream;

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::Query;
-use catalog::query::Api;
 use fbc::json::{Layout, Raw, write_canonical};
 use fbc::{Fbc, Format, Limits};
+use registry_api::Api;
+use registry_api::Query;
 use serve::cache::store::{Integrity, prepare};
 use serve::load::{Directory, OnInvalid};
 use sqlite_index::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};
@@ -127,7 +127,7 @@ fn both(root: &Path) -> (Arc<dyn Query>, Arc<dyn Query>) {
     (Arc::new(Index::new(Database::copy(&file).unwrap()).unwrap()), cache)
 }
 
-fn all(rows: catalog::query::Rows) -> Vec<Fields> {
+fn all(rows: registry_api::Rows) -> Vec<Fields> {
     rows.map(|row| fields(&row.unwrap())).collect()
 }
 
@@ -182,7 +182,7 @@ fn compare_single(database: &dyn Query, files: &dyn Query, listed: &Fields, what
     assert_eq!(text(&head, 1), text(&fields(&files.head(&package, &channel).unwrap()), 1), "head of {channel}");
 }
 
-fn rows(rows: Result<catalog::query::Rows, catalog::query::QueryError>, parts: &[u64]) -> BTreeSet<Vec<String>> {
+fn rows(rows: Result<registry_api::Rows, registry_api::QueryError>, parts: &[u64]) -> BTreeSet<Vec<String>> {
     let rows = rows.map(all).unwrap_or_default();
     rows.iter().map(|row| parts.iter().map(|part| text(row, *part)).collect()).collect()
 }

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use catalog::message;
 use fbc::release::cmp_version_release;
 use fbc::{Content, Limits};
+use registry_api::message;
 
 use super::Cache;
 use super::format::{self, Checksum, Digest, Extent, Field, HEADER_SIZE, KINDS, Kind, Section, Span, Text};
@@ -272,7 +272,7 @@ impl Tables {
         let record = format::Package {
             name,
             content,
-            reply: data.put_extent(&message::package(package))?,
+            reply: data.put_extent(&package_message(package))?,
             shelf: encoded.shelf,
             shelf_length: encoded.shelf_length,
             icon: encoded.icon,
@@ -380,4 +380,20 @@ fn add_sources(input: &Input<'_>, tables: &mut Tables) {
         };
         source.put(&mut tables.sources);
     }
+}
+
+/// Returns a `Package`.
+fn package_message(package: &catalog::Package) -> Vec<u8> {
+    let mut out = Vec::new();
+    message::string(&mut out, 1, package.name());
+    for channel in package.channels() {
+        let mut one = Vec::new();
+        message::string(&mut one, 1, channel.name());
+        message::string(&mut one, 2, &channel.head().name);
+        message::deprecation(&mut one, 3, channel.deprecation());
+        message::item(&mut out, 2, &one);
+    }
+    message::string(&mut out, 3, package.default_channel().name());
+    message::deprecation(&mut out, 4, package.deprecation());
+    out
 }

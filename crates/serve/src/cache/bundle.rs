@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use catalog::message;
 use fbc::json::{Kind, Layout, Raw, Span, Text, write_canonical};
 use fbc::{Blob, Content, Fbc, Limits, property};
+use registry_api::message;
 
 /// The parts that `Bundle` replies are put together from.
 #[derive(Default)]

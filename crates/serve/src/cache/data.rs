@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use catalog::QueryError;
+use registry_api::QueryError;
 
 use super::format::{self, Extent};
 use super::{Cache, damaged};

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use catalog::QueryError;
+use registry_api::QueryError;
 
 use data::Source;
 pub(crate) use format::Digest;

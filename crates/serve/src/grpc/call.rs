@@ -10,10 +10,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use catalog::query::{Query, Rows};
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
+use registry_api::{Query, Rows};
 use tonic::{Code, Status};
 
 use super::connection::Shared;

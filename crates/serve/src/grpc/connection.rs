@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use catalog::query::{Query, QueryError};
 use h2::server::Connection as Http2;
 use h2::{Ping, PingPong, Reason};
+use registry_api::{Query, QueryError};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tonic::Status;

@@ -1,6 +1,6 @@
 //! Several messages of a list in one piece.
 
-use catalog::query::{QueryError, Rows};
+use registry_api::{QueryError, Rows};
 
 use super::piece::prefix;
 use crate::spare;

@@ -11,10 +11,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use catalog::Query;
 use fbc::blob::TextBuffer;
 use fbc::json::{Layout, write_canonical};
 use fbc::{Blob, Content};
+use registry_api::Query;
 
 use crate::load::{Directory, LoadError, Sound};
 use digest::{Fnv, Modes};

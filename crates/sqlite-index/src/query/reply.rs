@@ -1,8 +1,8 @@
 //! Bundles as replies show them.
 
-use catalog::message;
-use catalog::query::Message;
 use fbc::json::Raw;
+use registry_api::Message;
+use registry_api::message;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Error;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::query::Query;
+use registry_api::Query;
 use serve::listen::Address;
 use serve::server::Services;
 use sqlite_index::{Database, Index};
