@@ -99,6 +99,42 @@ fn hostile_clients_take_nothing_from_honest_ones() {
     drop(held);
 }
 
+/// What every client of HTTP/2 says first, and settings without any.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+#[test]
+fn open_connections_that_ask_nothing_cost_little_and_may_ask_later() {
+    const COUNT: usize = 1000;
+    let place = Place::new();
+    place.package("small", "first", 1, 1000);
+    let server = place.serve(&[]).ready();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // They are opened now, and used last.
+    let early = runtime.block_on(server.channel());
+    server.quiet();
+    let before = server.memory();
+    let mut held: Vec<_> = (0..COUNT).filter_map(|_| silent(server.grpc, PREFACE)).collect();
+    assert_eq!(held.len(), COUNT);
+    for stream in &mut held {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        // Settings, and that ours are known.
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(head[3..5], [4, 0], "settings come first");
+        let mut rest = vec![0; usize::from(head[2]) + 9];
+        stream.read_exact(&mut rest).unwrap();
+        assert_eq!(rest[rest.len() - 9..], [0, 0, 0, 4, 1, 0, 0, 0, 0]);
+        stream.write_all(b"\0\0\x08\x06\0\0\0\0\0abcdefgh").unwrap();
+        let mut pong = [0; 17];
+        stream.read_exact(&mut pong).unwrap();
+        assert_eq!(&pong, b"\0\0\x08\x06\x01\0\0\0\0abcdefgh");
+    }
+    server.quiet();
+    let each = server.memory().saturating_sub(before) / COUNT as u64;
+    assert!(each < 8 << 10, "{each} bytes for each");
+    runtime.block_on(async { bundle(&early, "small", "small.v0.0.0").await.unwrap() });
+}
+
 #[test]
 fn a_full_budget_of_downloads_leaves_the_state_to_be_asked() {
     let place = Place::new();

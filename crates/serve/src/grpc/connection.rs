@@ -19,6 +19,7 @@ use tonic::service::Routes;
 
 use super::piece::Piece;
 use super::question::Method;
+use super::quiet::{Quiet, Settings};
 use super::room::{Pool, Room};
 use super::wire::Wire;
 use super::{call, foreign};
@@ -121,11 +122,12 @@ pub(crate) async fn run(
     mut stopping: watch::Receiver<bool>,
     slot: &mut Slot,
 ) {
-    // In memory of its own, which is free once the connection is open: most connections are silent most of the time.
+    // Each part has memory of its own, which is free when the next one begins: most connections are silent for most of
+    // the time.
     let opened = tokio::time::timeout(FIRST_BYTES, Box::pin(open(socket, tls, &common.limits)));
-    let (http2, wire) = tokio::select! {
+    let quiet = tokio::select! {
         opened = opened => match opened {
-            Ok(Ok(opened)) => opened,
+            Ok(Ok(quiet)) => quiet,
             Ok(Err(error)) => return tracing::debug!(peer = peer.0, %error, "connection did not open"),
             Err(_) => return,
         },
@@ -134,9 +136,81 @@ pub(crate) async fn run(
         _ = slot.left() => return,
     };
     slot.usage().work();
-    let mut connection = Connection::new(http2, wire, peer, common);
+    let opened = Instant::now();
+    let age = common.limits.max_age.map(|age| spread(age, opened));
+    let ends = [common.limits.max_idle, age].into_iter().flatten().min().map(|end| opened + end);
+    let called = Box::pin(wait_for_call(quiet, &common.limits, ends, &mut stopping)).await;
+    if let Some(quiet) = called {
+        Box::pin(answer(quiet, opened, age, peer, common, stopping)).await;
+    }
+}
+
+/// Waits for the client's settings.
+async fn open(socket: Socket, tls: Option<TlsAcceptor>, limits: &ServerLimits) -> io::Result<Quiet> {
+    let socket = match tls {
+        None => socket,
+        Some(acceptor) => Socket::Tls(Box::new(acceptor.accept(socket).await?)),
+    };
+    let settings = Settings { streams: limits.streams, window: STREAM_WINDOW, header_list: HEADER_LIST_SIZE };
+    let mut quiet = Quiet::new(socket, settings);
+    poll_fn(|context| quiet.poll(context)).await?;
+    Ok(quiet)
+}
+
+/// Waits until a peer calls, until it is time to part, or until it is gone: then nothing is left.
+async fn wait_for_call(
+    mut quiet: Quiet,
+    limits: &ServerLimits,
+    ends: Option<Instant>,
+    stopping: &mut watch::Receiver<bool>,
+) -> Option<Quiet> {
+    let mut asked: Option<Instant> = None;
+    loop {
+        let look = match asked {
+            Some(asked) => asked + KEEPALIVE_TIMEOUT,
+            None => quiet.heard + limits.keepalive,
+        };
+        let look = ends.map_or(look, |ends| look.min(ends)).max(Instant::now() + SHORTEST);
+        tokio::select! {
+            heard = poll_fn(|context| quiet.poll(context)) => return heard.is_ok().then_some(quiet),
+            _ = stopping.wait_for(|stopping| *stopping) => return Some(quiet),
+            () = tokio::time::sleep_until(look.into()) => {}
+        }
+        let now = Instant::now();
+        if ends.is_some_and(|ends| ends <= now) {
+            return Some(quiet);
+        }
+        match asked {
+            Some(at) if quiet.heard > at => asked = None,
+            Some(at) if at + KEEPALIVE_TIMEOUT <= now => return None,
+            None if quiet.heard + limits.keepalive <= now => {
+                quiet.ping();
+                asked = Some(now);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Answers calls.
+async fn answer(
+    quiet: Quiet,
+    opened: Instant,
+    age: Option<Duration>,
+    peer: Peer,
+    common: Rc<Common>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let (http2, wire) = match begin(quiet, &common.limits).await {
+        Ok(begun) => begun,
+        Err(error) => return tracing::debug!(peer = peer.0, %error, "connection did not open"),
+    };
+    let mut connection = Connection::new(http2, wire, peer, common, opened, age);
     let mut timer = std::pin::pin!(tokio::time::sleep_until(connection.next_look().into()));
-    let mut drained = false;
+    let mut drained = *stopping.borrow_and_update();
+    if drained {
+        connection.http2.graceful_shutdown();
+    }
     loop {
         tokio::select! {
             biased;
@@ -158,16 +232,9 @@ pub(crate) async fn run(
     }
 }
 
-async fn open(
-    socket: Socket,
-    tls: Option<TlsAcceptor>,
-    limits: &ServerLimits,
-) -> io::Result<(Http2<Wire, Piece>, Wire)> {
-    let socket = match tls {
-        None => socket,
-        Some(acceptor) => Socket::Tls(Box::new(acceptor.accept(socket).await?)),
-    };
-    let wire = Wire::new(socket);
+/// Makes what calls need.
+async fn begin(quiet: Quiet, limits: &ServerLimits) -> io::Result<(Http2<Wire, Piece>, Wire)> {
+    let wire = Wire::new(quiet);
     let mut handshake = h2::server::Builder::new()
         .max_concurrent_streams(limits.streams)
         .max_header_list_size(HEADER_LIST_SIZE)
@@ -199,14 +266,25 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(mut http2: Http2<Wire, Piece>, wire: Wire, peer: Peer, common: Rc<Common>) -> Connection {
-        let now = Instant::now();
-        let age = common.limits.max_age.map(|age| spread(age, &wire));
+    fn new(
+        mut http2: Http2<Wire, Piece>,
+        wire: Wire,
+        peer: Peer,
+        common: Rc<Common>,
+        opened: Instant,
+        age: Option<Duration>,
+    ) -> Connection {
         let room = Room::new(common.pool.clone());
-        let shared =
-            Rc::new(Shared { common, peer, room, calls: Cell::new(0), made: Cell::new(0), idle_since: Cell::new(now) });
+        let shared = Rc::new(Shared {
+            common,
+            peer,
+            room,
+            calls: Cell::new(0),
+            made: Cell::new(0),
+            idle_since: Cell::new(opened),
+        });
         let pings = http2.ping_pong();
-        Connection { http2, wire, shared, pings, asked: None, opened: now, age, retired: None }
+        Connection { http2, wire, shared, pings, asked: None, opened, age, retired: None }
     }
 
     /// Answers calls as they come; ready when the connection has ended.
@@ -304,8 +382,8 @@ impl Connection {
 }
 
 /// Returns a duration within a tenth of `age`.
-fn spread(age: Duration, of: &Wire) -> Duration {
+fn spread(age: Duration, opened: Instant) -> Duration {
     use std::hash::{BuildHasher, RandomState};
-    let tenths = RandomState::new().hash_one(of.heard()) % 201;
+    let tenths = RandomState::new().hash_one(opened) % 201;
     age.mul_f64(0.9 + tenths as f64 / 1000.0)
 }

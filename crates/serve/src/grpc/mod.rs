@@ -1,6 +1,6 @@
 //! The registry API over gRPC.
 //!
-//! `connection` is one connection on `wire`, `question` what the methods ask, `request` and `call` a call of
+//! `connection` is one connection on `wire`, `quiet` before its first call, `question` what the methods ask, `request` and `call` a call of
 //! them, `foreign` a call of anything else. `room` bounds the memory of all that, and `piece` is what holds it.
 
 mod call;
@@ -11,6 +11,7 @@ mod health;
 mod observe;
 mod piece;
 mod question;
+mod quiet;
 mod reflection;
 mod request;
 pub(crate) mod room;

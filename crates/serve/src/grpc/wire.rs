@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::quiet::{Hidden, Quiet};
 use crate::listen::Socket;
 
 /// How much is gathered; then the system has to take some of it first.
@@ -30,6 +31,11 @@ pub(super) struct Wire {
 
 struct Inner {
     socket: Socket,
+    /// What was read before HTTP/2 began, and how much of it is read again.
+    received: Vec<u8>,
+    reread: usize,
+    /// What was sent before it began.
+    hidden: Hidden,
     out: Vec<u8>,
     /// How much of `out` is written.
     written: usize,
@@ -38,9 +44,12 @@ struct Inner {
 }
 
 impl Wire {
-    pub(super) fn new(socket: Socket) -> Wire {
-        let now = Instant::now();
-        Wire { inner: Rc::new(RefCell::new(Inner { socket, out: Vec::new(), written: 0, heard: now, progress: now })) }
+    /// Goes on where a quiet connection ended.
+    pub(super) fn new(quiet: Quiet) -> Wire {
+        let (heard, progress) = (quiet.heard, Instant::now());
+        let (socket, received, hidden) = quiet.end();
+        let inner = Inner { socket, received, reread: 0, hidden, out: Vec::new(), written: 0, heard, progress };
+        Wire { inner: Rc::new(RefCell::new(inner)) }
     }
 
     /// Gives the system what was gathered.
@@ -87,6 +96,12 @@ impl Inner {
             self.out = SPARE.take();
             self.out.reserve(ROOM);
         }
+        if !self.hidden.is_empty() {
+            let slice = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
+            let length = slice.len().min(ROOM - self.out.len());
+            self.hidden.filter(&slice[..length], &mut self.out);
+            return Poll::Ready(Ok(length));
+        }
         let before = self.out.len();
         for slice in slices {
             let length = slice.len().min(ROOM - self.out.len());
@@ -99,6 +114,16 @@ impl Inner {
 impl AsyncRead for Wire {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.inner.borrow_mut();
+        if !inner.received.is_empty() {
+            let rest = &inner.received[inner.reread..];
+            let length = rest.len().min(buffer.remaining());
+            buffer.put_slice(&rest[..length]);
+            inner.reread += length;
+            if inner.reread == inner.received.len() {
+                inner.received = Vec::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
         ready!(Pin::new(&mut inner.socket).poll_read(context, buffer))?;
         inner.heard = Instant::now();
         Poll::Ready(Ok(()))
