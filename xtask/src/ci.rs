@@ -13,8 +13,6 @@ use crate::{browser, codegen, docs, kube, tidy, tools};
 enum Check {
     /// Cargo with these arguments.
     Cargo(&'static [&'static str]),
-    /// A cargo command that not everybody has, with its arguments.
-    Extra(&'static str, &'static [&'static str]),
     /// That what the tests talk to is there; it is being installed since the start.
     Parts,
     /// The tests, by whatever runs them.
@@ -31,64 +29,43 @@ const CHECKS: &[(&str, Check)] = &[
     ("tidy", Check::Task(tidy::run, &[])),
     ("docs --check", Check::Task(docs::run, &["--check"])),
     ("codegen --check", Check::Task(codegen::run, &["--check"])),
-    ("deny", Check::Extra("deny", &["check"])),
-    ("shear", Check::Extra("shear", &[])),
 ];
 
 /// Runs the checks in order and stops at the first that fails.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     ensure!(options.is_empty(), "ci takes no options");
     let start = Instant::now();
-    let mut skipped = Vec::new();
     // Downloads wait for the network, and an API server takes minutes to build, once for a machine: the first checks
     // need neither.
     let mut parts = Some(std::thread::spawn(install_parts));
     for (name, check) in CHECKS {
         println!("== {name}");
         let start = Instant::now();
-        let done = check
+        check
             .run(workspace, &mut parts)
             .with_context(|| format!("{name} after {:.1} s", start.elapsed().as_secs_f64()))?;
-        match done {
-            Done::Checked => println!("== {name}: passed in {:.1} s", start.elapsed().as_secs_f64()),
-            Done::Skipped(why) => {
-                println!("== {name}: skipped, {why}");
-                skipped.push(*name);
-            }
-        }
+        println!("== {name}: passed in {:.1} s", start.elapsed().as_secs_f64());
     }
-    let skipped = if skipped.is_empty() { "none".into() } else { skipped.join(", ") };
-    println!("== all passed in {:.1} s; skipped: {skipped}", start.elapsed().as_secs_f64());
+    println!("== all passed in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
-enum Done {
-    Checked,
-    Skipped(String),
-}
-
 impl Check {
-    fn run(&self, workspace: &Workspace, parts: &mut Option<JoinHandle<Result<()>>>) -> Result<Done> {
+    fn run(&self, workspace: &Workspace, parts: &mut Option<JoinHandle<Result<()>>>) -> Result<()> {
         let cargo = |arguments: &[&str]| workspace::run(cargo().current_dir(&workspace.root).args(arguments));
         match self {
             Check::Cargo(arguments) => cargo(arguments)?,
-            Check::Extra(name, arguments) => {
-                if !has_command(name) {
-                    return Ok(Done::Skipped(format!("cargo-{name} is not installed")));
-                }
-                cargo(&[&[*name], *arguments].concat())?;
-            }
             Check::Parts => {
                 let installed = parts.take().map(JoinHandle::join);
                 installed.transpose().map_err(|_| anyhow!("installing them panicked"))?.transpose()?;
             }
-            Check::Tests => return tests(workspace),
+            Check::Tests => tests(workspace)?,
             Check::Task(task, options) => {
                 let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
                 task(workspace, &options)?;
             }
         }
-        Ok(Done::Checked)
+        Ok(())
     }
 }
 
@@ -100,7 +77,7 @@ fn install_parts() -> Result<()> {
 }
 
 /// Runs the tests. One that needs what is missing fails; what others leave out stands in the summary.
-fn tests(workspace: &Workspace) -> Result<Done> {
+fn tests(workspace: &Workspace) -> Result<()> {
     let arguments: &[&str] = if has_command("nextest") {
         &["nextest", "run", "--workspace", "--status-level", "fail", "--show-progress", "none"]
     } else {
@@ -115,7 +92,7 @@ fn tests(workspace: &Workspace) -> Result<Done> {
     for line in std::fs::read_to_string(&notes).unwrap_or_default().lines() {
         println!("skipped: {line}");
     }
-    Ok(Done::Checked)
+    Ok(())
 }
 
 fn has_command(name: &str) -> bool {

@@ -1,11 +1,13 @@
-//! The rules of the house: who may use whom, licences, and what source text may hold.
+//! The rules of the house: who may use whom, dependencies, licences, and what source text may hold.
 //!
 //! One run reports everything that is wrong.
 
 mod arrows;
+mod dependencies;
 mod pure;
 mod source;
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
@@ -29,10 +31,14 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     ensure!(options.is_empty(), "tidy takes no options");
     let mut findings = Findings::default();
     let architecture = fs::read_to_string(workspace.root.join("ARCHITECTURE.md")).context("reading ARCHITECTURE.md")?;
-    arrows(&architecture, &workspace.metadata(false)?, &mut findings)?;
+    let ours = workspace.metadata(false)?;
+    arrows(&architecture, &ours, &mut findings)?;
     let pure_crates = pure_crates(&architecture)?;
     let deny = fs::read_to_string(workspace.root.join("deny.toml")).context("reading deny.toml")?;
-    licences(&workspace.metadata(true)?, &licence::allowed(&deny)?, &licence::excepted(&deny), &mut findings)?;
+    let all = workspace.metadata(true)?;
+    dependencies::banned(&all, &deny, &mut findings)?;
+    licences(&all, &licence::allowed(&deny)?, &licence::excepted(&deny), &mut findings)?;
+    let mut texts = HashMap::new();
     for path in workspace.files()? {
         let Some(kind) = kind(&path) else { continue };
         let full = workspace.root.join(&path);
@@ -40,10 +46,14 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         let name = path.to_string_lossy().replace('\\', "/");
         source(&name, kind, &text, &mut findings);
         pure(&name, &text, &pure_crates, &mut findings);
+        if kind == Kind::Rust {
+            dependencies::gather(&path, &text, &mut texts);
+        }
         if kind == Kind::Markdown {
             links(&name, &full, &text, &mut findings);
         }
     }
+    dependencies::unused(&ours, &workspace.root, &texts, &mut findings)?;
     rule_files(&workspace.root.join("crates/catalog/src/rules"), &mut findings)?;
     for error in &findings.errors {
         println!("error: {error}");
