@@ -128,6 +128,8 @@ fn package_server(api: &KubeApi, proxy: Option<&Proxy>) -> (u16, Vec<String>) {
     words.extend([
         program("package-server").display().to_string(),
         format!("--secure-port={port}"),
+        // A catalog that does not answer at once, on a busy machine, is asked again soon.
+        "--interval=5s".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--global-namespace={OLM_NAMESPACE}"),
         format!("--kubeconfig={kubeconfig}"),
