@@ -2,22 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::error::has_code;
+use crate::apply::{self, PATIENCE};
 use crate::request::{Named, Requests};
 use crate::watch::Watch;
 use crate::watcher::Quiet;
 use crate::{Cluster, Error, Kind, Object};
 
-/// Who owns the fields that we set.
-const MANAGER: &str = "opm";
-/// How long a command may take that has no time of its own.
-const PATIENCE: Duration = Duration::from_secs(15);
 /// The label by which ClusterExtensions select a catalog; catalogd's webhook sets it, where that runs.
-const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
+pub(crate) const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
 /// A reference has no more characters than this.
 const REFERENCE: usize = 1000;
 
@@ -104,9 +100,9 @@ pub struct ClusterCatalogState {
     /// When it was last unpacked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_unpacked: Option<String>,
-    /// Why it is served or not: `Available`, `Unavailable`, `UserSpecifiedUnavailable`; empty if nobody has looked.
+    /// Why it is served or not: `Available`, `Unavailable`, `UserSpecifiedUnavailable`; empty until catalogd has reported.
     pub serving: String,
-    /// How the latest unpacking went: `Succeeded`, `Retrying`, `Blocked`; empty if nobody has looked.
+    /// How the latest unpacking went: `Succeeded`, `Retrying`, `Blocked`; empty until catalogd has reported.
     pub progressing: String,
     /// What keeps it from being served, in catalogd's words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,7 +140,7 @@ impl ClusterCatalogState {
         }
     }
 
-    /// Tells whether catalogd has done what is asked for.
+    /// Returns whether catalogd has done what is asked for.
     pub fn is_done(&self) -> bool {
         if !self.available {
             return self.current && self.serving == "UserSpecifiedUnavailable";
@@ -159,7 +155,7 @@ impl ClusterCatalogState {
     pub fn trouble(&self) -> String {
         match (&self.message, &*self.progressing) {
             (Some(message), reason) => format!("{reason}: {message}"),
-            (None, "") => "nobody has looked at it: catalogd does not run".into(),
+            (None, "") => "catalogd has not reported on it: does it run?".into(),
             (None, _) => "catalogd has not unpacked it yet".into(),
         }
     }
@@ -179,22 +175,8 @@ pub async fn apply_cluster_catalog(
     force: bool,
     deadline: Instant,
 ) -> Result<Object, Error> {
-    let requests = Requests::new(cluster, &Quiet, deadline);
-    let mut how = PatchParams::apply(MANAGER);
-    how.force = force;
-    let catalogs = cluster.objects(Kind::CLUSTER_CATALOG);
-    let object = plan.object();
-    let patch = Patch::Apply(&object);
-    let applied = requests.persist(&what(&plan.name), |_| catalogs.patch(&plan.name, &how, &patch)).await;
-    applied.map_err(|error| match &error {
-        Error::Api { source, .. } if has_code(source, 404) => {
-            Error::Message(format!("{error}; is OLM v1, or at least its ClusterCatalog kind, installed?"))
-        }
-        Error::Api { source, .. } if has_code(source, 409) => {
-            Error::Message(format!("{error}; --force-conflicts takes over what others have set"))
-        }
-        _ => error,
-    })
+    let name = Named::new(Kind::CLUSTER_CATALOG, "", &plan.name);
+    apply::apply(cluster, &name, &plan.object(), "OLM v1", force, deadline).await
 }
 
 /// Waits until catalogd serves what a ClusterCatalog asks for, or has taken it away if that is asked for.
@@ -208,24 +190,37 @@ pub async fn wait_for_cluster_catalog(
     deadline: Instant,
 ) -> Result<ClusterCatalogState, Error> {
     let requests = Requests::new(cluster, &Quiet, deadline);
+    let late = |why: String| Error::Message(format!("{} is not served after {timeout:?}: {why}", what(name)));
+    wait(&requests, name, late).await
+}
+
+/// Waits until catalogd has done what a ClusterCatalog asks for; `late` makes the error of what it says when time is up.
+pub(crate) async fn wait(
+    requests: &Requests<'_>,
+    name: &str,
+    late: impl Fn(String) -> Error,
+) -> Result<ClusterCatalogState, Error> {
     let object = Named::new(Kind::CLUSTER_CATALOG, "", name);
-    let mut watch = Watch::objects(&requests, &[&object]);
+    let mut watch = Watch::objects(requests, &[&object]);
     let mut last: Option<ClusterCatalogState> = None;
     loop {
-        let state = match (read(&requests, name).await, last) {
+        let state = match (read(requests, name).await, last) {
             // Whatever cut the last question short, what was seen before is the reason.
             (Err(_), Some(last)) if requests.is_over() => last,
             (state, _) => state?,
         };
         if state.is_done() {
+            requests.watcher.state(&object.to_string(), "");
             return Ok(state);
         }
         let why = state.trouble();
+        let now = if state.message.is_some() { &why } else { "waiting for catalogd" };
+        requests.watcher.state(&object.to_string(), now);
         if state.current && state.progressing == "Blocked" {
-            return Err(Error::Message(format!("{} is not served: {why}", what(name))));
+            return Err(Error::Message(format!("{object} is not served: {why}")));
         }
         if requests.is_over() {
-            return Err(Error::Message(format!("{} is not served after {timeout:?}: {why}", what(name))));
+            return Err(late(why));
         }
         last = Some(state);
         watch.changed().await;
@@ -264,10 +259,7 @@ pub async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatal
 /// # Errors
 /// Fails if there is none of that name.
 pub async fn delete_cluster_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
-    let catalogs = cluster.objects(Kind::CLUSTER_CATALOG);
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
-    let how = DeleteParams::background();
-    requests.persist(&what(name), |_| catalogs.delete(name, &how)).await.map(drop)
+    apply::delete(cluster, &Named::new(Kind::CLUSTER_CATALOG, "", name)).await
 }
 
 #[cfg(test)]

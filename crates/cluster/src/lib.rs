@@ -6,6 +6,7 @@
 //! [`run`] installs bundles for a test.
 
 mod access;
+mod apply;
 mod bundle_map;
 mod catalog;
 mod catalog_source;

@@ -1,13 +1,14 @@
-//! Catalogs of a cluster, from a user's side: made, looked at and taken away.
+//! Catalogs of a cluster, from a user's side: made, read and deleted.
 
 mod pods;
 mod state;
 
 use std::time::{Duration, Instant};
 
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use serde_json::{Map, Value, json};
 
+use crate::apply::{self, PATIENCE};
 use crate::catalog_source::{CatalogSpec, SERVING_LABEL, UPDATE_LABEL};
 use crate::error::has_code;
 use crate::request::{Named, Requests};
@@ -19,11 +20,6 @@ pub use pods::{PodRole, PodState};
 pub(crate) use pods::{condition, is_ready};
 pub use state::CatalogState;
 
-/// Who owns the fields that we set.
-const MANAGER: &str = "opm";
-/// How long a command may take that has no time of its own.
-const PATIENCE: Duration = Duration::from_secs(15);
-
 /// A catalog to be made or changed.
 #[derive(Debug, Clone, Default)]
 pub struct CatalogPlan {
@@ -31,7 +27,7 @@ pub struct CatalogPlan {
     pub name: String,
     /// The image that serves it.
     pub image: String,
-    /// How often the cluster looks for a newer image, as Go writes durations.
+    /// How often the cluster polls for a newer image, as Go writes durations.
     pub poll: Option<String>,
     /// What people read.
     pub display_name: Option<String>,
@@ -84,25 +80,8 @@ pub async fn apply_catalog(
     force: bool,
     deadline: Instant,
 ) -> Result<Object, Error> {
-    let requests = Requests::new(cluster, &Quiet, deadline);
-    let mut how = PatchParams::apply(MANAGER);
-    how.force = force;
-    let object = plan.object(&cluster.namespace);
-    let catalogs = cluster.objects(Kind::CATALOG_SOURCE);
-    let what = format!("catalog {}/{}", cluster.namespace, plan.name);
-    let patch = Patch::Apply(&object);
-    let applied = requests.persist(&what, |_| catalogs.patch(&plan.name, &how, &patch)).await;
-    applied.map_err(|error| match &error {
-        Error::Api { source, .. } => {
-            let help = match source {
-                source if has_code(source, 404) => "; is OLM, or at least its CatalogSource kind, installed?",
-                source if has_code(source, 409) => "; --force-conflicts takes over what others have set",
-                _ => "",
-            };
-            Error::Message(format!("{error}{help}"))
-        }
-        _ => error,
-    })
+    let name = Named::new(Kind::CATALOG_SOURCE, &cluster.namespace, &plan.name);
+    apply::apply(cluster, &name, &plan.object(&cluster.namespace), "OLM", force, deadline).await
 }
 
 /// Waits until a catalog answers from the image that it asks for.
@@ -132,7 +111,7 @@ pub async fn wait_for_catalog(
     }
 }
 
-/// Looks at a catalog and its pods.
+/// Reads how a catalog and its pods are.
 ///
 /// # Errors
 /// Fails if there is none of that name, and if the API server refuses or cannot be asked.
@@ -158,16 +137,12 @@ pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<Ca
     Ok(all)
 }
 
-/// Takes a catalog away; what belongs to it goes with it.
+/// Deletes a catalog; what belongs to it goes with it.
 ///
 /// # Errors
 /// Fails if there is none of that name.
 pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
-    let what = format!("catalog {}/{name}", cluster.namespace);
-    let catalogs = cluster.objects(Kind::CATALOG_SOURCE);
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
-    let how = DeleteParams::background();
-    requests.persist(&what, |_| catalogs.delete(name, &how)).await.map(drop)
+    apply::delete(cluster, &Named::new(Kind::CATALOG_SOURCE, &cluster.namespace, name)).await
 }
 
 /// Lists the packages that the cluster knows from a catalog; nothing if nobody on the cluster can tell.

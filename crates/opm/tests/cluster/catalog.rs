@@ -96,7 +96,7 @@ async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
     exit 1
     --- stdout
     --- stderr
-    error: catalog [NAMESPACE]/cat: Apply failed with 1 conflict: conflict with "unknown" using operators.coreos.com/v1alpha1: .spec.displayName; --force-conflicts takes over what others have set
+    error: CatalogSource [NAMESPACE]/cat: Apply failed with 1 conflict: conflict with "unknown" using operators.coreos.com/v1alpha1: .spec.displayName; --force-conflicts takes over what others have set
     "#);
     assert!(apply(&["--display-name", "Ours", "--force-conflicts"]).starts_with("exit 0"));
     assert_eq!(kit.get(Kind::CATALOG_SOURCE, "cat").await.data["spec"]["displayName"], "Ours");
@@ -116,7 +116,7 @@ async fn a_catalog_is_made_and_changed_to_what_is_asked_for() {
     exit 1
     --- stdout
     --- stderr
-    error: catalog [NAMESPACE]/cat: catalogsources.operators.coreos.com "cat" not found
+    error: CatalogSource [NAMESPACE]/cat: catalogsources.operators.coreos.com "cat" not found
     "#);
     assert!(kit.opm(&["catalog", "delete", "cat", "--ignore-not-found"]).starts_with("exit 0"));
 }
