@@ -66,7 +66,19 @@ impl Kind {
         ..Kind::core("ClusterCatalog", "clustercatalogs")
     };
 
-    /// A package that OLM's package server tells of.
+    /// A wish for an operator, in OLM v1.
+    pub const CLUSTER_EXTENSION: Kind =
+        Kind { kind: "ClusterExtension", plural: "clusterextensions", ..Kind::CLUSTER_CATALOG };
+    /// Rights in the whole cluster.
+    pub const CLUSTER_ROLE: Kind =
+        Kind { group: "rbac.authorization.k8s.io", namespaced: false, ..Kind::core("ClusterRole", "clusterroles") };
+    /// Who has rights in the whole cluster.
+    pub const CLUSTER_ROLE_BINDING: Kind =
+        Kind { kind: "ClusterRoleBinding", plural: "clusterrolebindings", ..Kind::CLUSTER_ROLE };
+    /// A certificate that cert-manager makes.
+    pub const CERTIFICATE: Kind = Kind { group: "cert-manager.io", ..Kind::core("Certificate", "certificates") };
+
+    /// A package that OLM's package server lists.
     pub const PACKAGE_MANIFEST: Kind = Kind {
         group: "packages.operators.coreos.com",
         version: "v1",

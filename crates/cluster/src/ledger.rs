@@ -207,12 +207,13 @@ impl Ledger {
 }
 
 /// The parts of objects that runs change.
-const PARTS: [(Option<&str>, &str); 5] = [
+const PARTS: [(Option<&str>, &str); 6] = [
     (Some("metadata"), "annotations"),
     (Some("metadata"), "labels"),
     (None, "spec"),
     (None, "data"),
     (None, "binaryData"),
+    (None, "rules"),
 ];
 
 fn part<'a>(object: &'a Value, holder: Option<&str>, key: &str) -> Option<&'a Value> {

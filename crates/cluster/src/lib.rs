@@ -3,7 +3,7 @@
 //! Objects are written as JSON and sent as they stand, so that what reaches the API server is what the code shows.
 //! [`Access`] finds the cluster; `request` talks to it through restarts and conflicts, up to a deadline, and `watch` waits
 //! for changes; [`Ledger`] knows what is ours and rolls it back; `words` says what keeps objects from where they should be;
-//! [`run`] installs bundles for a test.
+//! [`run`] installs bundles for a test, and [`extension`] does so with OLM v1.
 
 mod access;
 mod apply;
@@ -13,6 +13,7 @@ mod catalog_source;
 mod cluster_catalog;
 mod controller;
 mod error;
+pub mod extension;
 mod kind;
 mod ledger;
 mod request;

@@ -204,7 +204,10 @@ impl<'a> Requests<'a> {
     /// Returns the objects of a kind in a namespace, without their content if that may be large.
     pub(crate) async fn list(&self, kind: Kind, namespace: &str, selector: &ListParams) -> Result<Vec<Value>, Error> {
         let api = self.cluster.objects_in(kind, namespace);
-        let what = format!("listing {} in namespace {namespace}", kind.plural);
+        let what = match kind.namespaced {
+            true => format!("listing {} in namespace {namespace}", kind.plural),
+            false => format!("listing {}", kind.plural),
+        };
         if kind == Kind::CONFIG_MAP {
             let found = self.persist(&what, |_| api.list_metadata(selector)).await?;
             let items = found.items.into_iter();
@@ -216,10 +219,14 @@ impl<'a> Requests<'a> {
 
     /// Returns the objects of a kind in all namespaces.
     pub(crate) async fn list_everywhere(&self, kind: Kind) -> Result<Vec<Value>, Error> {
+        self.list_everywhere_with(kind, &ListParams::default()).await
+    }
+
+    /// Returns those objects of a kind in all namespaces that a selector chooses.
+    pub(crate) async fn list_everywhere_with(&self, kind: Kind, selector: &ListParams) -> Result<Vec<Value>, Error> {
         let api: Api<DynamicObject> = Api::all_with(self.cluster.client.clone(), &kind.resource());
         let what = format!("listing {} in all namespaces", kind.plural);
-        let which = ListParams::default();
-        let found = self.persist(&what, |_| api.list(&which)).await?;
+        let found = self.persist(&what, |_| api.list(selector)).await?;
         Ok(found.items.into_iter().map(value).collect())
     }
 
@@ -276,11 +283,17 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Deletes an object; tells whether there was one.
+    /// Deletes an object; returns whether there was one.
+    ///
+    /// A ClusterExtension is gone only when everything that it has made is.
     pub(crate) async fn delete(&self, object: &Named, uid: Option<&str>) -> Result<bool, Error> {
         let api = self.api(object);
         let preconditions = uid.map(|uid| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-        let parameters = DeleteParams { preconditions, ..DeleteParams::background() };
+        let how = match object.kind == Kind::CLUSTER_EXTENSION {
+            true => DeleteParams::foreground(),
+            false => DeleteParams::background(),
+        };
+        let parameters = DeleteParams { preconditions, ..how };
         let deleted = self
             .persist(&format!("deleting {object}"), |_| async {
                 match api.delete(&object.name, &parameters).await {

@@ -115,6 +115,29 @@ pub fn longer(channel: &str, entries: &[Entry]) -> Result<String, Refusal> {
     String::from_utf8(text).map_err(|_| wrong())
 }
 
+/// The properties of a bundle that ask for something else to be installed.
+const DEPENDENCIES: [&str; 3] = ["olm.package.required", "olm.gvk.required", "olm.constraint"];
+
+/// Returns a bundle without what it depends on; all else stays as it is written.
+///
+/// # Errors
+/// Refuses what is no JSON.
+pub fn without_dependencies(bundle: &str) -> Result<Text, Refusal> {
+    let raw = Raw::parse(bundle, MAX_DEPTH).map_err(|error| Refusal::new(error.to_string()))?;
+    let depends = |property: &Raw<'_>| {
+        let kind = property.get("type").and_then(Raw::as_str);
+        kind.is_some_and(|kind| DEPENDENCIES.contains(&&*kind))
+    };
+    Ok(Text::object(|fields| {
+        for (key, value) in raw.members() {
+            match &*key {
+                "properties" => fields.values(&key, value.items().filter(|property| !depends(property))),
+                key => fields.value(key, value),
+            };
+        }
+    }))
+}
+
 fn has_bundle(catalog: &Fbc, package: &str, name: &str) -> bool {
     catalog
         .blobs()
@@ -228,5 +251,15 @@ mod tests {
         let fbc = catalog(&[round]);
         let refused = extend(&fbc, "foo", &["x".to_owned()], "c", "index").unwrap_err();
         assert_eq!(refused.message, "no channel head found");
+    }
+
+    #[test]
+    fn dependencies_are_left_out_and_nothing_else() {
+        let bundle = r#"{"schema":"olm.bundle","properties":[{"type":"olm.package","value":{"a":1.0}},{"type":"olm.gvk.required","value":{}},{"type":"olm.constraint","value":{}},{"type":"olm.package.required","value":{}},{"type":"x","value":"<"}],"image":"i"}"#;
+        assert_eq!(
+            without_dependencies(bundle).unwrap().as_str(),
+            r#"{"schema":"olm.bundle","properties":[{"type":"olm.package","value":{"a":1.0}},{"type":"x","value":"<"}],"image":"i"}"#
+        );
+        assert!(without_dependencies("{").is_err());
     }
 }

@@ -112,6 +112,12 @@ pub async fn check(
     let namespace = cluster.namespace.as_str();
     let undo: &[Right] = if keep { &[] } else { &UNDO };
     preflight::check(&requests, namespace, &[&RIGHTS, undo].concat()).await?;
+    if let Some(other) = crate::extension::runs_in_v1(&requests, &facts.package).await? {
+        return Err(Error::message(format!(
+            "package {:?} runs under OLM v1 already: {other}; nothing was changed",
+            facts.package
+        )));
+    }
     let group = preflight::nothing_there(&requests, namespace, &facts.package, &facts.csv, targets).await?;
     if group.is_some() {
         let rights: &[Right] = &[("create", Kind::OPERATOR_GROUP), ("delete", Kind::OPERATOR_GROUP)];

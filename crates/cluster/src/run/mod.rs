@@ -17,9 +17,9 @@ pub mod operator_group;
 pub mod partition;
 pub(crate) mod planned;
 pub mod pod;
-mod preflight;
+pub(crate) mod preflight;
 mod upgrade;
-mod wait;
+pub(crate) mod wait;
 
 pub use bundle::{BundlePlan, Serving, check, run};
 pub use cleanup::{Cleanup, cleanup};

@@ -259,27 +259,35 @@ pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &Named) -> Result<bo
     }
 }
 
-/// Tells what is wrong with the deployments of a CSV.
+/// Returns what is wrong with the deployments of a CSV.
 async fn deployments(requests: &Requests<'_>, csv: &Named, there: &Value) -> String {
     let requests = &requests.last_look();
     let mut text = String::new();
     for name in words::deployments(there) {
         let deployment = Named::new(Kind::DEPLOYMENT, &csv.namespace, &name);
         let Ok(found) = requests.get(&deployment).await else { continue };
-        let Some(why) = words::deployment(&name, found.as_ref()) else { continue };
-        text += &format!("\n  {why}");
-        let selector = found.as_ref().map(words::selector).unwrap_or_default();
-        if selector.is_empty() {
-            continue;
-        }
-        let selector = ListParams::default().labels(&selector);
-        for pod in requests.list(Kind::POD, &csv.namespace, &selector).await.unwrap_or_default() {
-            if let Some(trouble) = words::pod(&pod) {
-                let name = Named::of(Kind::POD, &pod);
-                let full = pod_in_full(requests, &name, &trouble).await;
-                text += &format!("\n  pod {}: {}", name.name, full.replace('\n', "\n  "));
-            }
-        }
+        text += &deployment_in_full(requests, &deployment, found.as_ref()).await.unwrap_or_default();
     }
     text
+}
+
+/// Returns everything about the trouble of a deployment and its pods, each in a line; nothing if it is available.
+pub(crate) async fn deployment_in_full(
+    requests: &Requests<'_>,
+    deployment: &Named,
+    found: Option<&Value>,
+) -> Option<String> {
+    let why = words::deployment(&deployment.name, found)?;
+    let mut text = format!("\n  {why}");
+    let selector = found.map(words::selector).filter(|selector| !selector.is_empty());
+    let Some(selector) = selector else { return Some(text) };
+    let selector = ListParams::default().labels(&selector);
+    for pod in requests.list(Kind::POD, &deployment.namespace, &selector).await.unwrap_or_default() {
+        if let Some(trouble) = words::pod(&pod) {
+            let name = Named::of(Kind::POD, &pod);
+            let full = pod_in_full(requests, &name, &trouble).await;
+            text += &format!("\n  pod {}: {}", name.name, full.replace('\n', "\n  "));
+        }
+    }
+    Some(text)
 }

@@ -129,11 +129,21 @@ pub(crate) fn run(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     Ok(())
 }
 
+/// What becomes of the image of a catalog.
+pub(crate) struct Pushed<'a> {
+    /// The image that it is based on; defaults to scratch.
+    pub(crate) base: Option<&'a str>,
+    /// Whether it holds the catalog and no program.
+    pub(crate) data_only: bool,
+    /// Whether it is pushed; otherwise only its digest is found out.
+    pub(crate) push: bool,
+}
+
 /// Builds an image of a catalog for this machine's platform, pushes it, and returns its name with its digest.
 pub(crate) fn push_catalog(
     directory: &Path,
     tag: &Reference,
-    base_image: Option<&str>,
+    how: &Pushed<'_>,
     tls: &TlsFlags,
     pull: &PullFlags,
     printer: &Printer,
@@ -143,8 +153,8 @@ pub(crate) fn push_catalog(
         tag: Some(tag.clone()),
         push: true,
         to: None,
-        base_image: base_image.map(str::to_owned),
-        data_only: false,
+        base_image: how.base.map(str::to_owned),
+        data_only: how.data_only,
         program_only: false,
         platform: pull.platform.iter().cloned().collect(),
         binary: Vec::new(),
@@ -158,7 +168,9 @@ pub(crate) fn push_catalog(
     let scratch = Unfinished::private("opm-build-")?;
     let store = Store::open(&scratch.path().join("image"))?;
     let image = build(&plan, &store, scratch.path(), printer)?;
-    deliver(Some(tag), true, None, &store, &image, &args.images(tls, None))?;
+    if how.push {
+        deliver(Some(tag), true, None, &store, &image, &args.images(tls, None))?;
+    }
     Ok(tag.with_digest(image.digest))
 }
 

@@ -9,7 +9,7 @@ use crate::stage_v1::{StageV1, condition};
 
 /// Returns an operator for all namespaces, which is all that OLM v1 installs.
 fn operator(stage: &StageV1, version: &str) -> Operator {
-    let mut operator = stage.stage.operator("foo", version);
+    let mut operator = stage.stage.operator("quux", version);
     operator.more = json!({"installModes": [{"type": "AllNamespaces", "supported": true}]});
     operator
 }
@@ -17,18 +17,18 @@ fn operator(stage: &StageV1, version: &str) -> Operator {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extension_is_installed_and_removed_from_an_image_of_opm() {
     let Some(stage) = StageV1::shared().await else { return };
-    let foo = operator(&stage, "1.0.0");
-    stage.stage.env.file("catalog/foo.yaml", catalog_of(&stage.stage, &foo));
+    let quux = operator(&stage, "1.0.0");
+    stage.stage.env.file("catalog/quux.yaml", catalog_of(&stage.stage, &quux));
     stage.catalog("catalog", json!({})).await;
     stage.account().await;
-    stage.extension("foo", "foo", json!({})).await;
-    let status = stage.decided("foo", |status| condition(status, "Installed")["status"] == "True").await;
-    assert_eq!(status["install"]["bundle"], json!({"name": "foo.v1.0.0", "version": "1.0.0"}));
+    stage.extension("quux", "quux", json!({})).await;
+    let status = stage.decided("quux", |status| condition(status, "Installed")["status"] == "True").await;
+    assert_eq!(status["install"]["bundle"], json!({"name": "quux.v1.0.0", "version": "1.0.0"}));
     assert_eq!(condition(&status, "Progressing")["reason"], "Succeeded", "{status:#}");
-    let deployment = stage.stage.get(Kind::DEPLOYMENT, "foo-controller").await;
+    let deployment = stage.stage.get(Kind::DEPLOYMENT, "quux-controller").await;
     assert!(deployment.is_some(), "{status:#}");
-    assert!(stage.stage.get(Kind::CRD, &foo.crd_name()).await.is_some());
-    stage.remove(&["foo"], &["catalog"]).await;
-    let left = stage.stage.get(Kind::DEPLOYMENT, "foo-controller").await;
+    assert!(stage.stage.get(Kind::CRD, &quux.crd_name()).await.is_some());
+    stage.remove(&["quux"], &["catalog"]).await;
+    let left = stage.stage.get(Kind::DEPLOYMENT, "quux-controller").await;
     assert!(left.is_none_or(|left| left["metadata"]["deletionTimestamp"].is_string()));
 }

@@ -16,4 +16,5 @@ mod packages;
 mod resolver;
 mod resolver_v1;
 mod run_bundle;
+mod run_bundle_v1;
 mod two_runs;

@@ -36,21 +36,21 @@ fn versions(count: u64) -> Vec<String> {
 /// Returns a catalog of the package; all its bundles are the same image.
 fn catalog(dice: &mut Dice, image: &str) -> String {
     let versions = versions(2 + dice.roll(5));
-    let mut text = "schema: olm.package\nname: foo\ndefaultChannel: stable\n".to_owned();
+    let mut text = "schema: olm.package\nname: quux\ndefaultChannel: stable\n".to_owned();
     for channel in ["stable", "fast"] {
         if channel == "fast" && dice.one_in(2) {
             continue;
         }
-        let _ = write!(text, "---\nschema: olm.channel\npackage: foo\nname: {channel}\nentries:\n");
+        let _ = write!(text, "---\nschema: olm.channel\npackage: quux\nname: {channel}\nentries:\n");
         let mut before: Option<&str> = None;
         for version in &versions {
-            let _ = writeln!(text, "- name: foo.v{version}");
+            let _ = writeln!(text, "- name: quux.v{version}");
             if let Some(before) = before {
-                let _ = writeln!(text, "  replaces: foo.v{before}");
+                let _ = writeln!(text, "  replaces: quux.v{before}");
             }
             match dice.roll(5) {
                 0 => drop(writeln!(text, "  skipRange: '<{version}'")),
-                1 => drop(writeln!(text, "  skips: [foo.v{}]", versions[0])),
+                1 => drop(writeln!(text, "  skips: [quux.v{}]", versions[0])),
                 _ => {}
             }
             before = Some(version);
@@ -59,8 +59,8 @@ fn catalog(dice: &mut Dice, image: &str) -> String {
     for version in &versions {
         let _ = write!(
             text,
-            "---\nschema: olm.bundle\nname: foo.v{version}\npackage: foo\nimage: {image}\nproperties:\n\
-             - {{type: olm.package, value: {{packageName: foo, version: {version}}}}}\n"
+            "---\nschema: olm.bundle\nname: quux.v{version}\npackage: quux\nimage: {image}\nproperties:\n\
+             - {{type: olm.package, value: {{packageName: quux, version: {version}}}}}\n"
         );
     }
     let mut deprecated = String::new();
@@ -68,7 +68,7 @@ fn catalog(dice: &mut Dice, image: &str) -> String {
         if dice.one_in(4) {
             let _ = write!(
                 deprecated,
-                "- reference: {{schema: olm.bundle, name: foo.v{version}}}\n  message: foo.v{version} is old\n"
+                "- reference: {{schema: olm.bundle, name: quux.v{version}}}\n  message: quux.v{version} is old\n"
             );
         }
     }
@@ -76,10 +76,10 @@ fn catalog(dice: &mut Dice, image: &str) -> String {
         deprecated += "- reference: {schema: olm.channel, name: stable}\n  message: stable is old\n";
     }
     if dice.one_in(4) {
-        deprecated += "- reference: {schema: olm.package}\n  message: foo is old\n";
+        deprecated += "- reference: {schema: olm.package}\n  message: quux is old\n";
     }
     if !deprecated.is_empty() {
-        let _ = write!(text, "---\nschema: olm.deprecations\npackage: foo\nentries:\n{deprecated}");
+        let _ = write!(text, "---\nschema: olm.deprecations\npackage: quux\nentries:\n{deprecated}");
     }
     text
 }
@@ -114,7 +114,7 @@ fn offline(stage: &StageV1, case: &Case, wish: &Wish, installed: Option<&str>) -
     }
     let channels = if wish.channels.is_empty() { String::new() } else { format!("@{}", wish.channels.join(",")) };
     let range = if wish.range.is_empty() { String::new() } else { format!("={}", wish.range) };
-    command.args(["--install", &format!("foo{channels}{range}")]);
+    command.args(["--install", &format!("quux{channels}{range}")]);
     if let Some(installed) = installed {
         command.args(["--installed", installed]);
     }
@@ -156,14 +156,14 @@ async fn by_olm(stage: &StageV1, name: &str) -> Outcome {
 
 /// Returns the image of an operator that has nothing that two of them could quarrel about.
 fn image(stage: &StageV1) -> String {
-    let mut operator = stage.stage.operator("foo", "1.0.0");
+    let mut operator = stage.stage.operator("quux", "1.0.0");
     operator.more = json!({
         "installModes": [{"type": "AllNamespaces", "supported": true}], "customresourcedefinitions": {},
         "install": {"strategy": "deployment", "spec": {"deployments": []}},
     });
     let mut files = operator.files();
     files.retain(|(path, _)| path != "/manifests/crd.json");
-    stage.stage.push("foo-bundle:v1", &files, &operator.labels())
+    stage.stage.push("quux-bundle:v1", &files, &operator.labels())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,7 +175,7 @@ async fn extensions_resolve_as_operator_controller_resolves_them() {
     let (mut chosen, mut refused, mut wrong) = (0, 0, Vec::new());
     for seed in 0..rounds {
         let case = case(seed, &image);
-        let name = format!("foo{seed}");
+        let name = format!("quux{seed}");
         let mut known = Vec::new();
         for (catalog, priority, content) in &case.catalogs {
             let directory = format!("{catalog}-{seed}");
@@ -185,7 +185,7 @@ async fn extensions_resolve_as_operator_controller_resolves_them() {
         }
         let case = Case { catalogs: known, ..case };
         let [first, second] = case.wishes.clone();
-        stage.extension(&name, "foo", source(&first)).await;
+        stage.extension(&name, "quux", source(&first)).await;
         let mut installed: Option<String> = None;
         for wish in [first, second] {
             stage.change(&name, source(&wish)).await;

@@ -5,17 +5,11 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::OlmV1;
 
+use crate::operator::Operator;
 use crate::stage::{Stage, until};
 
-pub(crate) const EXTENSION: Kind = Kind {
-    group: "olm.operatorframework.io",
-    version: "v1",
-    kind: "ClusterExtension",
-    plural: "clusterextensions",
-    namespaced: false,
-};
-
-pub(crate) const CATALOG: Kind = Kind { kind: "ClusterCatalog", plural: "clustercatalogs", ..EXTENSION };
+pub(crate) const EXTENSION: Kind = Kind::CLUSTER_EXTENSION;
+pub(crate) const CATALOG: Kind = Kind::CLUSTER_CATALOG;
 
 pub(crate) struct StageV1 {
     pub(crate) stage: Stage,
@@ -57,13 +51,7 @@ impl StageV1 {
             "subjects": [{"kind": "ServiceAccount", "name": "installer", "namespace": stage.namespace()}],
             "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
         });
-        let kind = Kind {
-            group: "rbac.authorization.k8s.io",
-            kind: "ClusterRoleBinding",
-            plural: "clusterrolebindings",
-            ..EXTENSION
-        };
-        stage.create(kind, &binding).await;
+        stage.create(Kind::CLUSTER_ROLE_BINDING, &binding).await;
     }
 
     /// Makes a ClusterExtension that selects the catalogs of this stage, with more fields of its source.
@@ -108,6 +96,50 @@ impl StageV1 {
                 self.v1.log("operator-controller")
             );
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Returns an operator that OLM v1 installs, of a package that no other test has.
+    pub(crate) fn operator(&self, version: &str) -> Operator {
+        let mut operator = self.stage.operator(&format!("p-{}", self.stage.namespace()), version);
+        operator.more = json!({"installModes": [{"type": "AllNamespaces", "supported": true}]});
+        operator
+    }
+
+    /// Returns the names of everything in the namespace, and of everything elsewhere that has to do with it.
+    pub(crate) async fn everything(&self) -> Vec<String> {
+        let mut all = self.stage.everything().await;
+        let namespace = self.stage.namespace();
+        for kind in [EXTENSION, CATALOG, Kind::CLUSTER_ROLE, Kind::CLUSTER_ROLE_BINDING, Kind::NAMESPACE] {
+            for object in self.stage.list(kind).await {
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                if name.contains(namespace) {
+                    all.push(format!("{} {name}", kind.kind));
+                }
+            }
+        }
+        // Helm keeps its releases with the controller.
+        let secrets = self.stage.cluster.objects_in(Kind::SECRET, "olmv1-system");
+        for secret in secrets.list(&Default::default()).await.expect("a list").items {
+            let name = secret.metadata.name.unwrap_or_default();
+            if name.contains(namespace) {
+                all.push(format!("Secret olmv1-system/{name}"));
+            }
+        }
+        all.sort();
+        all
+    }
+
+    /// Waits until nothing but this is there; what goes with something else takes a moment.
+    pub(crate) async fn only(&self, expected: &[String]) {
+        let start = std::time::Instant::now();
+        loop {
+            let there = self.everything().await;
+            if there == expected {
+                return;
+            }
+            assert!(start.elapsed().as_secs() < 30, "there is {there:#?}\nexpected {expected:#?}");
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
     }
 

@@ -4,8 +4,10 @@ use cluster::Ledger;
 use cluster::run::install_mode::{InstallMode, Targets};
 use cluster::run::{self, BundlePlan, Serving, names};
 
+use super::extension;
 use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags, WorkFlags, image_name};
-use super::index::{Index, Workshop, generating};
+use super::index::{Index, Reader, Workshop, generating};
+use super::olm::{ExtensionFlags, InstallFlags, Olm, olm};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, TlsFlags};
@@ -20,34 +22,46 @@ use crate::printer::Printer;
         A catalog with the bundle is made and served by one pod, and OLM, which must be installed, installs the bundle \
         from it. With --index-image the bundle is added to that index, of which nothing is lost. The catalog is \
         checked before anything is created, and ConfigMaps bring it to the pod.\n\n\
+        With --olm v1 the catalog is pushed as the image that --registry names, and OLM v1 installs the bundle from a \
+        ClusterCatalog by a ClusterExtension. The installation is rehearsed first: what OLM v1 would refuse is refused \
+        before anything is created.\n\n\
         When something fails or is interrupted, its cause is reported and everything that was created is rolled back, \
         unless --keep is given. 'opm cleanup PACKAGE' removes what was installed.",
     after_help = "Examples:\n  \
         opm run bundle quay.io/example/foo-bundle:v1.0.0\n  \
         opm run bundle quay.io/example/foo-bundle:v1.0.0 -n foo --install-mode OwnNamespace\n  \
         opm run bundle quay.io/example/foo-bundle:v1.0.0 --index-image quay.io/operatorhubio/catalog:latest\n  \
-        opm run bundle quay.io/example/foo-bundle:v1.0.0 --dry-run"
+        opm run bundle quay.io/example/foo-bundle:v1.0.0 --dry-run\n  \
+        opm run bundle quay.io/example/foo-bundle:v1.0.0 -n foo --olm v1 --registry quay.io/example/try:v1"
 )]
 pub(super) struct BundleArgs {
     /// Image of the bundle
     #[arg(value_name = "BUNDLE_IMAGE", value_parser = image_name)]
-    bundle: String,
+    pub(super) bundle: String,
+    /// Which OLM installs it: v0 is the one with Subscriptions, v1 the one with ClusterExtensions, auto the one that the
+    /// cluster has
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
+    olm: Olm,
     /// Index that the bundle is added to
     #[arg(long, value_name = "IMAGE", default_value = NO_INDEX, value_parser = image_name)]
-    index_image: String,
+    pub(super) index_image: String,
     /// Image that unpacks the catalog in the pod; it needs sh and gzip
     #[arg(long, value_name = "IMAGE", default_value = DECOMPRESSION_IMAGE, value_parser = image_name)]
-    decompression_image: String,
+    pub(super) decompression_image: String,
     /// Which namespaces the operator watches: AllNamespaces, OwnNamespace, SingleNamespace=NS or MultiNamespace=NS,NS
     #[arg(long, value_name = "InstallModeValue", value_parser = install_mode)]
-    install_mode: Option<InstallMode>,
+    pub(super) install_mode: Option<InstallMode>,
     /// Print the objects as YAML, and create nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     #[command(flatten)]
-    serve: ServeFlags,
+    pub(super) serve: ServeFlags,
     #[command(flatten)]
-    cluster: WorkFlags,
+    pub(super) extension: InstallFlags,
+    #[command(flatten)]
+    pub(super) more: ExtensionFlags,
+    #[command(flatten)]
+    pub(super) cluster: WorkFlags,
 }
 
 fn install_mode(text: &str) -> Result<InstallMode, String> {
@@ -71,12 +85,21 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
         Err(_) if args.dry_run => None,
         Err(failure) => return Err(failure),
     };
+    let live = Live::new(printer, args.cluster.verbose);
+    let is_v1 = args.olm.is_v1(&session, cluster.as_ref(), deadline, &live)?;
+    drop(live);
+    if is_v1 {
+        return extension::run(args, tls, &mut session, cluster, printer);
+    }
+    args.extension.refuse_for_v0()?;
+    args.more.refuse_for_v0()?;
     let namespace =
         cluster.as_ref().map_or_else(|| args.cluster.shown_namespace(), |cluster| cluster.namespace.clone());
     let images = Images::new(tls, &args.serve.pull);
     let ledger = Ledger::default();
     let plan = {
         let workshop = Workshop {
+            reader: Reader::Pod,
             flags: &args.serve,
             tls,
             images: &images,

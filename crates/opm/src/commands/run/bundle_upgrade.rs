@@ -4,8 +4,10 @@ use cluster::Ledger;
 use cluster::run::{self, Serving, UpgradePlan};
 
 use super::bundle::print;
+use super::extension_upgrade;
 use super::flags::{DECOMPRESSION_IMAGE, ServeFlags, WorkFlags, image_name};
-use super::index::{Index, Workshop, generating, images_of};
+use super::index::{Index, Reader, Workshop, generating, images_of};
+use super::olm::{ExtensionFlags, Olm, olm};
 use super::session::Session;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, TlsFlags};
@@ -21,26 +23,36 @@ use crate::printer::Printer;
         with the bundle behind the head of the channel that the operator follows, and nothing lost; OLM then upgrades \
         to it.\n\n\
         Until the upgrade is approved, a failure puts everything back as it was, unless --keep is given. From then on \
-        OLM replaces the old version, and nothing is rolled back.",
+        OLM replaces the old version, and nothing is rolled back.\n\n\
+        With --olm v1 the operator is one that 'opm run bundle --olm v1' has installed. Its catalog is pushed again under \
+        its name, or the one that --registry gives. Changes of definitions that OLM v1 refuses are refused before \
+        anything is changed, unless --ignore-crd-safety is given.",
     after_help = "Examples:\n  \
         opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0\n  \
         opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 -n foo --timeout 5m\n  \
-        opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 --dry-run"
+        opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 --dry-run\n  \
+        opm run bundle-upgrade quay.io/example/foo-bundle:v1.1.0 --olm v1"
 )]
 pub(super) struct BundleUpgradeArgs {
     /// Image of the bundle
     #[arg(value_name = "BUNDLE_IMAGE", value_parser = image_name)]
-    bundle: String,
+    pub(super) bundle: String,
+    /// Which OLM runs the operator: v0 is the one with Subscriptions, v1 the one with ClusterExtensions, auto the one that
+    /// the cluster has
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = olm())]
+    olm: Olm,
     /// Change a catalog that 'run bundle' did not make although others use it, too
     #[arg(long)]
-    shared_catalog: bool,
+    pub(super) shared_catalog: bool,
     /// Print the objects as YAML, and create and change nothing
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     #[command(flatten)]
-    serve: ServeFlags,
+    pub(super) serve: ServeFlags,
     #[command(flatten)]
-    cluster: WorkFlags,
+    pub(super) more: ExtensionFlags,
+    #[command(flatten)]
+    pub(super) cluster: WorkFlags,
 }
 
 pub(super) fn run(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
@@ -56,9 +68,17 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let deadline = args.cluster.deadline();
     let mut session = Session::start()?;
     let cluster = session.connect(&args.cluster.cluster)?;
+    let live = Live::new(printer, args.cluster.verbose);
+    let is_v1 = args.olm.is_v1(&session, Some(&cluster), deadline, &live)?;
+    drop(live);
+    if is_v1 {
+        return extension_upgrade::run(args, tls, &mut session, &cluster, printer);
+    }
+    args.more.refuse_for_v0()?;
     let images = Images::new(tls, &args.serve.pull);
     let ledger = Ledger::default();
     let workshop = Workshop {
+        reader: Reader::Pod,
         flags: &args.serve,
         tls,
         images: &images,

@@ -53,28 +53,28 @@ impl WorkFlags {
 pub(super) struct ServeFlags {
     /// Service account of the registry pod
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    service_account: String,
+    pub(super) service_account: String,
     /// How 'opm registry add' puts the bundle into a database index (semver|replaces)
     #[arg(long, value_name = "MODE", default_value = "", hide = true)]
     pub(super) mode: String,
     /// Secret of type kubernetes.io/dockerconfigjson with credentials for the cluster's pulls
     #[arg(long, value_name = "SECRET", default_value = "", hide_default_value = true)]
-    pull_secret_name: String,
+    pub(super) pull_secret_name: String,
     /// Secret with a certificate as cert.pem, for a registry pod that pulls the bundle itself
     #[arg(long, value_name = "SECRET", default_value = "", hide_default_value = true)]
-    ca_secret_name: String,
+    pub(super) ca_secret_name: String,
     /// When the image of the registry pod is pulled (Always|IfNotPresent|Never)
     #[arg(long, value_name = "POLICY", default_value = "Always", value_parser = ["Always", "IfNotPresent", "Never"])]
-    image_pull_policy: String,
+    pub(super) image_pull_policy: String,
     /// How strictly pods are confined
     #[arg(long, value_name = "CONTEXT", default_value = "legacy", value_parser = security())]
-    security_context_config: Security,
+    pub(super) security_context_config: Security,
     /// Say that the registry pod must not run as root, as restricted namespaces ask for
     #[arg(long)]
-    run_as_non_root: bool,
+    pub(super) run_as_non_root: bool,
     /// User that the registry pod runs as, where images would run as root; implies --run-as-non-root
     #[arg(long, value_name = "UID", value_parser = clap::value_parser!(u32).range(1..))]
-    run_as_user: Option<u32>,
+    pub(super) run_as_user: Option<u32>,
     /// What becomes of a database index: the pod adds the bundle to it, or it is migrated to a file-based
     /// catalog; defaults to pod
     #[arg(long, value_name = "HOW", value_parser = database())]

@@ -11,6 +11,7 @@ use cluster::run::pod::{Content, Item};
 use edit::run_bundle::{self, Additions, Channel};
 use fbc::blob::TextBuffer;
 use fbc::{Fbc, Limits};
+use image::Reference;
 
 use super::flags::{Database, NO_INDEX, ServeFlags};
 use crate::exit::{Failure, Outcome};
@@ -59,8 +60,23 @@ impl Program {
     }
 }
 
+/// Who reads the catalog of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A pod serves it to OLM v0.
+    Pod,
+    /// OLM v1 reads an image that holds nothing else.
+    Image {
+        /// Whether the image is pushed; otherwise only its digest is found out.
+        push: bool,
+        /// Whether bundles lose their dependencies, which OLM v1 does not install.
+        ignore_dependencies: bool,
+    },
+}
+
 /// What it takes to make the catalog of a run.
 pub(super) struct Workshop<'a> {
+    pub(super) reader: Reader,
     pub(super) flags: &'a ServeFlags,
     pub(super) tls: &'a TlsFlags,
     pub(super) images: &'a Images,
@@ -72,7 +88,7 @@ pub(super) struct Workshop<'a> {
 /// A bundle, pulled and read.
 pub(super) struct Pulled {
     pub(super) facts: Facts,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     image: String,
 }
 
@@ -93,8 +109,19 @@ impl Workshop<'_> {
         let contents = bundle::read_manifests(&manifests, &self.limits).map_err(|error| load(error.to_string()))?;
         let facts = Facts::read(&annotated.package, &annotated.channels, &contents.csv).map_err(load)?;
         // What was checked is what is installed, even if the tag moves on.
-        let image = if self.flags.pin { pinned } else { reference.to_owned() };
+        let image = if self.flags.pin { self.pinned(pinned) } else { reference.to_owned() };
         Ok(Pulled { facts, directory, image })
+    }
+
+    /// Returns the name of an image with its digest, as the reader of the catalog can pull it.
+    fn pinned(&self, image: String) -> String {
+        let parsed = match self.reader {
+            Reader::Pod => return image,
+            // OLM v1 refuses names with both a tag and a digest.
+            Reader::Image { .. } => Reference::parse(&image).ok(),
+        };
+        let short = parsed.and_then(|parsed| Some(parsed.with_digest(*parsed.digest()?).to_string()));
+        short.unwrap_or(image)
     }
 
     /// Finds out what an index image is; only its labels are read.
@@ -189,11 +216,17 @@ impl Workshop<'_> {
         if let Some(name) = &self.flags.registry {
             write_catalog(&documents, scratch.path())?;
             self.check(scratch.path(), documents.len())?;
-            let base = self.flags.registry_base.as_deref();
-            let pushed =
-                commands::build::push_catalog(scratch.path(), name, base, self.tls, &self.flags.pull, self.printer)?;
-            self.printer.tell(&format!("Pushed the catalog image {pushed}"));
-            return Ok(Content::Image(pushed.to_string()));
+            let how = commands::build::Pushed {
+                base: self.flags.registry_base.as_deref(),
+                data_only: self.reader != Reader::Pod,
+                push: !matches!(self.reader, Reader::Image { push: false, .. }),
+            };
+            let image =
+                commands::build::push_catalog(scratch.path(), name, &how, self.tls, &self.flags.pull, self.printer)?;
+            if how.push {
+                self.printer.tell(&format!("Pushed the catalog image {image}"));
+            }
+            return Ok(Content::Image(image.to_string()));
         }
         let count = documents.len();
         let parts = partition::partition(&documents)
@@ -273,7 +306,14 @@ impl Workshop<'_> {
             let rendered = bundle::render(&bundle.directory, &options)
                 .map_err(|error| Failure::message(format!("load bundle: {error}")))?;
             rendered.warnings.iter().for_each(|warning| self.printer.warning(warning));
-            new.add_made(&rendered.json, &self.limits).map_err(made)?;
+            let json = match self.reader {
+                Reader::Image { ignore_dependencies: true, .. } => {
+                    edit::run_bundle::without_dependencies(&rendered.json)
+                        .map_err(|refusal| Failure::message(refusal.message))?
+                }
+                _ => rendered.json,
+            };
+            new.add_made(&json, &self.limits).map_err(made)?;
         }
         let mut documents = Vec::new();
         for blob in new.in_order() {

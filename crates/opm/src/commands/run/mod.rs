@@ -2,8 +2,11 @@
 
 mod bundle;
 mod bundle_upgrade;
+mod extension;
+mod extension_upgrade;
 mod flags;
 mod index;
+pub(crate) mod olm;
 pub(crate) mod session;
 
 use clap::Subcommand;

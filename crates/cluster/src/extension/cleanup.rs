@@ -1,0 +1,139 @@
+//! `cleanup --olm v1`: a ClusterExtension and its throw-away catalog are deleted.
+
+use std::time::Instant;
+
+use kube::api::ListParams;
+use serde_json::Value;
+
+use super::objects::owned_by;
+use super::{offer, other_olm};
+use crate::request::{Named, Requests, uid};
+use crate::run::names::{self, RUN_LABEL};
+use crate::run::preflight::{Right, missing};
+use crate::{Cluster, Error, Kind, Watcher};
+
+/// What is removed.
+#[derive(Debug, Clone)]
+pub struct Cleanup {
+    /// The package.
+    pub package: String,
+    /// Whether a ClusterExtension that `run bundle` did not make is deleted as well.
+    pub force: bool,
+}
+
+const RIGHTS: [Right; 3] =
+    [("list", Kind::CLUSTER_EXTENSION), ("delete", Kind::CLUSTER_EXTENSION), ("delete", Kind::CLUSTER_CATALOG)];
+
+/// What else a run makes, in the order in which it is deleted.
+const LATER: [Kind; 5] =
+    [Kind::CLUSTER_CATALOG, Kind::CLUSTER_ROLE_BINDING, Kind::CLUSTER_ROLE, Kind::SERVICE_ACCOUNT, Kind::NAMESPACE];
+
+/// Removes an operator that OLM v1 runs; returns whether there was anything to remove.
+///
+/// # Errors
+/// Fails if `run bundle` did not install it, unless that is forced, and if something cannot be deleted before the
+/// deadline.
+pub async fn cleanup(
+    cluster: &Cluster,
+    options: &Cleanup,
+    deadline: Instant,
+    watcher: &dyn Watcher,
+) -> Result<bool, Error> {
+    let requests = &Requests::new(cluster, watcher, deadline);
+    if !offer::is_served(requests, Kind::CLUSTER_EXTENSION).await? {
+        return Err(Error::message("OLM v1 is not installed on this cluster: it knows no clusterextensions"));
+    }
+    let package = &options.package;
+    let extensions = other_olm::of_package(requests, package).await?;
+    let catalog = Named::new(Kind::CLUSTER_CATALOG, "", &names::catalog_source(package));
+    let catalog = requests.get(&catalog).await?.filter(|catalog| run_of(catalog).is_some());
+    if extensions.is_empty() && catalog.is_none() {
+        return Ok(false);
+    }
+    let foreign: Vec<String> = extensions
+        .iter()
+        .filter(|one| run_of(one).is_none())
+        .map(|one| Named::of(Kind::CLUSTER_EXTENSION, one).to_string())
+        .collect();
+    if !foreign.is_empty() && !options.force {
+        return Err(Error::message(format!(
+            "package {package:?} was not installed by 'run bundle --olm v1'; nothing was deleted\n--force deletes:\n  {}, \
+             with all that it has made, its definitions and their objects among it",
+            foreign.join("\n  ")
+        )));
+    }
+    let missing = missing(requests, &cluster.namespace, &RIGHTS).await?;
+    if !missing.is_empty() {
+        return Err(Error::message(format!("not allowed: {}; nothing was deleted", missing.join(", "))));
+    }
+    let mut runs: Vec<(String, String)> = Vec::new();
+    for extension in &extensions {
+        let namespace = extension["spec"]["namespace"].as_str().unwrap_or_default();
+        runs.extend(run_of(extension).map(|run| (run.to_owned(), namespace.to_owned())));
+        at_risk(requests, extension).await?;
+        remove(requests, Kind::CLUSTER_EXTENSION, extension).await?;
+    }
+    // What a run has left that did not come as far as its ClusterExtension.
+    if let Some(run) = catalog.as_ref().and_then(run_of)
+        && !runs.iter().any(|(known, _)| known == run)
+    {
+        runs.push((run.to_owned(), String::new()));
+    }
+    for (run, namespace) in &runs {
+        remove_run(requests, run, namespace).await?;
+    }
+    Ok(true)
+}
+
+/// Returns the run that made an object.
+fn run_of(object: &Value) -> Option<&str> {
+    object["metadata"]["labels"][RUN_LABEL].as_str()
+}
+
+/// Warns of the definitions that go with a ClusterExtension.
+async fn at_risk(requests: &Requests<'_>, extension: &Value) -> Result<(), Error> {
+    let name = Named::of(Kind::CLUSTER_EXTENSION, extension);
+    let selector = ListParams::default().labels(&owned_by(&name.name));
+    let found = match requests.list(Kind::CRD, "", &selector).await {
+        Err(error) if error.is_forbidden() => return Ok(()),
+        found => found?,
+    };
+    if !found.is_empty() {
+        let names: Vec<String> = found.iter().map(|crd| Named::of(Kind::CRD, crd).name).collect();
+        let names = names.join(", ");
+        requests.watcher.warn(&format!("the definitions of {name} go with it, and all their objects: {names}"));
+    }
+    Ok(())
+}
+
+/// Deletes the other objects of a run; without a namespace, accounts of all namespaces are searched.
+async fn remove_run(requests: &Requests<'_>, run: &str, namespace: &str) -> Result<(), Error> {
+    let selector = ListParams::default().labels(&format!("{RUN_LABEL}={run}"));
+    for kind in LATER {
+        let found = match kind.namespaced && namespace.is_empty() {
+            true => requests.list_everywhere_with(kind, &selector).await,
+            false => requests.list(kind, namespace, &selector).await,
+        };
+        let found = match found {
+            Err(error) if error.is_forbidden() => {
+                requests.watcher.warn(&format!("{} of this run may be left: {error}", kind.plural));
+                continue;
+            }
+            found => found?,
+        };
+        for object in &found {
+            remove(requests, kind, object).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove(requests: &Requests<'_>, kind: Kind, object: &Value) -> Result<(), Error> {
+    let name = Named::of(kind, object);
+    requests.delete(&name, uid(object)).await?;
+    requests.watcher.state(&name.to_string(), "waiting until it is gone");
+    requests.wait_until_gone(&name, uid(object)).await?;
+    requests.watcher.state(&name.to_string(), "");
+    requests.watcher.done(&format!("{name} deleted"));
+    Ok(())
+}

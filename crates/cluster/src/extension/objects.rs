@@ -1,0 +1,221 @@
+//! The objects of a run with OLM v1, as they are sent.
+
+use serde_json::{Value, json};
+
+use crate::cluster_catalog::NAME_LABEL;
+use crate::run::names;
+use crate::run::objects::{INDEX_IMAGE, INJECTED_BUNDLES};
+use crate::run::pod::Item;
+use crate::{ClusterCatalogPlan, Kind};
+
+/// The annotation of a ClusterCatalog with the name that its image was pushed as.
+pub const REGISTRY: &str = "opm.run/registry";
+/// The labels by which an object says which ClusterExtension made it.
+pub const OWNER: [(&str, &str); 2] =
+    [("olm.operatorframework.io/owner-kind", "ClusterExtension"), ("olm.operatorframework.io/owner-name", "")];
+
+/// With which rights OLM v1 installs, where it asks for an account.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Account {
+    /// With its own: no account is made.
+    None,
+    /// With an account that has these rules, a list.
+    Derived(Value),
+    /// With an account that may do everything.
+    Admin,
+}
+
+/// An operator that OLM v1 is asked for.
+#[derive(Debug, Clone)]
+pub struct Extension {
+    /// The name of the ClusterExtension.
+    pub name: String,
+    /// The package.
+    pub package: String,
+    /// The name of the bundle.
+    pub bundle: String,
+    /// The version, which is pinned.
+    pub version: String,
+    /// The namespace to install in.
+    pub namespace: String,
+    /// Whether that namespace is made if it does not exist.
+    pub create_namespace: bool,
+    /// With which rights it is installed.
+    pub account: Account,
+    /// The namespace that the operator watches, if not all.
+    pub watch_namespace: Option<String>,
+    /// Whether OLM's comparison of definitions is switched off.
+    pub ignore_crd_safety: bool,
+    /// The definitions that the bundle brings.
+    pub definitions: Vec<String>,
+    /// Whether definitions that are there become part of the installation.
+    pub adopt_crds: bool,
+    /// The kinds of all objects of the bundle, each with its `apiVersion`.
+    pub kinds: Vec<(String, String)>,
+}
+
+/// The catalog of a run, as an image.
+#[derive(Debug, Clone)]
+pub struct Carried {
+    /// The image, by digest.
+    pub image: String,
+    /// The name that it was pushed as.
+    pub registry: String,
+    /// The index image that bundles were added to.
+    pub index_image: String,
+    /// The bundles that were added, the new one last.
+    pub items: Vec<Item>,
+}
+
+impl Extension {
+    /// Returns the name of the ClusterCatalog.
+    pub fn catalog_name(&self) -> String {
+        names::catalog_source(&self.package)
+    }
+
+    /// Returns the name of the account, its role and its binding.
+    pub fn installer_name(&self) -> String {
+        format!("{}-installer", self.name)
+    }
+
+    /// Returns the objects that are created, in order. The namespace is first, if it may have to be made.
+    pub fn objects(&self, carried: &Carried) -> Vec<(Kind, Value)> {
+        let mut all = Vec::new();
+        if self.create_namespace {
+            all.push((Kind::NAMESPACE, described(Kind::NAMESPACE, json!({"name": self.namespace}), json!({}))));
+        }
+        all.extend(self.rights());
+        all.push((Kind::CLUSTER_CATALOG, self.catalog(carried)));
+        all.push((Kind::CLUSTER_EXTENSION, self.object()));
+        all
+    }
+
+    /// Returns the account and what gives it its rights.
+    fn rights(&self) -> Vec<(Kind, Value)> {
+        let name = self.installer_name();
+        let account = described(Kind::SERVICE_ACCOUNT, json!({"name": name, "namespace": self.namespace}), json!({}));
+        let binding = |role: &str| {
+            let fields = json!({
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": self.namespace}],
+                "roleRef": {"apiGroup": Kind::CLUSTER_ROLE.group, "kind": Kind::CLUSTER_ROLE.kind, "name": role},
+            });
+            (Kind::CLUSTER_ROLE_BINDING, described(Kind::CLUSTER_ROLE_BINDING, json!({"name": name}), fields))
+        };
+        match &self.account {
+            Account::None => Vec::new(),
+            Account::Admin => vec![(Kind::SERVICE_ACCOUNT, account), binding("cluster-admin")],
+            Account::Derived(rules) => {
+                let role = described(Kind::CLUSTER_ROLE, json!({"name": name}), json!({"rules": rules}));
+                vec![(Kind::SERVICE_ACCOUNT, account), (Kind::CLUSTER_ROLE, role), binding(&name)]
+            }
+        }
+    }
+
+    fn catalog(&self, carried: &Carried) -> Value {
+        let plan = ClusterCatalogPlan {
+            name: self.catalog_name(),
+            image: carried.image.clone(),
+            ..ClusterCatalogPlan::default()
+        };
+        let mut catalog = plan.object();
+        carry(&mut catalog, carried);
+        catalog
+    }
+
+    fn object(&self) -> Value {
+        let mut spec = json!({
+            "namespace": self.namespace,
+            "source": {"sourceType": "Catalog", "catalog": {
+                "packageName": self.package,
+                "version": self.version,
+                "selector": {"matchLabels": {NAME_LABEL: self.catalog_name()}},
+            }},
+        });
+        if self.account != Account::None {
+            spec["serviceAccount"] = json!({"name": self.installer_name()});
+        }
+        if let Some(namespace) = &self.watch_namespace {
+            spec["config"] = json!({"configType": "Inline", "inline": {"watchNamespace": namespace}});
+        }
+        let mut object = described(Kind::CLUSTER_EXTENSION, json!({"name": self.name}), json!({"spec": spec}));
+        if self.ignore_crd_safety {
+            ignore_crd_safety(&mut object);
+        }
+        object
+    }
+}
+
+/// Points a ClusterCatalog at an image, and notes what is in it.
+pub(super) fn carry(catalog: &mut Value, carried: &Carried) {
+    let items = carried.items.iter().map(|item| json!({"imageTag": item.image, "mode": item.mode}));
+    let annotations = &mut catalog["metadata"]["annotations"];
+    annotations[INDEX_IMAGE] = json!(carried.index_image);
+    annotations[INJECTED_BUNDLES] = json!(Value::Array(items.collect()).to_string());
+    annotations[REGISTRY] = json!(carried.registry);
+    catalog["spec"]["source"]["image"] = json!({"ref": carried.image});
+}
+
+/// Makes OLM v1 install whatever changes in definitions.
+pub(super) fn ignore_crd_safety(extension: &mut Value) {
+    extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
+}
+
+/// Makes Helm, which OLM v1 applies objects with, take an object for a part of its release.
+pub(super) fn adopt(object: &mut Value, extension: &str, namespace: &str) {
+    object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("Helm");
+    object["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!(extension);
+    object["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = json!(namespace);
+}
+
+/// Returns the selector of what a ClusterExtension has made.
+pub(super) fn owned_by(extension: &str) -> String {
+    let [(kind, value), (name, _)] = OWNER;
+    format!("{kind}={value},{name}={extension}")
+}
+
+fn described(kind: Kind, metadata: Value, fields: Value) -> Value {
+    let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata});
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extension() -> Extension {
+        Extension {
+            name: "foo".into(),
+            package: "foo".into(),
+            bundle: "foo.v1.0.0".into(),
+            version: "1.0.0".into(),
+            namespace: "ns".into(),
+            create_namespace: true,
+            account: Account::Derived(json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}])),
+            watch_namespace: Some("team".into()),
+            ignore_crd_safety: true,
+            definitions: Vec::new(),
+            adopt_crds: false,
+            kinds: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn objects_come_in_the_order_in_which_they_need_each_other() {
+        let carried = Carried {
+            image: "r.test/c@sha256:00".into(),
+            registry: "r.test/c:v1".into(),
+            index_image: "r.test/index:v1".into(),
+            items: vec![Item { image: "r.test/foo:v1".into(), mode: "replaces".into() }],
+        };
+        let all: Vec<Value> = extension().objects(&carried).into_iter().map(|(_, object)| object).collect();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&all).unwrap());
+        let bare = Extension { create_namespace: false, account: Account::None, ..extension() };
+        let kinds: Vec<&str> = bare.objects(&carried).iter().map(|(kind, _)| kind.kind).collect();
+        assert_eq!(kinds, ["ClusterCatalog", "ClusterExtension"]);
+        let admin = Extension { account: Account::Admin, ..extension() };
+        assert_eq!(admin.objects(&carried)[2].1["roleRef"]["name"], "cluster-admin");
+    }
+}

@@ -1,0 +1,176 @@
+//! What OLM v1 of a cluster can do, as far as that can be seen.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::request::{Named, Requests};
+use crate::{Cluster, Error, Kind, Watcher};
+
+/// Where the controller of OLM v1 runs: upstream, and on OpenShift.
+const CONTROLLERS: [(&str, &str); 2] = [
+    ("olmv1-system", "operator-controller-controller-manager"),
+    ("openshift-operator-controller", "operator-controller-controller-manager"),
+];
+
+/// Which generations of OLM a cluster has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Generations {
+    /// Subscriptions.
+    pub v0: bool,
+    /// ClusterExtensions.
+    pub v1: bool,
+}
+
+/// What OLM v1 of a cluster can do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Whether a ClusterExtension has to name the account that installs: up to 1.10.
+    pub needs_account: bool,
+    /// Whether a ClusterExtension has `spec.config`.
+    pub has_config: bool,
+    /// The minor version of the release, if the image of the controller has it.
+    pub minor: Option<u32>,
+    /// The gates that the controller is started with, and whether each is open.
+    pub gates: Vec<(String, bool)>,
+}
+
+impl Offer {
+    /// Returns whether a gate is open, or nothing if the controller does not mention it.
+    pub fn gate(&self, name: &str) -> Option<bool> {
+        self.gates.iter().rev().find(|(gate, _)| gate == name).map(|(_, open)| *open)
+    }
+
+    fn read_definition(&mut self, crd: &Value) {
+        let versions = crd["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let Some(version) = versions.iter().find(|version| version["name"] == "v1") else { return };
+        let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        let required = spec["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+        self.needs_account = required.iter().any(|field| field == "serviceAccount");
+        self.has_config = spec["properties"]["config"].is_object();
+    }
+
+    fn read_controller(&mut self, deployment: &Value) {
+        let containers = deployment["spec"]["template"]["spec"]["containers"].as_array();
+        for container in containers.into_iter().flatten() {
+            let words = ["command", "args"].map(|key| container[key].as_array().map(Vec::as_slice).unwrap_or_default());
+            for word in words.concat().iter().filter_map(Value::as_str) {
+                let Some(gates) = word.strip_prefix("--feature-gates=") else { continue };
+                let pairs = gates.split(',').filter_map(|gate| gate.split_once('='));
+                self.gates.extend(pairs.map(|(name, open)| (name.trim().to_owned(), open.trim() == "true")));
+            }
+            let image = container["image"].as_str().unwrap_or_default();
+            if image.contains("operator-controller") {
+                self.minor = self.minor.or_else(|| minor(image));
+            }
+        }
+    }
+}
+
+/// Reads the minor version of a tag like `v1.9.2`.
+fn minor(image: &str) -> Option<u32> {
+    let tag = image.split('@').next()?.rsplit_once(':')?.1;
+    tag.strip_prefix('v').unwrap_or(tag).strip_prefix("1.")?.split(['.', '-']).next()?.parse().ok()
+}
+
+/// Finds out which generations of OLM a cluster has.
+///
+/// # Errors
+/// Fails if the API server cannot be asked.
+pub async fn generations(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<Generations, Error> {
+    let requests = Requests::new(cluster, watcher, deadline);
+    let v0 = is_served(&requests, Kind::SUBSCRIPTION).await?;
+    let v1 =
+        is_served(&requests, Kind::CLUSTER_EXTENSION).await? && is_served(&requests, Kind::CLUSTER_CATALOG).await?;
+    Ok(Generations { v0, v1 })
+}
+
+/// Returns whether a cluster knows a kind.
+pub(super) async fn is_served(requests: &Requests<'_>, kind: Kind) -> Result<bool, Error> {
+    let kinds = served_kinds(requests, &kind.api_version()).await?;
+    Ok(kinds.is_some_and(|kinds| kinds.iter().any(|name| name == kind.kind)))
+}
+
+/// Returns the kinds of a group and version, or nothing where the cluster does not serve it.
+pub(super) async fn served_kinds(requests: &Requests<'_>, version: &str) -> Result<Option<Vec<String>>, Error> {
+    let client = &requests.cluster.client;
+    let what = format!("reading the kinds of {version}");
+    let found = requests.persist(&what, |_| async {
+        let listed = match version.contains('/') {
+            true => client.list_api_group_resources(version).await,
+            false => client.list_core_api_resources(version).await,
+        };
+        match listed {
+            Err(error) if crate::error::has_code(&error, 404) => Ok(None),
+            listed => listed.map(Some),
+        }
+    });
+    let found = found.await?;
+    Ok(found.map(|list| list.resources.into_iter().map(|resource| resource.kind).collect()))
+}
+
+/// Finds out what OLM v1 of a cluster can do.
+///
+/// Who may not read definitions or the controller's deployment learns less: an account is named then, which every
+/// release accepts, and gates are at their defaults.
+///
+/// # Errors
+/// Fails if there is no OLM v1, and if the API server cannot be asked.
+pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<Offer, Error> {
+    let requests = Requests::new(cluster, watcher, deadline);
+    for kind in [Kind::CLUSTER_EXTENSION, Kind::CLUSTER_CATALOG] {
+        if !is_served(&requests, kind).await? {
+            return Err(Error::message(format!(
+                "OLM v1 is not installed on this cluster: it knows no {}.{}",
+                kind.plural, kind.group
+            )));
+        }
+    }
+    let mut offer = Offer { needs_account: true, ..Offer::default() };
+    let kind = Kind::CLUSTER_EXTENSION;
+    match requests.get(&Named::new(Kind::CRD, "", &format!("{}.{}", kind.plural, kind.group))).await {
+        Ok(Some(crd)) => offer.read_definition(&crd),
+        Ok(None) => {}
+        Err(error) if error.is_forbidden() => {}
+        Err(error) => return Err(error),
+    }
+    for (namespace, name) in CONTROLLERS {
+        match requests.get(&Named::new(Kind::DEPLOYMENT, namespace, name)).await {
+            Ok(Some(deployment)) => offer.read_controller(&deployment),
+            Ok(None) => {}
+            Err(error) if error.is_forbidden() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(offer)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_definition_shows_what_a_release_can_do() {
+        let crd = |spec: Value| json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}}]}});
+        let mut old = Offer::default();
+        old.read_definition(&crd(json!({"required": ["namespace", "serviceAccount", "source"], "properties": {}})));
+        assert_eq!(old, Offer { needs_account: true, ..Offer::default() });
+        let mut new = Offer { needs_account: true, ..Offer::default() };
+        new.read_definition(&crd(json!({"required": ["namespace"], "properties": {"config": {"type": "object"}}})));
+        assert_eq!(new, Offer { has_config: true, ..Offer::default() });
+    }
+
+    #[test]
+    fn a_controller_shows_its_gates_and_its_release() {
+        let mut offer = Offer::default();
+        offer.read_controller(&json!({"spec": {"template": {"spec": {"containers": [
+            {"image": "r.test/proxy:v2.1.0"},
+            {"image": "r.test/operator-controller:v1.9.2@sha256:00", "args": [
+                "--leader-elect", "--feature-gates=WebhookProviderCertManager=true", "--feature-gates=A=false,B=true"]},
+        ]}}}}));
+        assert_eq!(offer.minor, Some(9));
+        assert_eq!((offer.gate("A"), offer.gate("B"), offer.gate("C")), (Some(false), Some(true), None));
+    }
+}

@@ -1,0 +1,165 @@
+//! What is checked before anything is created.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::objects::{Account, Carried, Extension};
+use super::{offer, other_olm};
+use crate::request::{Named, Requests};
+use crate::run::preflight::{Right, missing};
+use crate::{Cluster, Error, Kind, Watcher};
+
+/// What a run has to be allowed to do.
+const RIGHTS: [Right; 6] = [
+    ("create", Kind::CLUSTER_CATALOG),
+    ("get", Kind::CLUSTER_CATALOG),
+    ("create", Kind::CLUSTER_EXTENSION),
+    ("get", Kind::CLUSTER_EXTENSION),
+    ("list", Kind::CLUSTER_EXTENSION),
+    ("list", Kind::DEPLOYMENT),
+];
+const UNDO: [Right; 2] = [("delete", Kind::CLUSTER_CATALOG), ("delete", Kind::CLUSTER_EXTENSION)];
+const ACCOUNT: [Right; 2] = [("create", Kind::SERVICE_ACCOUNT), ("create", Kind::CLUSTER_ROLE_BINDING)];
+const ACCOUNT_UNDO: [Right; 2] = [("delete", Kind::SERVICE_ACCOUNT), ("delete", Kind::CLUSTER_ROLE_BINDING)];
+const ROLE: [Right; 1] = [("create", Kind::CLUSTER_ROLE)];
+const ROLE_UNDO: [Right; 1] = [("delete", Kind::CLUSTER_ROLE)];
+const NAMESPACE: [Right; 1] = [("create", Kind::NAMESPACE)];
+const NAMESPACE_UNDO: [Right; 1] = [("delete", Kind::NAMESPACE)];
+
+/// Checks that OLM v1 can be asked for an operator, and that this can be rolled back unless it is kept: the user's
+/// rights, the namespace, the kinds of the bundle, and that nothing is in the way.
+///
+/// # Errors
+/// Fails with everything that is missing, or what is in the way. Nothing is changed.
+pub async fn check(
+    cluster: &Cluster,
+    extension: &Extension,
+    keep: bool,
+    deadline: Instant,
+    watcher: &dyn Watcher,
+) -> Result<(), Error> {
+    let requests = Requests::new(cluster, watcher, deadline);
+    let missing = missing(&requests, &extension.namespace, &rights(extension, keep)).await?;
+    if !missing.is_empty() {
+        return Err(Error::message(format!("not allowed: {}; nothing was created", missing.join(", "))));
+    }
+    namespace(&requests, extension).await?;
+    let package = &extension.package;
+    if let Some(other) = other_olm::runs_in_v0(&requests, package, &extension.bundle).await? {
+        return Err(Error::message(format!(
+            "package {package:?} runs under OLM v0 already: {other}; nothing was created"
+        )));
+    }
+    nothing_there(&requests, extension).await?;
+    kinds_are_served(&requests, extension).await?;
+    definitions(&requests, extension).await
+}
+
+fn rights(extension: &Extension, keep: bool) -> Vec<Right> {
+    let mut needed = vec![&RIGHTS[..], &UNDO];
+    if extension.account != Account::None {
+        needed.extend([&ACCOUNT[..], &ACCOUNT_UNDO]);
+    }
+    if matches!(extension.account, Account::Derived(_)) {
+        needed.extend([&ROLE[..], &ROLE_UNDO]);
+    }
+    if extension.create_namespace {
+        needed.extend([&NAMESPACE[..], &NAMESPACE_UNDO]);
+    }
+    let mut rights = needed.concat();
+    if extension.adopt_crds {
+        rights.extend([("get", Kind::CRD), ("update", Kind::CRD)]);
+    }
+    rights.retain(|(verb, _)| !keep || *verb != "delete");
+    rights
+}
+
+async fn namespace(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
+    let namespace = &extension.namespace;
+    match requests.get(&Named::new(Kind::NAMESPACE, "", namespace)).await {
+        Ok(None) if !extension.create_namespace => Err(Error::message(format!(
+            "namespace {namespace:?} does not exist: create it first, or say --create-namespace"
+        ))),
+        Ok(_) => Ok(()),
+        // Not everybody may look at namespaces.
+        Err(error) if error.is_forbidden() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Checks that nothing has the name of what is going to be made.
+async fn nothing_there(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
+    let package = &extension.package;
+    let help = format!("'opm cleanup {package} --olm v1' removes what an earlier run made; nothing was created");
+    if let Some(other) = other_olm::runs_in_v1(requests, package).await? {
+        return Err(Error::message(format!("{other} of package {package:?} already exists: {help}")));
+    }
+    let nothing =
+        Carried { image: String::new(), registry: String::new(), index_image: String::new(), items: Vec::new() };
+    for (kind, object) in extension.objects(&nothing) {
+        let name = Named::of(kind, &object);
+        if kind == Kind::NAMESPACE {
+            continue;
+        }
+        match requests.get(&name).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Err(Error::message(format!("{name} already exists: {help}"))),
+            Err(error) if error.is_forbidden() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the cluster knows all kinds of the bundle.
+async fn kinds_are_served(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
+    let mut served: BTreeMap<&str, Option<Vec<String>>> = BTreeMap::new();
+    let mut missing = Vec::new();
+    for (version, kind) in &extension.kinds {
+        if !served.contains_key(version.as_str()) {
+            served.insert(version, offer::served_kinds(requests, version).await?);
+        }
+        let known = served.get(version.as_str()).and_then(Option::as_ref);
+        if !known.is_some_and(|kinds| kinds.contains(kind)) {
+            missing.push(format!("{version} {kind}"));
+        }
+    }
+    missing.dedup();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => {
+            let help = match missing.iter().any(|one| one.contains("cert-manager.io/")) {
+                true => "\n  help: install cert-manager, which makes the certificates of webhooks",
+                false => "",
+            };
+            let missing = missing.join(", ");
+            Err(Error::message(format!("this cluster does not know {missing}; nothing was created{help}")))
+        }
+    }
+}
+
+/// Checks that no definition is there that would go with the ClusterExtension later.
+async fn definitions(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
+    let mut there = Vec::new();
+    for name in &extension.definitions {
+        let crd = Named::new(Kind::CRD, "", name);
+        match requests.get(&crd).await {
+            Ok(None) => {}
+            Ok(Some(_)) => there.push(crd.to_string()),
+            Err(error) if error.is_forbidden() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if there.is_empty() {
+        return Ok(());
+    }
+    let there = there.join(", ");
+    let risk = "OLM v1 deletes the definitions of a ClusterExtension, and all their objects, together with it";
+    if extension.adopt_crds {
+        requests.watcher.warn(&format!("{there} become part of the installation: {risk}"));
+        return Ok(());
+    }
+    Err(Error::message(format!(
+        "{there} already exist; nothing was created\n  help: --adopt-crds makes them part of the installation; {risk}"
+    )))
+}

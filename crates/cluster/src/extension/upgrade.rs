@@ -1,0 +1,206 @@
+//! `run bundle-upgrade --olm v1`: an operator that a run has installed gets a newer bundle.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::objects::{self, Account, Carried, REGISTRY};
+use super::{other_olm, wait};
+use crate::cluster_catalog::NAME_LABEL;
+use crate::ledger::Ledger;
+use crate::request::{Named, Requests};
+use crate::run::names::RUN_LABEL;
+use crate::run::objects::{INDEX_IMAGE, injected};
+use crate::run::pod::Item;
+use crate::run::preflight::{Right, missing};
+use crate::{Cluster, Error, Kind, Watcher};
+
+/// An operator that a run has installed with OLM v1.
+#[derive(Debug, Clone)]
+pub struct Found {
+    extension: Value,
+    catalog: Value,
+    /// The name of the ClusterExtension.
+    pub name: String,
+    /// The namespace that it is installed in.
+    pub namespace: String,
+    /// The namespace that it watches, if not all.
+    pub watch_namespace: Option<String>,
+    /// The bundles that were added to the index image.
+    pub items: Vec<Item>,
+    /// The index image.
+    pub index_image: String,
+    /// The name that the image of the catalog was pushed as.
+    pub registry: String,
+}
+
+/// Everything that `run bundle-upgrade --olm v1` needs to know.
+#[derive(Debug, Clone)]
+pub struct Upgrade {
+    /// What is installed.
+    pub found: Found,
+    /// The name of the new bundle.
+    pub bundle: String,
+    /// Its version.
+    pub version: String,
+    /// The rights that the new version needs beside those of the old one.
+    pub account: Account,
+    /// The catalog with the new bundle.
+    pub carried: Carried,
+    /// Whether OLM's comparison of definitions is switched off.
+    pub ignore_crd_safety: bool,
+}
+
+const RIGHTS: [Right; 7] = [
+    ("list", Kind::CLUSTER_EXTENSION),
+    ("get", Kind::CLUSTER_EXTENSION),
+    ("update", Kind::CLUSTER_EXTENSION),
+    ("get", Kind::CLUSTER_CATALOG),
+    ("update", Kind::CLUSTER_CATALOG),
+    ("get", Kind::CRD),
+    ("list", Kind::DEPLOYMENT),
+];
+
+impl Upgrade {
+    /// Returns the objects as they would be changed, in order.
+    pub fn objects(&self) -> Vec<Value> {
+        let (mut catalog, mut extension) = (self.found.catalog.clone(), self.found.extension.clone());
+        objects::carry(&mut catalog, &self.carried);
+        self.ask(&mut extension);
+        let mut all = vec![catalog, extension];
+        for object in &mut all {
+            if let Some(object) = object.as_object_mut() {
+                object.remove("status");
+            }
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.retain(|key, _| matches!(key.as_str(), "name" | "labels" | "annotations"));
+            }
+        }
+        all
+    }
+
+    /// Makes a ClusterExtension ask for the new version.
+    fn ask(&self, extension: &mut Value) {
+        extension["spec"]["source"]["catalog"]["version"] = json!(self.version);
+        if self.ignore_crd_safety {
+            objects::ignore_crd_safety(extension);
+        }
+    }
+}
+
+/// Finds the ClusterExtension of a package that a run has made.
+///
+/// # Errors
+/// Fails if there is none, or it or its catalog was not made by `run bundle`.
+pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: &dyn Watcher) -> Result<Found, Error> {
+    let requests = Requests::new(cluster, watcher, deadline);
+    let missing = missing(&requests, &cluster.namespace, &RIGHTS).await?;
+    if !missing.is_empty() {
+        return Err(Error::message(format!("not allowed: {}; nothing was changed", missing.join(", "))));
+    }
+    let extensions = other_olm::of_package(&requests, package).await?;
+    let Some(extension) = extensions.into_iter().next() else {
+        return Err(Error::message(format!("there is no ClusterExtension of package {package:?} to upgrade")));
+    };
+    let name = Named::of(Kind::CLUSTER_EXTENSION, &extension);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let selected = text(&extension["spec"]["source"]["catalog"]["selector"]["matchLabels"][NAME_LABEL]);
+    let catalog = match selected.is_empty() {
+        true => None,
+        false => requests.get(&Named::new(Kind::CLUSTER_CATALOG, "", &selected)).await?,
+    };
+    let is_ours = |object: &Value| object["metadata"]["labels"][RUN_LABEL].is_string();
+    let Some(catalog) = catalog.filter(|catalog| is_ours(catalog) && is_ours(&extension)) else {
+        return Err(Error::message(format!(
+            "{name} was not made by 'run bundle --olm v1'; nothing was changed\n  help: publish the new version in \
+             the catalog that it comes from, and OLM v1 upgrades it"
+        )));
+    };
+    watcher.done(&format!("Found {name} and {}", Named::of(Kind::CLUSTER_CATALOG, &catalog)));
+    let annotation = |key: &str| text(&catalog["metadata"]["annotations"][key]);
+    let watched = extension["spec"]["config"]["inline"]["watchNamespace"].as_str().map(str::to_owned);
+    Ok(Found {
+        name: name.name,
+        namespace: text(&extension["spec"]["namespace"]),
+        watch_namespace: watched,
+        items: injected(&catalog).map_err(Error::Message)?,
+        index_image: annotation(INDEX_IMAGE),
+        registry: annotation(REGISTRY),
+        extension,
+        catalog,
+    })
+}
+
+/// Returns those of some definitions that the cluster has, as they are there.
+///
+/// # Errors
+/// Fails if the user may not read them, and if the API server cannot be asked.
+pub async fn definitions(
+    cluster: &Cluster,
+    names: &[String],
+    deadline: Instant,
+    watcher: &dyn Watcher,
+) -> Result<Vec<Value>, Error> {
+    let requests = Requests::new(cluster, watcher, deadline);
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(requests.get(&Named::new(Kind::CRD, "", name)).await?);
+    }
+    Ok(found)
+}
+
+/// Upgrades an operator and waits until the new version runs.
+///
+/// Everything is in the ledger until OLM v1 has applied the new version. From then on there is no way back.
+///
+/// # Errors
+/// Fails if something cannot be changed, or does not come to pass before the deadline, with the cause in words.
+pub async fn upgrade(
+    cluster: &Cluster,
+    plan: &Upgrade,
+    ledger: &Ledger,
+    deadline: Instant,
+    watcher: &dyn Watcher,
+) -> Result<(), Error> {
+    let requests = &Requests::new(cluster, watcher, deadline);
+    requests.check_time()?;
+    let extension = Named::of(Kind::CLUSTER_EXTENSION, &plan.found.extension);
+    let catalog = Named::of(Kind::CLUSTER_CATALOG, &plan.found.catalog);
+    widen(requests, ledger, plan).await?;
+    ledger.change(requests, &catalog, |catalog| objects::carry(catalog, &plan.carried)).await?;
+    wait::for_catalog(requests, &catalog.name).await?;
+    ledger.change(requests, &extension, |extension| plan.ask(extension)).await?;
+    watcher.done(&format!("{extension} asks for version {}", plan.version));
+    let outcome = wait::for_bundle(requests, &extension, &plan.bundle).await;
+    let there = requests.last_look().get(&extension).await.ok().flatten();
+    if outcome.is_ok() || there.is_some_and(|there| wait::has_bundle(&there, &plan.bundle)) {
+        ledger.settle();
+    }
+    outcome?;
+    watcher.done(&format!("OLM v1 has applied \"{}\"", plan.bundle));
+    let running = wait::for_deployments(requests, &extension, &plan.found.namespace).await;
+    running.map_err(|error| Error::message(format!("{error}\nthe upgrade was applied, and is not rolled back")))?;
+    watcher.done(&format!("Successfully upgraded to \"{}\"", plan.bundle));
+    Ok(())
+}
+
+/// Gives the account of a ClusterExtension the rights that the new version needs, beside those that it has.
+async fn widen(requests: &Requests<'_>, ledger: &Ledger, plan: &Upgrade) -> Result<(), Error> {
+    let Account::Derived(rules) = &plan.account else { return Ok(()) };
+    let account = plan.found.extension["spec"]["serviceAccount"]["name"].as_str().unwrap_or_default();
+    let role = Named::new(Kind::CLUSTER_ROLE, "", account);
+    let is_ours = |role: &Value| role["metadata"]["labels"][RUN_LABEL].is_string();
+    if !requests.get(&role).await?.as_ref().is_some_and(is_ours) {
+        return Ok(());
+    }
+    let add = |role: &mut Value| {
+        let mut all = role["rules"].as_array().cloned().unwrap_or_default();
+        for rule in rules.as_array().into_iter().flatten() {
+            if !all.contains(rule) {
+                all.push(rule.clone());
+            }
+        }
+        role["rules"] = Value::Array(all);
+    };
+    ledger.change(requests, &role, add).await.map(drop)
+}

@@ -1,0 +1,163 @@
+//! Waiting for OLM v1, and why it does not come to pass.
+
+use kube::api::ListParams;
+use serde_json::Value;
+
+use super::objects::owned_by;
+use crate::request::{Named, Requests};
+use crate::run::wait::deployment_in_full;
+use crate::watch::Watch;
+use crate::{Error, Kind, cluster_catalog, words};
+
+/// What operator-controller reports when waiting is of no use.
+const FINAL: [&str; 3] = ["Blocked", "InvalidConfiguration", "ProgressDeadlineExceeded"];
+
+/// Waits until catalogd serves the catalog of a run.
+pub(super) async fn for_catalog(requests: &Requests<'_>, name: &str) -> Result<(), Error> {
+    let late = |why: String| Error::message(format!("ClusterCatalog {name} is not served: {why}"));
+    let state = cluster_catalog::wait(requests, name, late).await?;
+    let image = state.image_in_use.unwrap_or_default();
+    requests.watcher.done(&format!("ClusterCatalog {name} is served from {image}"));
+    Ok(())
+}
+
+/// Waits until OLM v1 has applied a bundle.
+pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &Named, bundle: &str) -> Result<(), Error> {
+    let failed = |why: String| Error::message(format!("{extension} does not install {bundle:?}: {why}"));
+    let mut watch = Watch::objects(requests, &[extension]);
+    loop {
+        let there = requests.get(extension).await?.ok_or_else(|| failed("somebody deleted it".into()))?;
+        let state = State::of(&there);
+        if state.has_installed(bundle) {
+            requests.watcher.state(&extension.to_string(), "");
+            return Ok(());
+        }
+        let why = state.trouble();
+        let now = if state.progressing.is_some() { &why } else { "waiting for operator-controller" };
+        requests.watcher.state(&extension.to_string(), now.lines().next().unwrap_or_default());
+        if state.is_final() || requests.is_over() {
+            return Err(failed(why));
+        }
+        watch.changed().await;
+    }
+}
+
+/// What a ClusterExtension reports about itself as it is now.
+struct State<'a> {
+    installed: Option<&'a Value>,
+    progressing: Option<&'a Value>,
+    bundle: &'a str,
+}
+
+impl State<'_> {
+    fn of(there: &Value) -> State<'_> {
+        let generation = there["metadata"]["generation"].as_i64().unwrap_or_default();
+        let conditions = there["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let condition = |kind: &str| {
+            let one = conditions.iter().find(|one| one["type"] == kind)?;
+            (one["observedGeneration"].as_i64().unwrap_or(generation) >= generation).then_some(one)
+        };
+        let bundle = there["status"]["install"]["bundle"]["name"].as_str().unwrap_or_default();
+        State { installed: condition("Installed"), progressing: condition("Progressing"), bundle }
+    }
+
+    fn has_installed(&self, bundle: &str) -> bool {
+        let holds = |condition: Option<&Value>| condition.is_some_and(|one| one["status"] == "True");
+        let done = self.progressing.is_some_and(|one| one["reason"] == "Succeeded");
+        self.bundle == bundle && holds(self.installed) && done
+    }
+
+    fn is_final(&self) -> bool {
+        let reason = self.progressing.and_then(|one| one["reason"].as_str()).unwrap_or_default();
+        FINAL.contains(&reason)
+    }
+
+    fn trouble(&self) -> String {
+        let text = |one: &Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
+        match self.progressing.or(self.installed) {
+            None => "operator-controller has not reported on it: does it run?".into(),
+            Some(one) => format!("{}: {}", text(one, "reason"), text(one, "message")),
+        }
+    }
+}
+
+/// Returns whether OLM v1 has applied a bundle, as far as the ClusterExtension reports it.
+pub(super) fn has_bundle(extension: &Value, bundle: &str) -> bool {
+    State::of(extension).bundle == bundle
+}
+
+/// Waits until all deployments of a ClusterExtension are available, which OLM v1 does not wait for.
+pub(super) async fn for_deployments(requests: &Requests<'_>, extension: &Named, namespace: &str) -> Result<(), Error> {
+    // The kind is in no namespace, and its deployments are in this one.
+    let place = Named::new(Kind::CLUSTER_EXTENSION, namespace, &extension.name);
+    let labels = owned_by(&extension.name);
+    let mut watch = Watch::with_labels(requests, &place, Kind::DEPLOYMENT, std::slice::from_ref(&labels));
+    let selector = ListParams::default().labels(&labels);
+    loop {
+        let deployments = requests.list(Kind::DEPLOYMENT, namespace, &selector).await?;
+        let named = |one: &Value| Named::of(Kind::DEPLOYMENT, one);
+        let waiting: Vec<&Value> =
+            deployments.iter().filter(|one| words::deployment(&named(one).name, Some(one)).is_some()).collect();
+        for one in &deployments {
+            let why = words::deployment(&named(one).name, Some(one)).unwrap_or_default();
+            requests.watcher.state(&named(one).to_string(), &why);
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        if requests.is_over() {
+            let requests = &requests.last_look();
+            let mut text = certificates(requests, namespace, &selector).await;
+            for one in waiting {
+                text += &deployment_in_full(requests, &named(one), Some(one)).await.unwrap_or_default();
+            }
+            return Err(Error::message(format!("{extension} is installed, and its operator does not run:{text}")));
+        }
+        watch.changed().await;
+    }
+}
+
+/// Returns which certificates are not ready, each in a line.
+async fn certificates(requests: &Requests<'_>, namespace: &str, selector: &ListParams) -> String {
+    let found = requests.list(Kind::CERTIFICATE, namespace, selector).await.unwrap_or_default();
+    let not_ready = |one: &Value| {
+        let conditions = one["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let ready = conditions.iter().find(|condition| condition["type"] == "Ready");
+        if ready.is_some_and(|ready| ready["status"] == "True") {
+            return None;
+        }
+        let message =
+            ready.and_then(|ready| ready["message"].as_str()).unwrap_or("cert-manager has not reported on it");
+        Some(format!("\n  {} is not ready: {message}", Named::of(Kind::CERTIFICATE, one)))
+    };
+    found.iter().filter_map(not_ready).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_bundle_is_installed_when_the_newest_form_of_the_extension_is() {
+        let there = |seen: i64, reason: &str, bundle: &str| {
+            json!({"metadata": {"generation": 2}, "status": {
+                "install": {"bundle": {"name": bundle}},
+                "conditions": [
+                    {"type": "Installed", "status": "True", "reason": "Succeeded", "observedGeneration": seen},
+                    {"type": "Progressing", "status": "True", "reason": reason, "message": "m", "observedGeneration": seen},
+                ],
+            }})
+        };
+        assert!(State::of(&there(2, "Succeeded", "foo.v2")).has_installed("foo.v2"));
+        assert!(!State::of(&there(1, "Succeeded", "foo.v2")).has_installed("foo.v2"));
+        assert!(!State::of(&there(2, "Succeeded", "foo.v1")).has_installed("foo.v2"));
+        let retrying = there(2, "Retrying", "foo.v1");
+        assert!(!State::of(&retrying).is_final());
+        assert_eq!(State::of(&retrying).trouble(), "Retrying: m");
+        assert!(State::of(&there(2, "InvalidConfiguration", "")).is_final());
+        assert!(!State::of(&there(1, "Blocked", "")).is_final());
+        assert!(has_bundle(&retrying, "foo.v1"));
+    }
+}

@@ -1,0 +1,295 @@
+//! `opm run bundle --olm v1`: a bundle rehearsed, pushed in a catalog of its own, and installed by OLM v1.
+
+use std::path::Path;
+
+use cluster::extension::{self, Carried, Extension, Offer};
+use cluster::run::install_mode::{InstallMode, ModeType};
+use cluster::run::names;
+use cluster::run::pod::Content;
+use cluster::{Cluster, Ledger};
+use fbc::Limits;
+use rehearse::v1::{self, Certificates, Profile, Runtime};
+use rehearse::{Bundle, For, Installer, Level, Mode};
+use serde_json::{Value, json};
+
+use super::bundle::{BundleArgs, print};
+use super::flags::{DECOMPRESSION_IMAGE, NO_INDEX, ServeFlags};
+use super::index::{Index, Reader, Workshop, generating};
+use super::session::Session;
+use crate::exit::{Failure, Outcome};
+use crate::images::{Images, TlsFlags};
+use crate::limits;
+use crate::live::Live;
+use crate::printer::Printer;
+
+/// What OLM v1 is going to make of a bundle.
+pub(super) struct Rehearsed {
+    pub(super) bundle: Bundle,
+    pub(super) objects: Vec<Value>,
+    /// The least rights that install it, as a ClusterRole.
+    pub(super) role: Value,
+}
+
+/// How a bundle is rehearsed.
+pub(super) struct Rehearsal<'a> {
+    pub(super) offer: &'a Offer,
+    pub(super) name: &'a str,
+    pub(super) namespace: &'a str,
+    pub(super) watch_namespace: Option<&'a str>,
+    pub(super) ignore_dependencies: bool,
+}
+
+/// Reads the bundle of a directory as OLM v1 does.
+pub(super) fn read(directory: &Path, limits: &Limits) -> Result<Bundle, Failure> {
+    let whole = bundle::read_whole(directory, limits).map_err(|error| Failure::message(error.to_string()))?;
+    Ok(Bundle::new(&whole))
+}
+
+impl Rehearsal<'_> {
+    /// Returns what OLM v1 of the cluster makes of a bundle, or fails with its words.
+    pub(super) fn of(&self, mut bundle: Bundle, printer: &Printer) -> Result<Rehearsed, Failure> {
+        if self.ignore_dependencies && !bundle.dependencies.is_empty() {
+            let left_out = bundle.dependencies.join(", ");
+            printer.warning(&format!("OLM v1 installs {} without what it depends on ({left_out})", bundle.name));
+            bundle.dependencies.clear();
+        }
+        let profile = self.profile();
+        let runtime = profile.runtime;
+        let options = v1::Options {
+            profile,
+            namespace: self.namespace.to_owned(),
+            extension: self.name.to_owned(),
+            certificates: match self.offer.gate("WebhookProviderOpenshiftServiceCA") {
+                Some(true) => Certificates::OpenShift,
+                _ => Certificates::CertManager,
+            },
+            config: self.watch_namespace.map(|namespace| json!({"watchNamespace": namespace})),
+        };
+        let refused = |words: &str, help: &str| {
+            Failure::message(format!("OLM v1 refuses the bundle: {words}; nothing was created{help}"))
+        };
+        let installed = v1::install(&bundle, &options).map_err(|refusal| {
+            let help = match refusal.id {
+                "olmv1-dependency" => "\n  help: --ignore-dependencies installs it without them",
+                _ => "",
+            };
+            refused(&refusal.message, help)
+        })?;
+        if let Some(note) = installed.notes.iter().find(|note| note.refused) {
+            return Err(refused(&note.message, ""));
+        }
+        for limit in rehearse::check_limits(&installed.objects, For::V1(runtime)) {
+            let words = format!("{} has {}, the limit is {} for {}", limit.object, limit.size, limit.limit, limit.what);
+            match limit.level {
+                Level::Over => return Err(refused(&words, "")),
+                Level::Near => printer.warning(&words),
+            }
+        }
+        let role = rehearse::installer(&installed.objects, self.name, Installer::Every);
+        Ok(Rehearsed { bundle, objects: installed.objects, role })
+    }
+
+    fn profile(&self) -> Profile {
+        let offer = self.offer;
+        let guessed = if offer.needs_account { Profile::NEWEST - 1 } else { Profile::NEWEST };
+        let minor = offer.minor.unwrap_or(guessed).clamp(Profile::OLDEST, Profile::NEWEST);
+        let mut profile = Profile::of(minor).unwrap_or_default();
+        if offer.gate("BoxcutterRuntime") == Some(true) {
+            profile.runtime = Runtime::Boxcutter;
+        }
+        profile.single_own_namespace =
+            offer.gate("SingleOwnNamespaceInstallSupport").unwrap_or(profile.single_own_namespace);
+        profile.deployment_config = offer.gate("DeploymentConfig").unwrap_or(profile.deployment_config);
+        profile
+    }
+}
+
+/// Returns the namespace that an operator watches; nothing for all.
+fn watch_namespace(asked: Option<&InstallMode>, namespace: &str, bundle: &Bundle) -> Result<Option<String>, Failure> {
+    let Some(asked) = asked else {
+        let own = !bundle.supports(Mode::AllNamespaces) && bundle.supports(Mode::OwnNamespace);
+        return Ok(own.then(|| namespace.to_owned()));
+    };
+    match (asked.mode, &*asked.namespaces) {
+        (ModeType::AllNamespaces, []) => Ok(None),
+        (ModeType::OwnNamespace, []) => Ok(Some(namespace.to_owned())),
+        (ModeType::SingleNamespace, [one]) => Ok(Some(one.clone())),
+        _ => Err(Failure::Usage(format!(
+            "--install-mode {asked} is not for --olm v1: an operator watches all namespaces, its own, or one"
+        ))),
+    }
+}
+
+/// Returns the definitions that a rehearsal brings.
+pub(super) fn definitions(objects: &[Value]) -> Vec<String> {
+    let crds = objects.iter().filter(|object| object["kind"] == "CustomResourceDefinition");
+    crds.filter_map(|crd| crd["metadata"]["name"].as_str()).map(str::to_owned).collect()
+}
+
+/// Returns the kinds of objects, each once.
+fn kinds(objects: &[Value]) -> Vec<(String, String)> {
+    let text = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();
+    let mut kinds: Vec<_> = objects.iter().map(|one| (text(one, "apiVersion"), text(one, "kind"))).collect();
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+impl ServeFlags {
+    /// Refuses what is about the pod of OLM v0, and asks for the image that OLM v1 needs.
+    pub(super) fn check_for_v1(&self) -> Outcome {
+        let pod = [
+            ("--service-account", !self.service_account.is_empty()),
+            ("--pull-secret-name", !self.pull_secret_name.is_empty()),
+            ("--ca-secret-name", !self.ca_secret_name.is_empty()),
+            ("--image-pull-policy", self.image_pull_policy != "Always"),
+            ("--security-context-config", self.security_context_config != cluster::run::pod::Security::Legacy),
+            ("--run-as-non-root", self.run_as_non_root),
+            ("--run-as-user", self.run_as_user.is_some()),
+            ("--registry-base", self.registry_base.is_some()),
+        ];
+        if let Some((flag, _)) = pod.iter().find(|(_, given)| *given) {
+            return Err(Failure::Usage(format!("{flag} is not for --olm v1: no pod serves the catalog")));
+        }
+        Ok(())
+    }
+}
+
+/// Asks for the name that a catalog is pushed as.
+pub(super) fn no_registry() -> Failure {
+    Failure::Usage(
+        "--olm v1 needs --registry REF: OLM v1 reads catalogs from images only, and pushes none itself".into(),
+    )
+}
+
+pub(super) fn run(
+    args: &BundleArgs,
+    tls: &TlsFlags,
+    session: &mut Session,
+    cluster: Option<Cluster>,
+    printer: &mut Printer,
+) -> Outcome {
+    let flags = &args.serve;
+    flags.check_for_v1()?;
+    if args.decompression_image != DECOMPRESSION_IMAGE {
+        return Err(Failure::Usage("--decompression-image is not for --olm v1: no pod serves the catalog".into()));
+    }
+    let registry = flags.registry.as_ref().ok_or_else(no_registry)?;
+    let deadline = args.cluster.deadline();
+    let namespace =
+        cluster.as_ref().map_or_else(|| args.cluster.shown_namespace(), |cluster| cluster.namespace.clone());
+    let images = Images::new(tls, &flags.pull);
+    let ignore_dependencies = args.more.ignore_dependencies;
+    let workshop = Workshop {
+        reader: Reader::Image { push: !args.dry_run, ignore_dependencies },
+        flags,
+        tls,
+        images: &images,
+        limits: limits::from_env()?,
+        decompression_image: DECOMPRESSION_IMAGE,
+        printer,
+    };
+    let bundles = workshop.bundles(&[&args.bundle])?;
+    let Some(pulled) = bundles.first() else { return Err(Failure::message("no bundle was pulled")) };
+    let facts = &pulled.facts;
+    let live = Live::new(printer, args.cluster.verbose);
+    let offer = match &cluster {
+        Some(cluster) => session.ask(extension::offer(cluster, deadline, &live))?,
+        // As the newest release is.
+        None => Offer { has_config: true, ..Offer::default() },
+    };
+    let bundle = read(&pulled.directory, &workshop.limits)?;
+    let watched = watch_namespace(args.install_mode.as_ref(), &namespace, &bundle)?;
+    let name = args.extension.name.clone().unwrap_or_else(|| facts.package.clone());
+    let rehearsal = Rehearsal {
+        offer: &offer,
+        name: &name,
+        namespace: &namespace,
+        watch_namespace: watched.as_deref(),
+        ignore_dependencies,
+    };
+    let rehearsed = rehearsal.of(bundle, printer)?;
+    if watched.is_some() && !offer.has_config {
+        return Err(Failure::message(
+            "OLM v1 of this cluster cannot watch a single namespace: its ClusterExtension has no spec.config; nothing \
+             was created",
+        ));
+    }
+    let extension = Extension {
+        account: args.extension.account(&offer, &rehearsed.role),
+        package: facts.package.clone(),
+        bundle: facts.csv.clone(),
+        version: rehearsed.bundle.version.clone(),
+        namespace,
+        create_namespace: args.extension.create_namespace,
+        watch_namespace: watched,
+        ignore_crd_safety: args.more.ignore_crd_safety,
+        definitions: definitions(&rehearsed.objects),
+        adopt_crds: args.extension.adopt_crds,
+        kinds: kinds(&rehearsed.objects),
+        name,
+    };
+    if let Some(cluster) = cluster.as_ref().filter(|_| !args.dry_run) {
+        session.ask(extension::check(cluster, &extension, flags.keep, deadline, &live))?;
+        if extension.adopt_crds && !extension.ignore_crd_safety {
+            let there = session.ask(extension::definitions(cluster, &extension.definitions, deadline, &live))?;
+            definitions_are_safe(&there, &rehearsed.objects)?;
+        }
+    }
+    let index = workshop.index(&args.index_image, false)?;
+    workshop.check_mode(&index)?;
+    let image = match &index {
+        Index::Database(path) => return workshop.database(&args.index_image, path).map(drop),
+        _ => {
+            let catalog = workshop.load(&args.index_image, &index)?;
+            let additions =
+                edit::run_bundle::inject(&catalog, &facts.package, &facts.csv, names::CHANNEL, &args.index_image)
+                    .map_err(|refusal| generating(&facts.csv, &args.bundle, &args.index_image, &refusal))?;
+            pushed(workshop.serve(catalog, &additions, &bundles, &index, &args.index_image)?)?
+        }
+    };
+    let carried = Carried {
+        image,
+        registry: registry.to_string(),
+        index_image: args.index_image.clone(),
+        items: vec![flags.item(&args.bundle, NO_INDEX)],
+    };
+    let Some(cluster) = cluster.filter(|_| !args.dry_run) else {
+        drop(live);
+        let objects: Vec<Value> = extension.objects(&carried).into_iter().map(|(_, object)| object).collect();
+        return print(&objects, printer);
+    };
+    let ledger = Ledger::default();
+    let work = extension::install(&cluster, &extension, &carried, &ledger, deadline, &live);
+    session.work(&cluster, &ledger, flags.keep, &live, work)
+}
+
+/// Returns the image of a catalog.
+pub(super) fn pushed(content: Content) -> Result<String, Failure> {
+    match content {
+        Content::Image(image) => Ok(image),
+        _ => Err(no_registry()),
+    }
+}
+
+/// Fails with the words of OLM v1 if it would refuse new definitions in place of those that are there.
+pub(super) fn definitions_are_safe(there: &[Value], objects: &[Value]) -> Outcome {
+    let mut blocking = Vec::new();
+    for old in there {
+        let new = objects.iter().find(|new| {
+            new["kind"] == "CustomResourceDefinition" && new["metadata"]["name"] == old["metadata"]["name"]
+        });
+        if let Some(new) = new {
+            let changes = review::crd::compare(old, new);
+            blocking.extend(changes.iter().filter(|change| change.blocks).map(review::crd::Change::olm_says));
+        }
+    }
+    match blocking.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::message(format!(
+            "OLM v1 refuses changes of definitions; nothing was changed:\n  {}\n  help: --ignore-crd-safety installs \
+             them all the same",
+            blocking.join("\n  ")
+        ))),
+    }
+}

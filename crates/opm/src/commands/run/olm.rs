@@ -1,0 +1,129 @@
+//! Which OLM a run is for, and what only one of them knows.
+
+use std::time::Instant;
+
+use clap::builder::TypedValueParser;
+use cluster::extension::{self, Account, Offer};
+use cluster::{Cluster, Watcher};
+use serde_json::Value;
+
+use super::session::Session;
+use crate::choice::choice;
+use crate::exit::{Failure, Outcome};
+
+/// Which OLM installs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Olm {
+    V0,
+    V1,
+    /// The one that the cluster has.
+    Auto,
+}
+
+pub(crate) fn olm() -> impl TypedValueParser<Value = Olm> {
+    choice([("v0", Olm::V0), ("v1", Olm::V1), ("auto", Olm::Auto)])
+}
+
+impl Olm {
+    /// Returns whether OLM v1 is meant; the cluster is asked if the user does not know.
+    pub(crate) fn is_v1(
+        self,
+        session: &Session,
+        cluster: Option<&Cluster>,
+        deadline: Instant,
+        watcher: &dyn Watcher,
+    ) -> Result<bool, Failure> {
+        let cluster = match (self, cluster) {
+            (Olm::V0, _) => return Ok(false),
+            (Olm::V1, _) => return Ok(true),
+            (Olm::Auto, None) => return Err(Failure::Usage("--olm auto needs a cluster: say v0 or v1".into())),
+            (Olm::Auto, Some(cluster)) => cluster,
+        };
+        let there = session.ask(extension::generations(cluster, deadline, watcher))?;
+        match (there.v0, there.v1) {
+            (true, true) => Err(Failure::message("this cluster has OLM v0 and OLM v1: say --olm v0 or --olm v1")),
+            (false, false) => Err(Failure::message("this cluster has neither OLM v0 nor OLM v1")),
+            (_, v1) => Ok(v1),
+        }
+    }
+}
+
+/// With which rights OLM v1 installs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Installer {
+    Derived,
+    Admin,
+}
+
+fn installer() -> impl TypedValueParser<Value = Installer> {
+    choice([("derived", Installer::Derived), ("cluster-admin", Installer::Admin)])
+}
+
+/// What only OLM v1 knows, for `run bundle` and `run bundle-upgrade`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "OLM v1")]
+pub(super) struct ExtensionFlags {
+    /// Leave out what the bundle depends on, which OLM v1 does not install
+    #[arg(long)]
+    pub(super) ignore_dependencies: bool,
+    /// Install although definitions change in ways that OLM v1 takes for unsafe
+    #[arg(long)]
+    pub(super) ignore_crd_safety: bool,
+}
+
+/// What only OLM v1 knows, for `run bundle`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "OLM v1")]
+pub(super) struct InstallFlags {
+    /// Name of the ClusterExtension; defaults to the package
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// Create the namespace if it does not exist
+    #[arg(long)]
+    pub(super) create_namespace: bool,
+    /// Rights of the account that installs, where OLM v1 asks for one: what the bundle needs, or everything; defaults to
+    /// derived
+    #[arg(long, value_name = "RIGHTS", value_parser = installer())]
+    installer: Option<Installer>,
+    /// Make definitions that exist part of the installation: they are deleted with it
+    #[arg(long)]
+    pub(super) adopt_crds: bool,
+}
+
+fn refuse(flags: &[(&str, bool)], olm: &str) -> Outcome {
+    match flags.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Failure::Usage(format!("{flag} is for --olm {olm}"))),
+        None => Ok(()),
+    }
+}
+
+impl ExtensionFlags {
+    /// Refuses what OLM v0 does not know.
+    pub(super) fn refuse_for_v0(&self) -> Outcome {
+        let given =
+            [("--ignore-dependencies", self.ignore_dependencies), ("--ignore-crd-safety", self.ignore_crd_safety)];
+        refuse(&given, "v1")
+    }
+}
+
+impl InstallFlags {
+    /// Refuses what OLM v0 does not know.
+    pub(super) fn refuse_for_v0(&self) -> Outcome {
+        let given = [
+            ("--name", self.name.is_some()),
+            ("--create-namespace", self.create_namespace),
+            ("--installer", self.installer.is_some()),
+            ("--adopt-crds", self.adopt_crds),
+        ];
+        refuse(&given, "v1")
+    }
+
+    /// Returns with which rights OLM v1 installs, where `role` has exactly those that the bundle needs.
+    pub(super) fn account(&self, offer: &Offer, role: &Value) -> Account {
+        match self.installer.unwrap_or(Installer::Derived) {
+            _ if !offer.needs_account => Account::None,
+            Installer::Derived => Account::Derived(role["rules"].clone()),
+            Installer::Admin => Account::Admin,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! `run bundle`, `run bundle-upgrade` and `cleanup` with the real OLM v1.
+
+use std::path::Path;
+use std::time::Duration;
+
+use cluster::Kind;
+use serde_json::{Value, json};
+
+use crate::operator::Operator;
+use crate::stage::{Running, until};
+use crate::stage_v1::{CATALOG, EXTENSION, StageV1, condition};
+
+impl StageV1 {
+    /// Returns where runs push their catalog.
+    fn registry(&self) -> String {
+        format!("{}/try:v1", self.stage.registry.host())
+    }
+
+    /// Runs `run bundle --olm v1` with more arguments.
+    async fn run(&self, operator: &Operator, more: &[&str]) -> String {
+        let (bundle, registry) = (self.stage.bundle(operator), self.registry());
+        let mut arguments = vec!["run", "bundle", &bundle, "--olm", "v1", "--registry", &registry];
+        arguments.extend(more);
+        self.stage.opm(&arguments).await
+    }
+
+    async fn upgrade(&self, operator: &Operator, more: &[&str]) -> String {
+        let bundle = self.stage.bundle(operator);
+        let mut arguments = vec!["run", "bundle-upgrade", &bundle, "--olm", "v1"];
+        arguments.extend(more);
+        self.stage.opm(&arguments).await
+    }
+
+    async fn status(&self, operator: &Operator) -> Value {
+        self.stage.get(EXTENSION, &operator.package).await.expect("a ClusterExtension")["status"].clone()
+    }
+}
+
+/// Gives the definition of an operator another schema.
+fn with_field(operator: &Operator, field: Value) -> Vec<(String, Vec<u8>)> {
+    let mut crd = operator.crd();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] =
+        json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": field}}}});
+    let mut files = operator.files();
+    files.retain(|(path, _)| !path.ends_with("crd.json"));
+    files.push(("/manifests/crd.json".into(), crd.to_string().into_bytes()));
+    files
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_is_installed_upgraded_and_removed_by_olm_v1() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let before = stage.everything().await;
+    let (first, second) = (stage.operator("1.0.0"), stage.operator("1.1.0"));
+    let shown = stage.run(&first, &["--dry-run"]).await;
+    assert!(shown.contains("kind: ClusterExtension") && shown.contains("kind: ClusterRoleBinding"), "{shown}");
+    stage.only(&before).await;
+
+    let shown = stage.run(&first, &[]).await;
+    assert!(shown.starts_with("exit 0"), "{shown}\n{}", stage.v1.log("operator-controller"));
+    let status = stage.status(&first).await;
+    assert_eq!(status["install"]["bundle"], json!({"name": first.csv_name(), "version": "1.0.0"}));
+    assert_eq!(condition(&status, "Installed")["status"], "True");
+    // Exactly the rights that the bundle needs install it.
+    let role = stage.stage.get(Kind::CLUSTER_ROLE, &format!("{}-installer", first.package)).await.expect("a role");
+    assert!(!role["rules"].to_string().contains(r#""*""#), "{role:#}");
+    let again = stage.run(&first, &[]).await;
+    assert!(
+        again.contains(
+            &format!("ClusterExtension {} of package", first.package).replace(stage.stage.namespace(), "[NAMESPACE]")
+        ),
+        "{again}"
+    );
+
+    let shown = stage.upgrade(&second, &["--dry-run"]).await;
+    assert!(shown.contains("version: 1.1.0"), "{shown}");
+    assert_eq!(stage.status(&first).await["install"]["bundle"]["version"], "1.0.0");
+    let shown = stage.upgrade(&second, &[]).await;
+    assert!(shown.starts_with("exit 0"), "{shown}\n{}", stage.v1.log("operator-controller"));
+    assert_eq!(stage.status(&second).await["install"]["bundle"]["version"], "1.1.0");
+
+    // The definition goes with the extension, and its objects with it.
+    stage
+        .stage
+        .resources(&first)
+        .create(&Default::default(), &stage.stage.resource(&first, "thing"))
+        .await
+        .expect("made");
+    let refused = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1", "--delete-all=false"]).await;
+    assert!(refused.starts_with("exit 1"), "{refused}");
+    let shown = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1"]).await;
+    assert!(shown.starts_with("exit 0") && shown.contains("go with it, and all their objects"), "{shown}");
+    stage.only(&before).await;
+    let shown = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1"]).await;
+    assert!(shown.starts_with("exit 0") && shown.contains("not found"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_olm_v1_would_refuse_is_refused_before_anything_is_created() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let before = stage.everything().await;
+    let operator = stage.operator("1.0.0");
+    let refused = |shown: &str, words: &str| {
+        assert!(shown.starts_with("exit 1") && shown.contains(words), "expected {words:?}\n{shown}");
+    };
+    // Nowhere to push to.
+    let bundle = stage.stage.bundle(&operator);
+    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "v1"]).await, "--olm v1 needs --registry REF");
+    // Flags of the other OLM.
+    refused(&stage.run(&operator, &["--pull-secret-name", "s"]).await, "--pull-secret-name is not for --olm v1");
+    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--adopt-crds"]).await, "--adopt-crds is for --olm v1");
+    refused(&stage.stage.opm(&["run", "bundle", &bundle, "--olm", "auto"]).await, "say --olm v0 or --olm v1");
+    // An operator that does not watch all namespaces.
+    let mut own = operator.clone();
+    own.more = json!({});
+    refused(&stage.run(&own, &[]).await, "bundle does not support AllNamespaces install mode");
+    refused(&stage.run(&operator, &["--install-mode", "MultiNamespace=a,b"]).await, "is not for --olm v1");
+    // An operator with dependencies.
+    let mut dependent = operator.clone();
+    dependent.dependencies = Some(
+        "dependencies:\n- type: olm.package\n  value:\n    packageName: bar\n    version: \">=2.0.0\"\n".to_owned(),
+    );
+    let shown = stage.run(&dependent, &[]).await;
+    refused(&shown, "which is currently not supported");
+    assert!(shown.contains("--ignore-dependencies"), "{shown}");
+    // A kind that the cluster does not know.
+    let mut hooked = operator.clone();
+    hooked.more = json!({
+        "installModes": [{"type": "AllNamespaces", "supported": true}],
+        "webhookdefinitions": [{"type": "ValidatingAdmissionWebhook", "generateName": "v.example.com",
+            "deploymentName": format!("{}-controller", operator.package), "containerPort": 443, "sideEffects": "None",
+            "admissionReviewVersions": ["v1"], "rules": []}],
+    });
+    refused(&stage.run(&hooked, &[]).await, "this cluster does not know cert-manager.io/v1 Certificate");
+    // A namespace that does not exist.
+    let mut command = stage.stage.env.command();
+    command.args(["run", "bundle", &bundle, "--olm", "v1", "--use-http", "-n", "nowhere-at-all"]);
+    command.args(["--registry", &stage.registry(), "--kubeconfig"]).arg(stage.stage.olm.api.kubeconfig());
+    let shown = stage.stage.shown(command.output().expect("opm runs"));
+    refused(&shown, "namespace \"nowhere-at-all\" does not exist");
+    // A definition that is there.
+    let mut crd: cluster::Object = serde_json::from_value(operator.crd()).expect("an object");
+    crd.metadata.labels = None;
+    stage.stage.cluster.objects(Kind::CRD).create(&Default::default(), &crd).await.expect("created");
+    let shown = stage.run(&operator, &[]).await;
+    refused(&shown, "already exist; nothing was created");
+    assert!(shown.contains("--adopt-crds"), "{shown}");
+    stage.stage.cluster.objects(Kind::CRD).delete(&operator.crd_name(), &Default::default()).await.expect("deleted");
+    // Rights that are missing.
+    let namespace = stage.stage.namespace();
+    let rules = json!([{"apiGroups": ["olm.operatorframework.io"], "resources": ["*"], "verbs": ["get", "list"]}]);
+    let user = stage.stage.olm.api.user_with_role(&format!("some-{namespace}"), namespace, rules).await;
+    let mut command = stage.stage.env.command();
+    command.args(["run", "bundle", &bundle, "--olm", "v1", "--use-http", "-n", namespace]);
+    command.args(["--registry", &stage.registry(), "--kubeconfig"]).arg(&user.kubeconfig);
+    let shown = stage.stage.shown(command.output().expect("opm runs"));
+    refused(&shown, "not allowed: create clustercatalogs.olm.operatorframework.io");
+    assert!(shown.contains("delete clusterextensions.olm.operatorframework.io"), "{shown}");
+    // What the role of that user is bound by is the test's.
+    let left: Vec<String> = stage.everything().await;
+    let more: Vec<&String> = left.iter().filter(|name| !before.contains(name) && !name.contains("some-")).collect();
+    assert!(more.is_empty(), "{more:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_package_runs_under_one_olm_only() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let operator = stage.operator("1.0.0");
+    // OLM v0 has it.
+    let spec = json!({"name": operator.package, "channel": "stable", "source": "none",
+        "sourceNamespace": stage.stage.namespace()});
+    stage.stage.create(Kind::SUBSCRIPTION, &json!({"metadata": {"name": "old"}, "spec": spec})).await;
+    let before = stage.everything().await;
+    let shown = stage.run(&operator, &[]).await;
+    assert!(shown.contains("runs under OLM v0 already: Subscription [NAMESPACE]/old"), "{shown}");
+    stage.only(&before).await;
+    stage.stage.cluster.objects(Kind::SUBSCRIPTION).delete("old", &Default::default()).await.expect("deleted");
+    // OLM v1 has it.
+    let object = json!({"metadata": {"name": operator.package}, "spec": {
+        "namespace": stage.stage.namespace(), "serviceAccount": {"name": "nobody"},
+        "source": {"sourceType": "Catalog", "catalog": {"packageName": operator.package}},
+    }});
+    stage.stage.create(EXTENSION, &object).await;
+    let shown = stage.stage.opm(&["run", "bundle", &stage.stage.bundle(&operator)]).await;
+    assert!(shown.contains("runs under OLM v1 already: ClusterExtension"), "{shown}");
+    // What no run has made is left alone, unless that is forced.
+    let shown = stage.upgrade(&stage.operator("1.1.0"), &[]).await;
+    assert!(shown.contains("was not made by 'run bundle --olm v1'; nothing was changed"), "{shown}");
+    let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
+    assert!(shown.starts_with("exit 1") && shown.contains("was not installed by 'run bundle --olm v1'"), "{shown}");
+    assert!(stage.stage.get(EXTENSION, &operator.package).await.is_some());
+    let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1", "--force"]).await;
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert!(stage.stage.get(EXTENSION, &operator.package).await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_operator_controller_refuses_is_rolled_back() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let operator = stage.operator("1.0.0");
+    // Somebody else has an account of that name, which Helm does not take over.
+    let name = format!("{}-controller", operator.package);
+    stage.stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": name}})).await;
+    let before = stage.everything().await;
+    let shown = stage.run(&operator, &["--timeout", "30s"]).await;
+    assert!(
+        shown.starts_with("exit 1")
+            && shown.contains("already exists in namespace '[NAMESPACE]' and cannot be managed by operator-controller"),
+        "{shown}"
+    );
+    assert!(shown.ends_with("everything that was created has been rolled back\n"), "{shown}");
+    stage.only(&before).await;
+    assert!(stage.stage.get(Kind::SERVICE_ACCOUNT, &name).await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_that_does_not_start_is_rolled_back_with_the_reason() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let before = stage.everything().await;
+    let mut operator = stage.operator("1.0.0");
+    operator.image = format!("{}/missing:v1", stage.stage.registry.host());
+    let shown = stage.run(&operator, &["--timeout", "40s", "--installer", "cluster-admin"]).await;
+    assert!(shown.starts_with("exit 1"), "{shown}");
+    assert!(shown.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{shown}");
+    assert!(shown.ends_with("everything that was created has been rolled back\n"), "{shown}");
+    stage.only(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_run_leaves_nothing() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let before = stage.everything().await;
+    let operator = stage.operator("1.0.0");
+    let (bundle, registry) = (stage.stage.bundle(&operator), stage.registry());
+    let arguments = ["run", "bundle", &bundle, "--olm", "v1", "--registry", &registry];
+    let running = Running::start(&mut stage.stage.command(&arguments));
+    until("a catalog is made", || async { stage.stage.get(CATALOG, &format!("{}-catalog", operator.package)).await })
+        .await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    running.signal("-INT");
+    let shown = stage.stage.shown(tokio::task::spawn_blocking(move || running.end()).await.expect("no panic"));
+    assert!(shown.starts_with("exit 130"), "{shown}");
+    stage.only(&before).await;
+    // One that is killed leaves what cleanup finds.
+    let running = Running::start(&mut stage.stage.command(&arguments));
+    until("an extension is made", || async { stage.stage.get(EXTENSION, &operator.package).await }).await;
+    running.signal("-KILL");
+    tokio::task::spawn_blocking(move || running.end()).await.expect("no panic");
+    let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    stage.only(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_made_and_goes_with_the_operator() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let before = stage.everything().await;
+    let operator = stage.operator("1.0.0");
+    let place = stage.name("new");
+    let _node = stage.stage.olm.node(&place, Path::new(env!("CARGO_BIN_EXE_opm"))).await;
+    let mut command = stage.stage.env.command();
+    let (bundle, registry) = (stage.stage.bundle(&operator), stage.registry());
+    command.args([
+        "run",
+        "bundle",
+        &bundle,
+        "--olm",
+        "v1",
+        "--registry",
+        &registry,
+        "--use-http",
+        "--create-namespace",
+    ]);
+    command.args(["--name", &stage.name("other"), "-n", &place, "--kubeconfig"]).arg(stage.stage.olm.api.kubeconfig());
+    let shown = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("opm runs");
+    let shown = stage.stage.shown(shown);
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert!(stage.stage.get(EXTENSION, &stage.name("other")).await.is_some());
+    let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    stage.only(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_that_breaks_a_definition_is_refused_unless_that_is_ignored() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let before = stage.everything().await;
+    let (first, second) = (stage.operator("1.0.0"), stage.operator("2.0.0"));
+    let push = |operator: &Operator, field: Value| {
+        let name = format!("{}-bundle:v{}", operator.package, operator.version);
+        stage.stage.push(&name, &with_field(operator, field), &operator.labels())
+    };
+    let (one, two) = (push(&first, json!({"type": "string"})), push(&second, json!({"type": "integer"})));
+    let registry = stage.registry();
+    let shown = stage.stage.opm(&["run", "bundle", &one, "--olm", "v1", "--registry", &registry]).await;
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    let upgrade = ["run", "bundle-upgrade", &two, "--olm", "v1"];
+    let shown = stage.stage.opm(&upgrade).await;
+    assert!(shown.starts_with("exit 1") && shown.contains("validating upgrade for CRD"), "{shown}");
+    assert_eq!(stage.status(&first).await["install"]["bundle"]["version"], "1.0.0");
+    let catalog = stage.stage.get(CATALOG, &format!("{}-catalog", first.package)).await.expect("a catalog");
+    let shown = stage.stage.opm(&[&upgrade[..], &["--ignore-crd-safety"]].concat()).await;
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    assert_eq!(stage.status(&first).await["install"]["bundle"]["version"], "2.0.0");
+    let later = stage.stage.get(CATALOG, &format!("{}-catalog", first.package)).await.expect("a catalog");
+    assert_ne!(catalog["spec"], later["spec"]);
+    let shown = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1"]).await;
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    stage.only(&before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_is_there_becomes_part_of_the_installation_if_asked() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let before = stage.everything().await;
+    let mut operator = stage.operator("1.0.0");
+    operator.dependencies = Some(
+        "dependencies:\n- type: olm.package\n  value:\n    packageName: bar\n    version: \">=2.0.0\"\n".to_owned(),
+    );
+    let crd: cluster::Object = serde_json::from_value(operator.crd()).expect("an object");
+    stage.stage.cluster.objects(Kind::CRD).create(&Default::default(), &crd).await.expect("created");
+    let shown = stage.run(&operator, &["--adopt-crds", "--ignore-dependencies"]).await;
+    assert!(shown.starts_with("exit 0") && shown.contains("become part of the installation"), "{shown}");
+    assert!(shown.contains("without what it depends on (olm.package.required)"), "{shown}");
+    let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    stage.only(&before).await;
+}
