@@ -119,7 +119,7 @@ impl CatalogSpec {
     /// Returns how often the image is looked for, if it is.
     pub(crate) fn interval(&self) -> Option<Interval> {
         let poll = self.update_strategy.as_ref()?.registry_poll.as_ref()?;
-        Some(match go_duration(&poll.interval) {
+        Some(match spelling::duration::parse(&poll.interval) {
             Some(duration) if !duration.is_zero() => Interval { duration, complaint: None },
             _ => Interval {
                 duration: DEFAULT_INTERVAL,
@@ -160,34 +160,6 @@ pub(crate) fn service_name(catalog: &str) -> String {
 /// Returns where a catalog is served inside of its cluster.
 pub(crate) fn service_address(catalog: &str, namespace: &str) -> String {
     format!("{}.{namespace}.svc:{PORT}", service_name(catalog))
-}
-
-/// Reads a duration as Go writes it: `10m`, `1h30m`, `1.5s`.
-pub fn go_duration(text: &str) -> Option<Duration> {
-    let text = text.strip_prefix('+').unwrap_or(text);
-    if text == "0" {
-        return Some(Duration::ZERO);
-    }
-    let mut total = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        total += number
-            * match &rest[..unit] {
-                "ns" => 1e-9,
-                "us" | "µs" | "μs" => 1e-6,
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                _ => return None,
-            };
-        rest = &rest[unit..];
-    }
-    if text.is_empty() { None } else { Duration::try_from_secs_f64(total).ok() }
 }
 
 #[cfg(test)]

@@ -7,11 +7,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args as _, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    add, build, bundle, catalog, check_upgrades, cleanup, complete, completion, controller, convert_template, copy,
-    crd_diff, diff, edit, explain, generate, graph, index, init, list, man_pages, migrate, mirror, preview, reference,
-    registry, rehearse, render, render_template, resolve, run as run_commands, schema, security, serve, site, template,
-    unpack, upgrade_path, validate, verify, version, why,
+    add, build, bundle, check_upgrades, complete, completion, convert_template, copy, crd_diff, diff, edit, explain,
+    generate, graph, init, list, man_pages, migrate, mirror, preview, reference, rehearse, render, render_template,
+    resolve, schema, security, serve, site, template, unpack, upgrade_path, validate, verify, version, why,
 };
+#[cfg(feature = "cluster")]
+use crate::commands::{catalog, cleanup, controller, run as run_commands};
+#[cfg(feature = "sqlite")]
+use crate::commands::{index, registry};
 use crate::exit::{Failure, Outcome};
 use crate::help;
 use crate::images::{self, TlsFlags};
@@ -57,7 +60,9 @@ enum OpmCommand {
     Build(build::BuildArgs),
     Unpack(unpack::UnpackArgs),
     Bundle(bundle::BundleArgs),
+    #[cfg(feature = "sqlite")]
     Index(index::IndexArgs),
+    #[cfg(feature = "sqlite")]
     Registry(registry::RegistryArgs),
     Copy(copy::CopyArgs),
     Mirror(Box<mirror::MirrorArgs>),
@@ -74,9 +79,13 @@ enum OpmCommand {
     Security(security::SecurityArgs),
     Site(site::SiteArgs),
     Preview(preview::PreviewArgs),
+    #[cfg(feature = "cluster")]
     Catalog(catalog::CatalogArgs),
+    #[cfg(feature = "cluster")]
     Controller(controller::ControllerArgs),
+    #[cfg(feature = "cluster")]
     Run(Box<run_commands::RunArgs>),
+    #[cfg(feature = "cluster")]
     Cleanup(cleanup::CleanupArgs),
     Alpha(AlphaArgs),
     Completion(completion::CompletionArgs),
@@ -128,7 +137,9 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Build(args) => build::run(args, &opm.tls, printer),
         OpmCommand::Unpack(args) => unpack::run(args, &opm.tls, printer),
         OpmCommand::Bundle(args) => bundle::run(args, &opm.tls, printer),
+        #[cfg(feature = "sqlite")]
         OpmCommand::Index(args) => index::run(args, &opm.tls, printer),
+        #[cfg(feature = "sqlite")]
         OpmCommand::Registry(args) => registry::run(args, &opm.tls, printer),
         OpmCommand::Copy(args) => copy::run(args, &opm.tls, printer),
         OpmCommand::Mirror(args) => mirror::run(args, &opm.tls, printer),
@@ -145,9 +156,13 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         OpmCommand::Security(args) => security::run(args, &opm.tls, printer),
         OpmCommand::Site(args) => site::run(args, &opm.tls, printer),
         OpmCommand::Preview(args) => preview::run(args, printer),
+        #[cfg(feature = "cluster")]
         OpmCommand::Catalog(args) => catalog::run(args, printer),
+        #[cfg(feature = "cluster")]
         OpmCommand::Controller(args) => controller::run(args, printer),
+        #[cfg(feature = "cluster")]
         OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),
+        #[cfg(feature = "cluster")]
         OpmCommand::Cleanup(args) => cleanup::run(args, printer),
         OpmCommand::Completion(args) => completion::run(args, printer),
         OpmCommand::ManPages(args) => man_pages::run(args),
@@ -290,6 +305,9 @@ const OFFLINE: [&[&str]; 17] = [
 fn hide_registry_flags(mut command: Command, offline: &[&[&str]]) -> Command {
     for path in offline {
         let [name, rest @ ..] = path else { continue };
+        if command.find_subcommand(name).is_none() {
+            continue;
+        }
         command = command.mut_subcommand(*name, |sub| match rest {
             [] => without_registry_flags(sub),
             rest => hide_registry_flags(sub, &[rest]),
@@ -315,6 +333,10 @@ const DATABASE_COMMANDS: [(&str, &[&str]); 2] = [("index", &["inspect"]), ("regi
 /// Says in the help of a command on databases that file-based catalogs have taken their place.
 fn mark_deprecated(mut command: Command) -> Command {
     for (name, current) in DATABASE_COMMANDS {
+        // A program may be built without them.
+        if command.find_subcommand(name).is_none() {
+            continue;
+        }
         command = command.mut_subcommand(name, |mut group| {
             let names: Vec<String> = group.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
             for name in names.into_iter().filter(|name| !current.contains(&name.as_str())) {

@@ -1,10 +1,10 @@
 //! Bundles and database indexes from images, or from where they lie, on disk to be read.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use image::{Reference, ReferenceError};
+#[cfg(feature = "sqlite")]
 use sqlite_index::NewBundle;
 use tempfile::TempDir;
 
@@ -46,6 +46,7 @@ impl Fetcher {
     }
 
     /// Gets bundles, all of them: directories where they are, images unpacked.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn bundles(&self, references: &[String]) -> Result<Vec<NewBundle>, String> {
         let mut pulled: Vec<&str> = Vec::new();
         for reference in references {
@@ -54,7 +55,7 @@ impl Fetcher {
             }
         }
         let mut failures = Vec::new();
-        let mut unpacked: HashMap<&str, (PathBuf, String)> = HashMap::new();
+        let mut unpacked: std::collections::HashMap<&str, (PathBuf, String)> = std::collections::HashMap::new();
         for (reference, outcome) in pulled.iter().zip(self.unpack_pinned(&pulled)) {
             match outcome {
                 Ok((directory, pinned)) => drop(unpacked.insert(reference, (directory, pinned))),

@@ -4,6 +4,10 @@
 //! the user names into catalogs, `printer`, `report` and `progress` talk to the terminal, and
 //! `exit` decides how the process ends. Nothing else prints.
 
+// Features leave out commands, and with them the only users of this and that.
+#![cfg_attr(not(all(feature = "cluster", feature = "sqlite")), allow(dead_code))]
+
+#[cfg(all(feature = "cluster", feature = "sqlite"))]
 mod app_registry;
 mod bundle_rules;
 mod bundles;
@@ -11,10 +15,12 @@ mod catalog_bundles;
 mod checks_file;
 mod choice;
 mod cli;
+#[cfg(feature = "cluster")]
 mod cluster_flags;
 mod commands;
 mod console;
 mod container;
+#[cfg_attr(not(feature = "sqlite"), path = "database/absent.rs")]
 mod database;
 mod exit;
 mod fetch;
@@ -25,6 +31,7 @@ mod help;
 mod images;
 mod interrupt;
 mod limits;
+#[cfg(feature = "cluster")]
 mod live;
 mod log;
 mod lost_fields;

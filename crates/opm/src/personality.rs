@@ -3,9 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::commands::{
-    appregistry_server, config_map, health_probe, mirror, operator_registry, operator_sdk, registry_server,
-};
+#[cfg(feature = "cluster")]
+use crate::commands::operator_sdk;
+#[cfg(feature = "sqlite")]
+use crate::commands::registry_server;
+#[cfg(all(feature = "cluster", feature = "sqlite"))]
+use crate::commands::{appregistry_server, config_map, operator_registry};
+use crate::commands::{health_probe, mirror};
 use crate::exit::Outcome;
 use crate::printer::Printer;
 use crate::{cli, exit};
@@ -21,11 +25,17 @@ struct Personality {
 const PERSONALITIES: &[Personality] = &[
     Personality { name: "opm", run: cli::run },
     Personality { name: "grpc_health_probe", run: health_probe::run },
+    #[cfg(all(feature = "cluster", feature = "sqlite"))]
     Personality { name: "appregistry-server", run: appregistry_server::run },
+    #[cfg(all(feature = "cluster", feature = "sqlite"))]
     Personality { name: "operator-registry", run: operator_registry::run },
+    #[cfg(all(feature = "cluster", feature = "sqlite"))]
     Personality { name: "initializer", run: operator_registry::initialize },
+    #[cfg(feature = "sqlite")]
     Personality { name: "registry-server", run: registry_server::run },
+    #[cfg(all(feature = "cluster", feature = "sqlite"))]
     Personality { name: "configmap-server", run: config_map::serve },
+    #[cfg(feature = "cluster")]
     Personality { name: "operator-sdk", run: operator_sdk::run },
     Personality { name: "oc-mirror", run: mirror::oc_mirror::run },
 ];

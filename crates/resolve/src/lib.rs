@@ -15,6 +15,7 @@ pub mod path;
 pub mod place;
 pub mod pool;
 pub mod resolver;
+#[cfg_attr(not(feature = "cel"), path = "rule/absent.rs")]
 pub mod rule;
 mod search;
 #[cfg(test)]

@@ -173,7 +173,7 @@ fn shape() -> impl TypedValueParser<Value = Shape> {
 
 /// Reads an interval, which goes to the cluster as it is written.
 fn interval(text: &str) -> Result<String, String> {
-    match cluster::go_duration(text) {
+    match spelling::duration::parse(text) {
         Some(duration) if !duration.is_zero() => Ok(text.to_owned()),
         _ => Err("expected a duration like 10m, 1h or 1h30m".into()),
     }

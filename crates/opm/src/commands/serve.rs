@@ -282,7 +282,7 @@ impl TerminationLog {
 
 /// Reads a duration as Go programs write it: `10s`, `500ms`, `1m30s`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    cluster::go_duration(text).ok_or_else(|| format!("{text:?} is no duration; write it like 500ms, 10s or 1m30s"))
+    spelling::duration::parse(text).ok_or_else(|| format!("{text:?} is no duration; write it like 500ms, 10s or 1m30s"))
 }
 
 /// Reads where to listen for HTTP.

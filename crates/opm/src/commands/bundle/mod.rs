@@ -1,6 +1,7 @@
 //! `opm alpha bundle` and `opm bundle`: bundles, made, checked and unpacked.
 
 mod build;
+#[cfg(feature = "cluster")]
 pub(crate) mod extract;
 mod generate;
 mod suites;
@@ -33,6 +34,7 @@ enum AlphaBundleCommand {
     Build(Box<build::BuildArgs>),
     Validate(validate::AlphaValidateArgs),
     Unpack(unpack::UnpackArgs),
+    #[cfg(feature = "cluster")]
     Extract(extract::ExtractArgs),
 }
 
@@ -50,6 +52,7 @@ enum BundleCommand {
     Build(Box<build::BuildArgs>),
     Validate(validate::ValidateArgs),
     Unpack(unpack::UnpackArgs),
+    #[cfg(feature = "cluster")]
     Extract(extract::ExtractArgs),
 }
 
@@ -59,6 +62,7 @@ pub(crate) fn run_alpha(args: &AlphaBundleArgs, tls: &TlsFlags, printer: &mut Pr
         AlphaBundleCommand::Build(args) => build::run(args, tls, printer),
         AlphaBundleCommand::Validate(args) => validate::run_alpha(args, tls, printer),
         AlphaBundleCommand::Unpack(args) => unpack::run(args, tls, printer),
+        #[cfg(feature = "cluster")]
         AlphaBundleCommand::Extract(args) => extract::run(args, printer),
     }
 }
@@ -69,6 +73,7 @@ pub(crate) fn run(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         BundleCommand::Build(args) => build::run(args, tls, printer),
         BundleCommand::Validate(args) => validate::run(args, tls, printer),
         BundleCommand::Unpack(args) => unpack::run(args, tls, printer),
+        #[cfg(feature = "cluster")]
         BundleCommand::Extract(args) => extract::run(args, printer),
     }
 }

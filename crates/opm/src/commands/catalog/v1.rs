@@ -26,7 +26,7 @@ fn plan(args: &ApplyArgs) -> Result<ClusterCatalogPlan, Failure> {
     refuse("--display-name", args.display_name.is_some(), words)?;
     refuse("--publisher", args.publisher.is_some(), words)?;
     refuse("--secret", !args.secrets.is_empty(), "catalogd pulls with the pull secrets of its own account")?;
-    let poll_minutes = match args.poll.as_deref().and_then(cluster::go_duration) {
+    let poll_minutes = match args.poll.as_deref().and_then(spelling::duration::parse) {
         None => None,
         Some(poll) if poll.as_secs().is_multiple_of(60) && poll.subsec_nanos() == 0 => Some(poll.as_secs() / 60),
         Some(_) => return Err(Failure::Usage("--poll is in whole minutes for --olm v1, at least 1m".into())),
