@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use crate::auth::Auth;
 use crate::http::{Http, Timeouts};
 use crate::manifest::Platform;
+use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::progress::{Progress, Silent};
 use crate::registry::{Registry, Retries, Settings, Source};
@@ -54,6 +55,8 @@ pub struct Options {
     pub environment: Environment,
     /// Receives what is going on.
     pub progress: Arc<dyn Progress>,
+    /// How many bytes of blobs may move in a second, over all connections.
+    pub rate: Option<u64>,
 }
 
 impl Options {
@@ -75,6 +78,7 @@ impl Options {
             retry_statuses: Vec::new(),
             environment: Environment::current(),
             progress: Arc::new(Silent),
+            rate: None,
         }
     }
 }
@@ -141,6 +145,7 @@ impl Client {
             skip_tls_verify: options.skip_tls_verify,
             retries: options.retries,
             progress: Arc::clone(&options.progress),
+            pace: options.rate.map(|rate| Arc::new(Pace::new(rate))),
         };
         let registry = Registry::new(http, Auth::new(options.environment.clone(), options.timeouts.helper), settings);
         let parallel = options.parallel.clamp(1, 64);

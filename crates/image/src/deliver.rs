@@ -136,6 +136,14 @@ impl Client {
         })
     }
 
+    /// Returns for each of these repositories whether it can be written to: its registry answers and takes uploads.
+    pub fn may_push(&self, repositories: &[Reference]) -> Vec<Result<(), Error>> {
+        self.each(repositories, |inner, repository| async move {
+            let target = inner.target(&repository)?;
+            inner.registry.may_push(&target).await
+        })
+    }
+
     /// Returns for each of these images whether the registry has it, by its digest or its tag.
     pub fn are_there(&self, images: &[Reference]) -> Vec<Result<Option<Digest>, Error>> {
         self.each(images, |inner, image| async move {
@@ -220,7 +228,12 @@ impl Inner {
         let mut absent = Vec::new();
         for to in &delivery.to {
             let target = self.target(to)?;
-            match self.registry.has_blob(&target, blob).await? {
+            if self.registry.is_away(&target) {
+                let text = format!("not begun: {} has failed again and again", to.host());
+                return Err(Error::new(ErrorKind::Network, text));
+            }
+            // A registry that ran out of room may fail to say what it has until it gets it again.
+            match self.registry.has_blob(&target, blob).await.unwrap_or(false) {
                 true => {
                     counts.known.fetch_add(1, Ordering::Relaxed);
                     first = Some(to.repository());
@@ -290,7 +303,8 @@ impl Inner {
         let mut lists_itself = true;
         for document in &graph.documents {
             let version = document.digest.to_string();
-            let known = image.subject.is_none() && self.registry.known_manifest(&target, &version).await?.is_some();
+            let known =
+                image.subject.is_none() && matches!(self.registry.known_manifest(&target, &version).await, Ok(Some(_)));
             if !known {
                 lists_itself = self.registry.put_manifest(&target, document, &version).await?;
             }

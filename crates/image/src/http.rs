@@ -217,6 +217,7 @@ impl Http {
                     timeouts: self.timeouts,
                     begun: Instant::now(),
                     received: 0,
+                    _held: None,
                 });
             };
             let next = join(&ask.uri, location).ok_or_else(|| Failure::Final("redirected to no address".into()))?;
@@ -259,7 +260,8 @@ impl Http {
         }
         let request = request.body(body).map_err(|error| Failure::Final(error.to_string()))?;
         // A body takes as long as it takes to send; the answer has to begin soon after.
-        let wait = self.timeouts.connect + self.timeouts.idle + Duration::from_secs(ask.body.size() / (64 << 10));
+        let size = Duration::from_secs(ask.body.size() / (64 << 10));
+        let wait = self.timeouts.connect + self.timeouts.idle + size + ask.body.delay();
         match tokio::time::timeout(wait, client.request(request)).await {
             Err(_) => Err(Failure::Broken(format!("no answer within {} seconds", wait.as_secs()))),
             Ok(Err(error)) => Err(failure(&error)),
@@ -275,9 +277,16 @@ pub(crate) struct Answer {
     timeouts: Timeouts,
     begun: Instant,
     received: u64,
+    /// Lives as long as the answer.
+    _held: Option<Box<dyn Send + Sync>>,
 }
 
 impl Answer {
+    /// Keeps something until the answer is read or dropped.
+    pub(crate) fn holding(self, held: impl Send + Sync + 'static) -> Answer {
+        Answer { _held: Some(Box::new(held)), ..self }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.response.status()
     }

@@ -27,6 +27,7 @@ mod layout;
 mod limits;
 mod location;
 mod manifest;
+mod pace;
 mod partial;
 mod payload;
 mod platform;

@@ -4,6 +4,7 @@ mod blob;
 mod challenge;
 mod client;
 mod endpoint;
+mod hosts;
 mod manifest;
 mod names;
 mod push;

@@ -14,7 +14,7 @@ use crate::manifest::{Descriptor, Platform};
 use crate::registry::Source;
 use crate::{Digest, Error, ErrorKind, Limits, Reference, Store};
 
-/// How often what failed is tried again when all the rest is done.
+/// How often what failed is retried when all the rest is done.
 const ROUNDS: u32 = 2;
 
 /// An image whose manifests are in the store, with what was made for it.
@@ -73,11 +73,42 @@ pub struct Wanted {
 
 impl Client {
     /// Brings the manifests of images and of what was made for them into the store, several at a time, and returns
-    /// what they are in their order. An image that is given by its digest and in the store is not asked for.
+    /// what they are in their order. An image that is given by its digest and in the store is not asked for. What failed
+    /// because a registry was away is retried when the rest is done.
     pub fn survey(&self, images: &[(Reference, Vec<Platform>)], referrers: bool) -> Vec<Result<Surveyed, Error>> {
+        let lost = || Error::new(ErrorKind::Network, "the request was cut off");
+        let mut found: Vec<Result<Surveyed, Error>> = images.iter().map(|_| Err(lost())).collect();
+        for round in 0..=ROUNDS {
+            let away = |outcome: &Result<Surveyed, Error>| {
+                outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Network)
+            };
+            let left: Vec<usize> = (0..images.len()).filter(|number| away(&found[*number])).collect();
+            // Where all of them fail the registry is away for good, or its name is wrong.
+            if left.is_empty() || round > 0 && left.len() == images.len() {
+                break;
+            }
+            if round > 0 {
+                let pause = pause(self.inner().options.retries.first, round);
+                // A clock has to be made where it runs.
+                self.block_on(async { tokio::time::sleep(pause).await });
+            }
+            for (number, outcome) in self.survey_round(images, left, referrers) {
+                found[number] = outcome;
+            }
+        }
+        found
+    }
+
+    fn survey_round(
+        &self,
+        images: &[(Reference, Vec<Platform>)],
+        numbers: Vec<usize>,
+        referrers: bool,
+    ) -> Vec<(usize, Result<Surveyed, Error>)> {
         self.block_on(async {
             let mut tasks = JoinSet::new();
-            for (number, (reference, platforms)) in images.iter().enumerate() {
+            for number in numbers {
+                let (reference, platforms) = &images[number];
                 let (client, reference, platforms) = (self.clone(), reference.clone(), platforms.clone());
                 tasks.spawn(async move {
                     let inner = client.inner();
@@ -85,12 +116,9 @@ impl Client {
                     (number, client.survey_one(&reference, &platforms, referrers).await)
                 });
             }
-            let lost = || Error::new(ErrorKind::Network, "the request was cut off");
-            let mut found: Vec<Result<Surveyed, Error>> = images.iter().map(|_| Err(lost())).collect();
+            let mut found = Vec::new();
             while let Some(done) = tasks.join_next().await {
-                if let Ok((number, outcome)) = done {
-                    found[number] = outcome;
-                }
+                found.extend(done.ok());
             }
             found
         })
@@ -138,7 +166,7 @@ impl Client {
     }
 
     /// Brings blobs into the store, the largest first, each once however many images have it; returns why those did
-    /// not come that are missing. What failed is tried again when the rest is done. When the disk is full, no further
+    /// not come that are missing. What failed is retried when the rest is done. When the disk is full, no further
     /// blob begins.
     pub fn fetch_set(&self, mut wanted: Vec<Wanted>) -> HashMap<Digest, Error> {
         wanted.sort_by(|a, b| b.blob.size.cmp(&a.blob.size).then_with(|| a.blob.digest.cmp(&b.blob.digest)));
@@ -190,9 +218,9 @@ impl Client {
     }
 }
 
-/// Returns how long to wait before what failed is tried again.
+/// Returns how long to wait before what failed is retried: as long as a registry takes to start again.
 fn pause(first: Duration, round: u32) -> Duration {
-    first * 8 * round
+    first * 16 * round
 }
 
 impl Inner {

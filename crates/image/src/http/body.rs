@@ -4,15 +4,22 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
 
+use crate::pace::Pace;
 use crate::payload::Piece;
 
 /// How much of a file is in memory at once.
 const PIECE: usize = 64 << 10;
+
+/// How many connections can share a pace.
+const SHARING: usize = 64;
 
 /// A body that can be sent again: a clone starts from the beginning.
 pub(crate) enum Body {
@@ -26,13 +33,24 @@ pub(crate) enum Body {
         /// The number of the piece that is being sent, and how much of it is.
         at: (usize, u64),
         file: Option<File>,
+        pace: Option<Arc<Pace>>,
+        /// How long the next piece has to wait.
+        pause: Option<Pin<Box<Sleep>>>,
     },
 }
 
 impl Body {
-    /// Returns parts of files, one after the other; none of them is empty.
-    pub(crate) fn pieces(pieces: Vec<Piece>) -> Body {
-        Body::Pieces { pieces, at: (0, 0), file: None }
+    /// Returns parts of files, one after the other, no faster than `pace`; none of them is empty.
+    pub(crate) fn pieces(pieces: Vec<Piece>, pace: Option<Arc<Pace>>) -> Body {
+        Body::Pieces { pieces, at: (0, 0), file: None, pace, pause: None }
+    }
+
+    /// Returns how much longer than usual it may take to send, if somebody wants it to be slow.
+    pub(crate) fn delay(&self) -> Duration {
+        match self {
+            Body::Pieces { pace: Some(pace), .. } => pace.time_for(self.size(), SHARING),
+            _ => Duration::ZERO,
+        }
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -56,7 +74,7 @@ impl Clone for Body {
             Body::Empty => Body::Empty,
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
             Body::Private(bytes) => Body::Private(bytes.clone()),
-            Body::Pieces { pieces, .. } => Body::pieces(pieces.clone()),
+            Body::Pieces { pieces, pace, .. } => Body::pieces(pieces.clone(), pace.clone()),
         }
     }
 }
@@ -65,13 +83,17 @@ impl http_body::Body for Body {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         Poll::Ready(match self.get_mut() {
             Body::Empty => None,
             Body::Bytes(bytes) | Body::Private(bytes) if bytes.is_empty() => None,
             Body::Bytes(bytes) | Body::Private(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
             Body::Pieces { pieces, at, .. } if at.0 == pieces.len() => None,
-            Body::Pieces { pieces, at, file } => {
+            Body::Pieces { pieces, at, file, pace, pause } => {
+                if let Some(waiting) = pause {
+                    ready!(waiting.as_mut().poll(context));
+                    *pause = None;
+                }
                 let piece = &pieces[at.0];
                 // Files of a store are read as fast as memory, so this does not hold others up.
                 let mut next = || {
@@ -85,6 +107,8 @@ impl http_body::Body for Body {
                         file.read_exact(&mut bytes)?;
                     }
                     at.1 += bytes.len() as u64;
+                    let wait = pace.as_ref().map(|pace| pace.take(bytes.len() as u64)).unwrap_or_default();
+                    *pause = (!wait.is_zero()).then(|| Box::pin(sleep(wait)));
                     if at.1 == piece.size {
                         *at = (at.0 + 1, 0);
                         *file = None;

@@ -144,6 +144,9 @@ impl Registry {
                         return Err(Broken::Final(Error::new(ErrorKind::Digest, text)));
                     }
                     partial.add(&piece)?;
+                    if let Some(pace) = &self.settings.pace {
+                        tokio::time::sleep(pace.take(piece.len() as u64)).await;
+                    }
                 }
                 Err(failure @ Failure::Final(_)) => return Err(Broken::Final(failure.into_error(1))),
                 Err(failure) => return Err(Broken::Passing(failure.to_string())),

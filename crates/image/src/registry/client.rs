@@ -10,10 +10,12 @@ use tokio::sync::OnceCell;
 
 use super::challenge::{Actions, Challenge};
 use super::endpoint::{Endpoint, Source};
+use super::hosts::Hosts;
 use super::refusal::Refusal;
 use super::token::Token;
 use crate::auth::Auth;
 use crate::http::{Answer, Ask, Body, Http, Origin};
+use crate::pace::Pace;
 use crate::progress::{Event, Progress};
 use crate::{Digest, Error, ErrorKind};
 
@@ -40,6 +42,8 @@ pub(crate) struct Settings {
     pub(crate) retries: Retries,
     pub(crate) retry_statuses: Vec<u16>,
     pub(crate) progress: Arc<dyn Progress>,
+    /// How fast blobs may move.
+    pub(crate) pace: Option<Arc<Pace>>,
 }
 
 /// Registries that are being or have been called, by host and by whether certificates matter.
@@ -51,6 +55,7 @@ pub(crate) struct Registry {
     pub(crate) auth: Arc<Auth>,
     pub(crate) settings: Settings,
     endpoints: Mutex<Endpoints>,
+    hosts: Hosts,
     pub(super) tokens: Mutex<HashMap<(Origin, String), Token>>,
     pub(super) flights: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -68,6 +73,11 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// Returns whether the answer is a whole blob.
+    fn is_long(&self) -> bool {
+        self.method == Method::GET && self.path.starts_with("blobs/")
+    }
+
     pub(crate) fn get(path: &'a str) -> Call<'a> {
         Call {
             method: Method::GET,
@@ -88,9 +98,15 @@ impl Registry {
             auth,
             settings,
             endpoints: Mutex::default(),
+            hosts: Hosts::default(),
             tokens: Mutex::default(),
             flights: Mutex::default(),
         }
+    }
+
+    /// Returns whether a registry has failed so often that nothing more is worth beginning.
+    pub(crate) fn is_away(&self, source: &Source) -> bool {
+        self.hosts.of(source.reference.host()).is_away()
     }
 
     /// Returns how a registry is talked to. It is called once.
@@ -116,9 +132,13 @@ impl Registry {
         let mut challenge = endpoint.challenge.clone();
         let mut asked_again = false;
         let mut fresh = false;
-        let retries = if call.retry { self.settings.retries.count } else { 0 };
+        let host = self.hosts.of(source.reference.host());
+        let most = if call.retry { self.settings.retries.count } else { 0 };
         let mut tries = 0;
         loop {
+            // Others have waited for a registry that is away.
+            let retries = if host.is_away() { 0 } else { most };
+            let turn = host.turn().await;
             // An upload can lead to another server, which has its own ways.
             let authorization = match &challenge {
                 Some(challenge) if endpoint.origin.has(&uri) => {
@@ -137,13 +157,21 @@ impl Registry {
             };
             let what = || format!("{} {}", call.method, source.reference);
             let answer = match self.http.ask(ask).await {
+                // Only what is long keeps its turn to its end: whoever waits for another turn holds none.
+                Ok(answer) if call.is_long() => answer.holding(turn),
                 Ok(answer) => answer,
                 Err(failure) if failure.is_passing() && tries < retries => {
+                    drop(turn);
                     self.wait(&what(), &failure.to_string(), tries, None).await?;
                     tries += 1;
                     continue;
                 }
-                Err(failure) => return Err(failure.into_error(1)),
+                Err(failure) => {
+                    if failure.is_passing() {
+                        host.silent();
+                    }
+                    return Err(failure.into_error(1));
+                }
             };
             let status = answer.status();
             // Another server, which a redirect led to, cannot ask for the credentials of this one.
@@ -167,6 +195,12 @@ impl Registry {
                 } else {
                     self.refused_elsewhere(source, answer).await
                 });
+            }
+            match status {
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => host.overburdened(),
+                status if status.is_server_error() && tries >= retries => host.silent(),
+                status if status.is_server_error() => {}
+                _ => host.answered(),
             }
             if asked_for || status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
                 let refusal = Refusal::read(answer).await;

@@ -118,7 +118,7 @@ impl Registry {
                 method: Method::PATCH,
                 path: &place,
                 headers,
-                body: Body::pieces(blob.part(sent, CHUNK)),
+                body: Body::pieces(blob.part(sent, CHUNK), self.settings.pace.clone()),
                 actions: Actions::Push,
                 retry: false,
             };
@@ -134,7 +134,8 @@ impl Registry {
         let place = format!("{place}{mark}digest={}", blob.digest());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, octets);
-        let body = if size == sent { Body::Empty } else { Body::pieces(blob.part(sent, size - sent)) };
+        let pace = self.settings.pace.clone();
+        let body = if size == sent { Body::Empty } else { Body::pieces(blob.part(sent, size - sent), pace) };
         if size == sent {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         } else if sent > 0 {
@@ -144,6 +145,16 @@ impl Registry {
         let call = Call { method: Method::PUT, path: &place, headers, body, actions: Actions::Push, retry: false };
         let answer = self.request(target, &call).await?;
         if answer.status() == StatusCode::CREATED { Ok(()) } else { Err(said(answer).await) }
+    }
+
+    /// Finds out whether a repository can be written to: an upload is begun and called off.
+    pub(crate) async fn may_push(&self, target: &Source) -> Result<(), Error> {
+        if let Some(place) = self.begin(target, "blobs/uploads/").await? {
+            let call = Call { method: Method::DELETE, actions: Actions::Push, retry: false, ..Call::get(&place) };
+            // A registry that does not know how to call it off forgets it by itself.
+            let _ = self.request(target, &call).await;
+        }
+        Ok(())
     }
 
     /// Brings a manifest or an index to a repository, under a tag or its digest, and returns whether

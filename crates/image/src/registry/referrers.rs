@@ -59,8 +59,10 @@ impl Registry {
     }
 
     async fn fallback(&self, source: &Source, digest: &Digest) -> Result<Vec<Descriptor>, Error> {
-        match self.tagged(source, &fallback_tag(digest)).await? {
-            Some(document) if document.is_index() => Ok(parse::<Index>(&document.content, "index")?.manifests),
+        match self.tagged(source, &fallback_tag(digest)).await {
+            Ok(Some(document)) if document.is_index() => Ok(parse::<Index>(&document.content, "index")?.manifests),
+            // Some let nobody in where they have nothing.
+            Err(error) if error.kind() != ErrorKind::Unauthorized => Err(error),
             _ => Ok(Vec::new()),
         }
     }
