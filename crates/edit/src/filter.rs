@@ -65,7 +65,8 @@ pub fn filter(outline: &mut Outline, selection: &Selection, facts: &AllFacts) ->
         }
     }
     if selection.dependencies {
-        needs::add(outline, selection, facts, &mut kept, &mut notes);
+        let unmet = needs::add(outline, selection, facts, &mut kept, &mut notes);
+        notes.extend(unmet.iter().map(ToString::to_string));
     }
     outline.packages.retain(|name, _| kept.contains_key(name));
     let mut undecided = Vec::new();

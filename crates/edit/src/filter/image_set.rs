@@ -42,18 +42,120 @@ pub struct PackageRequest {
     pub exactly: Option<KeptBundles>,
 }
 
+/// One of the catalogs that a file names.
+pub struct Side<'a> {
+    /// All of it, and afterwards what is kept.
+    pub outline: &'a mut Outline,
+    /// What is asked for; nothing means all of it, as it is.
+    pub request: Option<&'a Request>,
+    /// What its bundles offer and need.
+    pub facts: &'a AllFacts,
+}
+
+/// What is kept of a catalog so far.
+struct Choice {
+    kept: BTreeMap<String, KeptBundles>,
+    notes: Vec<String>,
+}
+
 /// Drops what is not asked for, and returns what else the user should know.
 ///
 /// # Errors
 /// Refuses with all reasons when something is named that is not there, a range is empty, or it is not clear which
 /// channel is to be the default.
 pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Result<Vec<String>, Vec<Refusal>> {
+    let mut side = [Side { outline, request: Some(request), facts }];
+    choose_all(&mut side).pop().unwrap_or_else(|| Ok(Vec::new()))
+}
+
+/// The same for several catalogs that a cluster has at once: what bundles of one need can come from another.
+pub fn choose_all(sides: &mut [Side<'_>]) -> Vec<Result<Vec<String>, Vec<Refusal>>> {
+    let started: Vec<Result<Choice, Vec<Refusal>>> = sides
+        .iter()
+        .map(|side| match side.request {
+            Some(request) => start(side.outline, request),
+            None => Ok(Choice { kept: everything(side.outline), notes: Vec::new() }),
+        })
+        .collect();
+    // With one that is refused there is no result, and no need to look for what others lack.
+    if started.iter().any(Result::is_err) {
+        return started.into_iter().map(|outcome| outcome.map(|choice| choice.notes)).collect();
+    }
+    let mut choices: Vec<Choice> = started.into_iter().flatten().collect();
+    dependencies(sides, &mut choices);
+    let finished = sides.iter_mut().zip(choices).map(|(side, choice)| match side.request {
+        Some(request) => finish(side.outline, request, choice),
+        None => Ok(Vec::new()),
+    });
+    finished.collect()
+}
+
+/// Keeps what kept bundles need, where that is asked for; elsewhere it is named.
+fn dependencies(sides: &[Side<'_>], choices: &mut [Choice]) {
+    let heads = Selection { heads_only: true, ..Selection::default() };
+    let follows = sides.iter().any(|side| side.request.is_some_and(|request| request.dependencies));
+    let mut changed = true;
+    while std::mem::take(&mut changed) {
+        for number in 0..sides.len() {
+            let side = &sides[number];
+            let (mut whole, mut told) = (choices[number].kept.clone(), Vec::new());
+            let unmet = needs::add(side.outline, &heads, side.facts, &mut whole, &mut told);
+            if side.request.is_some() {
+                let own = match follows {
+                    true => told,
+                    false => lacking(&choices[number].kept, &whole),
+                };
+                choices[number].notes.extend(own);
+            }
+            if follows && side.request.is_some() {
+                choices[number].kept = whole;
+            }
+            for one in unmet {
+                let elsewhere = (0..sides.len()).filter(|other| *other != number);
+                let by_kept = elsewhere.clone().any(|other| {
+                    let (at, mut unused) = (&sides[other], Vec::new());
+                    needs::meet(at.outline, at.facts, &one, false, &mut choices[other].kept, &mut unused)
+                });
+                let met = by_kept
+                    || follows
+                        && elsewhere.filter(|other| sides[*other].request.is_some()).any(|other| {
+                            let (at, choice) = (&sides[other], &mut choices[other]);
+                            let met =
+                                needs::meet(at.outline, at.facts, &one, true, &mut choice.kept, &mut choice.notes);
+                            changed |= met;
+                            met
+                        });
+                if !met && side.request.is_some() {
+                    choices[number].notes.push(one.to_string());
+                }
+            }
+        }
+    }
+    for choice in choices {
+        let mut seen = HashSet::new();
+        choice.notes.retain(|note| seen.insert(note.clone()));
+    }
+}
+
+/// Returns all bundles of a catalog.
+fn everything(outline: &Outline) -> BTreeMap<String, KeptBundles> {
+    let packages = outline.packages.iter().map(|(name, package)| {
+        let channels = package.channels.iter().map(|(name, channel)| {
+            (name.clone(), channel.entries.iter().map(|entry| entry.name.to_string()).collect())
+        });
+        (name.clone(), channels.collect())
+    });
+    packages.collect()
+}
+
+/// Finds what is asked for.
+fn start(outline: &Outline, request: &Request) -> Result<Choice, Vec<Refusal>> {
     let (mut notes, mut refused) = (Vec::new(), Vec::new());
     let mut kept: BTreeMap<String, KeptBundles> = BTreeMap::new();
-    let everything = PackageRequest::default();
+    let any = PackageRequest::default();
     if request.packages.is_empty() {
         for (name, package) in &outline.packages {
-            match select(name, package, &everything, request, &mut notes) {
+            match select(name, package, &any, request, &mut notes) {
                 Ok(channels) => drop(kept.insert(name.clone(), channels)),
                 Err(refusals) => refused.extend(refusals),
             }
@@ -76,19 +178,13 @@ pub fn choose(outline: &mut Outline, request: &Request, facts: &AllFacts) -> Res
     if refused.is_empty() && kept.is_empty() {
         refused.push(Refusal::new("nothing of the catalog is left"));
     }
-    if !refused.is_empty() {
-        return Err(refused);
-    }
-    let heads = Selection { heads_only: true, ..Selection::default() };
-    let (mut whole, mut told) = (kept.clone(), Vec::new());
-    needs::add(outline, &heads, facts, &mut whole, &mut told);
-    match request.dependencies {
-        true => {
-            kept = whole;
-            notes.extend(told);
-        }
-        false => notes.extend(lacking(&kept, &whole)),
-    }
+    if refused.is_empty() { Ok(Choice { kept, notes }) } else { Err(refused) }
+}
+
+/// Drops everything else.
+fn finish(outline: &mut Outline, request: &Request, choice: Choice) -> Result<Vec<String>, Vec<Refusal>> {
+    let Choice { kept, mut notes } = choice;
+    let mut refused = Vec::new();
     outline.packages.retain(|name, _| kept.contains_key(name));
     for (name, package) in &mut outline.packages {
         let Some(channels) = kept.get(name) else { continue };

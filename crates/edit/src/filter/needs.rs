@@ -6,14 +6,30 @@ use super::{AllFacts, KeptBundles, Selection, select};
 use crate::outline::{Outline, Package};
 use catalog::needs::{Facts, Need};
 
-/// Adds what kept bundles need to what is kept, and what that needs, until nothing is missing.
+/// What a kept bundle needs and nothing in its catalog offers.
+#[derive(Debug, Clone)]
+pub(super) struct Unmet {
+    package: String,
+    bundle: String,
+    need: Need,
+}
+
+impl std::fmt::Display for Unmet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {:?} needs {}, which nothing in the catalog offers", self.package, self.bundle, self.need)
+    }
+}
+
+/// Adds what kept bundles need to what is kept, and what that needs, until nothing is missing that the catalog has.
+/// Returns the rest.
 pub(super) fn add(
     outline: &Outline,
     selection: &Selection,
     facts: &AllFacts,
     kept: &mut BTreeMap<String, KeptBundles>,
     notes: &mut Vec<String>,
-) {
+) -> Vec<Unmet> {
+    let mut unmet = Vec::new();
     let lookup = Lookup::new(outline, facts);
     let mut seen: BTreeSet<(String, String)> = BTreeSet::new();
     loop {
@@ -25,7 +41,7 @@ pub(super) fn add(
             .filter(|bundle| !seen.contains(bundle))
             .collect();
         if new.is_empty() {
-            return;
+            return unmet;
         }
         for bundle in new {
             if !seen.insert(bundle.clone()) {
@@ -33,10 +49,35 @@ pub(super) fn add(
             }
             let Some(facts) = facts.get(&bundle) else { continue };
             for requirement in &facts.needs {
-                lookup.satisfy(&bundle, &requirement.need, selection, kept, notes);
+                if !lookup.satisfy(&bundle, &requirement.need, selection, kept, notes) {
+                    let (package, bundle) = bundle.clone();
+                    unmet.push(Unmet { package, bundle, need: requirement.need.clone() });
+                }
             }
         }
     }
+}
+
+/// Meets what a bundle of another catalog needs, and returns whether this catalog can. Unless `may_add` is set, only what
+/// is kept counts.
+pub(super) fn meet(
+    outline: &Outline,
+    facts: &AllFacts,
+    unmet: &Unmet,
+    may_add: bool,
+    kept: &mut BTreeMap<String, KeptBundles>,
+    notes: &mut Vec<String>,
+) -> bool {
+    let lookup = Lookup::new(outline, facts);
+    let heads = Selection { heads_only: true, ..Selection::default() };
+    let bundle = (unmet.package.clone(), unmet.bundle.clone());
+    let mut more = kept.clone();
+    let met = lookup.satisfy(&bundle, &unmet.need, &heads, &mut more, notes);
+    if may_add {
+        *kept = more;
+        return met;
+    }
+    met && more == *kept
 }
 
 /// Finds the bundles that can meet a need.
@@ -65,6 +106,7 @@ impl<'a> Lookup<'a> {
         Lookup { outline, facts, providers, labelled, nothing: Facts::default() }
     }
 
+    /// Keeps what meets a need, unless something kept does; returns whether anything can.
     fn satisfy(
         &self,
         bundle: &(String, String),
@@ -72,14 +114,14 @@ impl<'a> Lookup<'a> {
         selection: &Selection,
         kept: &mut BTreeMap<String, KeptBundles>,
         notes: &mut Vec<String>,
-    ) {
+    ) -> bool {
         let (of, name) = bundle;
         match need {
             // Whoever has such a need meets it.
-            Need::Not(_) => return,
+            Need::Not(_) => return true,
             Need::Rule { .. } | Need::Broken(_) => {
                 notes.push(format!("{of}: {name:?} needs {need}; see yourself that it is met"));
-                return;
+                return true;
             }
             _ => {}
         }
@@ -93,7 +135,7 @@ impl<'a> Lookup<'a> {
         for package in &packages {
             let bundles = kept.get(*package).into_iter().flat_map(|channels| channels.values().flatten());
             if bundles.into_iter().any(|name| met(package, name)) {
-                return;
+                return true;
             }
         }
         // As clusters choose: default channels first, then by name, in each from the head down.
@@ -105,10 +147,9 @@ impl<'a> Lookup<'a> {
             }
         }
         let Some((_, package, channel, provider)) = choices.into_iter().min_by(|a, b| a.cmp(b)) else {
-            notes.push(format!("{of}: {name:?} needs {need}, which nothing in the catalog offers"));
-            return;
+            return false;
         };
-        let Some(found) = self.outline.packages.get(package) else { return };
+        let Some(found) = self.outline.packages.get(package) else { return false };
         if !kept.contains_key(package) {
             notes.push(format!("package {package:?} is kept: {name:?} needs {need}"));
             let whole = Selection { heads_only: selection.heads_only, ..Selection::default() };
@@ -118,6 +159,7 @@ impl<'a> Lookup<'a> {
         if channels.entry(channel.to_owned()).or_default().insert(provider.to_owned()) {
             notes.push(format!("{package}: {provider:?} is kept in channel {channel:?}: {name:?} needs {need}"));
         }
+        true
     }
 
     /// Returns the packages that may have what meets a need.
