@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ pub struct RegistryPlan {
 /// Debian's `docker-registry` on a free port of this machine. It ends with this value.
 #[derive(Debug)]
 pub struct DockerRegistry {
-    child: Child,
+    child: Option<Child>,
     host: String,
     dir: TempDir,
 }
@@ -63,27 +63,33 @@ impl DockerRegistry {
             config += &format!("auth: {{htpasswd: {{realm: test, path: {}}}}}\n", passwords.display());
         }
         fs::write(root.join("config.yml"), config).expect("config of the registry");
-        let child = Command::new(PROGRAM)
-            .args(["serve".as_ref(), root.join("config.yml").as_os_str()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut child = child.expect("the registry starts");
-        let mut log = BufReader::new(child.stderr.take().expect("log of the registry"));
-        let mut text = String::new();
-        let host = loop {
-            let start = text.len();
-            let count = log.read_line(&mut text).expect("log of the registry");
-            assert!(count > 0, "the registry ended:\n{text}");
-            if let Some((_, rest)) = text[start..].split_once("listening on ") {
-                let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.' && char != ':');
-                break rest[..end.unwrap_or(rest.len())].to_owned();
-            }
-        };
-        // The log has to be read, or the registry stops when the pipe is full.
-        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-        Some(DockerRegistry { child, host, dir })
+        let (child, host) = launch(root);
+        Some(DockerRegistry { child: Some(child), host, dir })
+    }
+
+    /// Ends the process at once, as a machine that loses power does.
+    pub fn stop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It is gone already if this fails.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it again with the data it had, at the same address.
+    pub fn restart(&mut self) {
+        self.stop();
+        let path = self.dir.path().join("config.yml");
+        let config = fs::read_to_string(&path).expect("config of the registry");
+        fs::write(&path, config.replace("127.0.0.1:0", &self.host)).expect("config of the registry");
+        let (child, host) = launch(self.dir.path());
+        assert_eq!(host, self.host);
+        self.child = Some(child);
+    }
+
+    /// Returns the directory that all its data is in.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
     }
 
     /// Returns the address, with the port.
@@ -103,14 +109,37 @@ impl DockerRegistry {
 
     /// Returns where the registry keeps the content of a blob.
     pub fn blob_file(&self, hex: &str) -> PathBuf {
-        self.dir.path().join("data/docker/registry/v2/blobs/sha256").join(&hex[..2]).join(hex).join("data")
+        self.data().join("docker/registry/v2/blobs/sha256").join(&hex[..2]).join(hex).join("data")
     }
+}
+
+/// Starts the process with the config in a directory, and returns it with its address.
+fn launch(root: &Path) -> (Child, String) {
+    let child = Command::new(PROGRAM)
+        .args(["serve".as_ref(), root.join("config.yml").as_os_str()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("the registry starts");
+    let mut log = BufReader::new(child.stderr.take().expect("log of the registry"));
+    let mut text = String::new();
+    let host = loop {
+        let start = text.len();
+        let count = log.read_line(&mut text).expect("log of the registry");
+        assert!(count > 0, "the registry ended:\n{text}");
+        if let Some((_, rest)) = text[start..].split_once("listening on ") {
+            let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.' && char != ':');
+            break rest[..end.unwrap_or(rest.len())].to_owned();
+        }
+    };
+    // The log has to be read, or the registry stops when the pipe is full.
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    (child, host)
 }
 
 impl Drop for DockerRegistry {
     fn drop(&mut self) {
-        // It is gone already if this fails.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.stop();
     }
 }

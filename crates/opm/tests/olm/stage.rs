@@ -46,7 +46,7 @@ pub(crate) struct Stage {
     pub(crate) olm: Olm,
     pub(crate) cluster: Cluster,
     pub(crate) registry: Arc<DockerRegistry>,
-    _node: Option<Node>,
+    pub(crate) node: Option<Node>,
 }
 
 impl Stage {
@@ -68,7 +68,7 @@ impl Stage {
         let place = format!("location = \"{}/opm\"\ninsecure = true\n", registry.host());
         let settings = format!("[[registry]]\nprefix = \"quay.io/operator-framework/opm\"\n{place}");
         env.file("home/.config/containers/registries.conf", settings);
-        Some(Stage { env, olm, cluster, registry, _node: Some(node) })
+        Some(Stage { env, olm, cluster, registry, node: Some(node) })
     }
 
     /// Makes a stage in another namespace of the shared cluster, where no pods run.
@@ -77,7 +77,7 @@ impl Stage {
         let namespace = Some(olm.api.namespace().await);
         let access = Access { kubeconfig: Some(olm.api.kubeconfig()), context: None, namespace };
         let cluster = access.connect().await.expect("a cluster");
-        Some(Stage { env: TestEnv::new(), olm, cluster, registry: self.registry.clone(), _node: None })
+        Some(Stage { env: TestEnv::new(), olm, cluster, registry: self.registry.clone(), node: None })
     }
 
     /// Deletes what OLM would go on working on, and the namespace.

@@ -22,8 +22,14 @@ pub(super) fn is_local(reference: &str) -> bool {
 }
 
 /// Pulls an image into a directory, or returns why it cannot be had.
-pub(super) fn pull(program: &Path, reference: &str, directory: &Path) -> Result<Image, String> {
+pub(super) fn pull(
+    program: &Path,
+    registries: Option<&Path>,
+    reference: &str,
+    directory: &Path,
+) -> Result<Image, String> {
     let copied = Command::new(program)
+        .envs(registries.map(|path| ("CONTAINERS_REGISTRIES_CONF", path)))
         .args(["copy", "--use-http", &format!("docker://{reference}"), &format!("oci:{}", directory.display())])
         .env("HOME", directory.parent().unwrap_or(directory))
         .output()

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kube::api::{Api, DynamicObject};
 use kube::discovery::ApiResource;
@@ -39,6 +39,8 @@ struct Inner {
     client: Client,
     namespace: String,
     program: PathBuf,
+    /// Settings by which images are pulled, as nodes have them.
+    registries: OnceLock<PathBuf>,
     scratch: TempDir,
     /// The server as accounts of the cluster reach it: address, and the directory of its certificates.
     server: (String, PathBuf),
@@ -71,11 +73,20 @@ fn resource(kind: &str, plural: &str) -> ApiResource {
 }
 
 impl Node {
+    /// Pulls images as a file in the form of `registries.conf` says, from now on.
+    ///
+    /// # Panics
+    /// Panics if it was called before.
+    pub fn pull_by(&self, settings: PathBuf) {
+        self.inner.registries.set(settings).expect("no settings so far");
+    }
+
     pub(super) async fn start(api: &KubeApi, namespace: &str, program: &Path, proxy: Option<Proxy>) -> Node {
         let inner = Arc::new(Inner {
             client: api.client().await,
             namespace: namespace.to_owned(),
             program: program.to_path_buf(),
+            registries: OnceLock::new(),
             scratch: tempfile::tempdir().expect("scratch directory"),
             server: (api.url(), api.directory().to_path_buf()),
             proxy,

@@ -95,7 +95,9 @@ impl Life<'_> {
         let mut directory = self.place.join("images").join(reference.replace(['/', ':', '@'], "-"));
         loop {
             let (program, name, to) = (self.node.program.clone(), reference.clone(), directory.clone());
-            let pulled = tokio::task::spawn_blocking(move || image::pull(&program, &name, &to)).await;
+            let settings = self.node.registries.get().cloned();
+            let pulling = move || image::pull(&program, settings.as_deref(), &name, &to);
+            let pulled = tokio::task::spawn_blocking(pulling).await;
             match pulled.expect("no panic") {
                 Ok(image) => return Some(image),
                 Err(error) => {
