@@ -23,22 +23,22 @@ pub(crate) fn names(dir: &Path, limits: &Limits) -> Result<Vec<OsString>, Error>
     Ok(names)
 }
 
-/// Tells whether a directory is at `path`, or a link leads to one.
+/// Returns whether a directory is at `path`, or a link leads to one.
 pub(crate) fn is_directory(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Tells whether a directory is at `path` itself.
+/// Returns whether a directory is at `path` itself.
 pub(crate) fn is_real_directory(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|about| about.is_dir())
 }
 
-/// Tells whether a plain file is at `path`, or a link leads to one.
+/// Returns whether a plain file is at `path`, or a link leads to one.
 pub(crate) fn is_plain(path: &Path) -> bool {
     path.is_file()
 }
 
-/// Tells whether anything is at `path`.
+/// Returns whether anything is at `path`.
 pub(crate) fn is_there(path: &Path) -> bool {
     path.exists()
 }

@@ -215,7 +215,7 @@ impl Blob {
         self.known.as_ref().map(|known| known.digest)
     }
 
-    /// Tells whether [`unknown::fields`](crate::unknown::fields) may find fields of it; `false` is certain.
+    /// Returns whether [`unknown::fields`](crate::unknown::fields) may find fields of it; `false` is certain.
     pub fn may_have_unknown_fields(&self) -> bool {
         self.strange
     }

@@ -1,6 +1,6 @@
 //! Comparison with recorded results of the reference tool.
 //!
-//! The recordings are not part of this repository. They are looked for in the folder that
+//! The recordings are not part of this repository. They are searched for in the folder that
 //! `OPM_CONFORMANCE_DIR` names, else in `shared/conformance` next to the checkout; without
 //! them each test says that it was skipped.
 

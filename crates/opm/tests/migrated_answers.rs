@@ -193,7 +193,7 @@ fn comparable(mut bundle: Bundle) -> Bundle {
     bundle.provided.iter_mut().chain(&mut bundle.required).for_each(|api| api.plural.clear());
     bundle.provided.sort();
     bundle.required.sort();
-    // Requirements are told as dependencies by both, and as properties by catalogs only.
+    // Requirements are reported as dependencies by both, and as properties by catalogs only.
     bundle.properties.retain(|property| !property.kind.ends_with(".required") && property.kind != "olm.package");
     // Catalogs know dependencies of these two types; any other becomes a property.
     let known = |one: &Typed| matches!(one.kind.as_str(), "olm.gvk" | "olm.package");

@@ -30,7 +30,7 @@ pub struct Finding<'a> {
 ///
 /// All catalogs of the pool may meet them. The result is in order of packages and names.
 pub fn check<'a>(pool: &Pool<'a>, source: usize) -> Vec<Finding<'a>> {
-    // A bundle in several channels is told once.
+    // A bundle in several channels is reported once.
     let mut bundles: BTreeMap<(&str, &str), (Node, bool)> = BTreeMap::new();
     for (node, below) in pool.on_chains() {
         let member = pool.member(node);

@@ -11,7 +11,7 @@ use crate::pool::{Node, Pool};
 use crate::resolver::{Conflict, Item, Part, bundle};
 use crate::words::and;
 
-/// More names than this are not told at one place.
+/// More names than this are not shown at one place.
 const MOST: usize = 5;
 
 /// Explains a conflict: a line for each part of it, and indented lines for what could have helped.
@@ -74,8 +74,8 @@ fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<St
             lines.extend(near_misses(pool, need).into_iter().map(|line| format!("  {line}")));
             continue;
         }
-        let mut told: Vec<String> = Vec::new();
-        // More are not told anyway.
+        let mut reasons: Vec<String> = Vec::new();
+        // More are not shown anyway.
         for &item in candidates.iter().take(10 * MOST) {
             let own = bundle(pool, state, item);
             let why = conflict.parts.iter().find_map(|part| match part {
@@ -92,11 +92,11 @@ fn needs(pool: &Pool<'_>, state: &State, conflict: &Conflict, lines: &mut Vec<St
                 _ => None,
             });
             let why = why.unwrap_or_else(|| "would do, but not with the rest".to_owned());
-            told.push(format!("{} {why}", own.name));
+            reasons.push(format!("{} {why}", own.name));
         }
-        let told = distinct(told);
-        let rest = told.len().saturating_sub(MOST);
-        lines.extend(told.into_iter().take(MOST).map(|line| format!("  {line}")));
+        let reasons = distinct(reasons);
+        let rest = reasons.len().saturating_sub(MOST);
+        lines.extend(reasons.into_iter().take(MOST).map(|line| format!("  {line}")));
         if rest > 0 {
             lines.push(format!("  and {rest} more"));
         }

@@ -91,7 +91,7 @@ impl Range {
         Ok(Range { text: text.to_owned(), alternatives })
     }
 
-    /// Tells whether `version` lies in the range.
+    /// Returns whether `version` lies in the range.
     pub fn contains(&self, version: &Version) -> bool {
         self.alternatives.iter().any(|alternative| {
             let pre_releases = alternative.iter().any(|it| !it.version.prerelease().is_empty());

@@ -37,7 +37,7 @@ impl Place {
         if by.is_empty() { Place::Unreachable } else { Place::Skipped(by) }
     }
 
-    /// Tells whether clusters can choose what stands here.
+    /// Returns whether clusters can choose what stands here.
     pub fn is_on_chain(&self) -> bool {
         matches!(self, Place::Head | Place::Below(_))
     }

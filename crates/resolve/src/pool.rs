@@ -156,7 +156,7 @@ impl<'a> Pool<'a> {
         format!("{}/{}/{}/{}", source.name, source.namespace, member.channel, member.bundle.name)
     }
 
-    /// Tells whether a member is in a channel that is followed unless another is asked for.
+    /// Returns whether a member is in a channel that is followed unless another is asked for.
     pub fn is_default(&self, node: Node) -> bool {
         self.groups[self.members[node].group].default
     }

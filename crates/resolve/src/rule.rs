@@ -73,7 +73,7 @@ impl Rule {
         }
     }
 
-    /// Tells whether the rule holds for a bundle with these properties, a JSON list of objects.
+    /// Returns whether the rule holds for a bundle with these properties, a JSON list of objects.
     ///
     /// # Errors
     /// Fails when working it out would take too long, or something unforeseen happens.

@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Tells whether there is a solution; nothing when that takes too long.
+    /// Returns whether there is a solution; nothing when that takes too long.
     fn run(&mut self) -> Option<bool> {
         let puzzle = self.puzzle;
         *self.steps = self.steps.checked_sub((puzzle.variables + puzzle.clauses.len()) as u64)?;
@@ -256,7 +256,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Makes a choice, and tells whether it may be right.
+    /// Makes a choice, and returns whether it may be right.
     fn push_guess(&mut self, choice: Choice, next: usize) -> Option<bool> {
         let candidates = self.candidates(choice);
         *self.steps = self.steps.checked_sub(candidates.len() as u64)?;
@@ -290,7 +290,7 @@ impl<'a> Search<'a> {
         self.propagate()
     }
 
-    /// Takes the latest choice back, and tells whether there was anything to choose; nothing when there is none left.
+    /// Undoes the latest choice, and returns whether there was anything to choose; nothing when there is none left.
     fn pop_guess(&mut self) -> Option<bool> {
         let guess = self.guesses.pop()?;
         self.choices.truncate(self.choices.len() - guess.children);
@@ -310,7 +310,7 @@ impl<'a> Search<'a> {
         Some(true)
     }
 
-    /// Notes what a variable must be, and tells whether it can.
+    /// Notes what a variable must be, and returns whether it can.
     fn assign(&mut self, variable: Var, value: bool, because: Condition) -> bool {
         if !self.is_active(because) {
             return true;
@@ -335,7 +335,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Follows up what is known, and tells whether it fits together.
+    /// Follows up what is known, and returns whether it fits together.
     fn propagate(&mut self) -> Option<bool> {
         while let Some(&variable) = self.trail.get(self.followed) {
             self.followed += 1;
@@ -363,7 +363,7 @@ impl<'a> Search<'a> {
         Some(true)
     }
 
-    /// Draws conclusions from a clause, and tells whether it can still be met.
+    /// Draws conclusions from a clause, and returns whether it can still be met.
     fn check_clause(&mut self, number: usize) -> bool {
         let (owner, candidates) = &self.puzzle.clauses[number];
         if self.open[number] == 1 {

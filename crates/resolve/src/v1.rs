@@ -57,7 +57,7 @@ pub fn select(pool: &Pool<'_>, wish: &Wish<'_>) -> Result<Node, String> {
     }
 }
 
-/// Tells whether a bundle is among those to choose from.
+/// Returns whether a bundle is among those to choose from.
 pub(crate) fn is_eligible(pool: &Pool<'_>, wish: &Wish<'_>, node: Node) -> bool {
     let member = pool.member(node);
     let bundle = member.bundle;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::tests::sample::read;
 
-    fn told(lines: &str, range: &str, channels: &[&str], installed: &str) -> String {
+    fn shown(lines: &str, range: &str, channels: &[&str], installed: &str) -> String {
         let (sources, _) = read(lines);
         let pool = Pool::new(&sources, "here");
         let range = (!range.is_empty()).then(|| Range::parse(range).unwrap());
@@ -131,15 +131,15 @@ mod tests {
     #[test]
     fn the_newest_that_the_edges_allow_is_chosen() {
         let skips = "catalog cat\na/stable*: a.v1; a.v2 r=a.v1; a.v3 r=a.v2 s=a.v1\na/fast: a.v9 R=>=3.0.0";
-        assert_eq!(told(skips, "", &[], ""), "a.v9");
-        assert_eq!(told(skips, "", &["stable"], ""), "a.v3");
-        assert_eq!(told(skips, "<3", &[], ""), "a.v2");
-        assert_eq!(told(skips, "", &["stable"], "a.v1"), "a.v3");
-        assert_eq!(told(skips, "~2", &[], "a.v1"), "a.v2");
-        assert_eq!(told(skips, "", &[], "a.v3"), "a.v9");
-        assert_eq!(told(skips, "", &["stable"], "a.v3"), "a.v3");
+        assert_eq!(shown(skips, "", &[], ""), "a.v9");
+        assert_eq!(shown(skips, "", &["stable"], ""), "a.v3");
+        assert_eq!(shown(skips, "<3", &[], ""), "a.v2");
+        assert_eq!(shown(skips, "", &["stable"], "a.v1"), "a.v3");
+        assert_eq!(shown(skips, "~2", &[], "a.v1"), "a.v2");
+        assert_eq!(shown(skips, "", &[], "a.v3"), "a.v9");
+        assert_eq!(shown(skips, "", &["stable"], "a.v3"), "a.v3");
         assert_eq!(
-            told(skips, "7.x", &["stable"], "a.v3"),
+            shown(skips, "7.x", &["stable"], "a.v3"),
             "error upgrading from currently installed version \"3.0.0\": no bundles found for package \"a\" matching \
              version \"7.x\" in channels [stable]"
         );
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn of_several_catalogs_priority_decides() {
         let two = |one: i32, other: i32| {
-            told(&format!("catalog x {one}\na/stable*: a.v1\ncatalog y {other}\na/stable*: a.v2"), "", &[], "")
+            shown(&format!("catalog x {one}\na/stable*: a.v1\ncatalog y {other}\na/stable*: a.v2"), "", &[], "")
         };
         assert_eq!((two(1, 0).as_str(), two(0, 1).as_str()), ("a.v1", "a.v2"));
         assert_eq!(two(0, 0), "found bundles for package \"a\" in multiple catalogs with the same priority [x y]");

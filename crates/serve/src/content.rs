@@ -81,7 +81,7 @@ impl Content {
     /// # Errors
     /// Fails when its files changed, or there is no room for them.
     pub(crate) fn of(fbc: &Fbc) -> io::Result<Content> {
-        // What is in files is told as it stands there: channels that were made of the first format are in none.
+        // What is in files is reported as it stands there: channels that were made of the first format are in none.
         let is_read = fbc.blobs().iter().any(|blob| blob.origin.is_some());
         let blobs: Vec<&Blob> = fbc.blobs().iter().filter(|blob| !is_read || blob.origin.is_some()).collect();
         let no_room = |error: io::Error| io::Error::new(error.kind(), format!("no room for a temporary file: {error}"));

@@ -167,7 +167,7 @@ impl Follower {
         self.live.unreachable(reason);
     }
 
-    /// Tells whether the directory, which looks like `now`, holds what is served.
+    /// Returns whether the directory, which looks like `now`, holds what is served.
     async fn holds(&mut self, now: Option<Glance>) -> bool {
         let Some((_, reading)) = &self.served else { return false };
         let (reading, directory) = (reading.outline(), self.plan.directory.clone());
@@ -249,7 +249,7 @@ impl Follower {
         self.last = Some(loaded.reading.glance().clone());
         self.served = Some((loaded.cache, loaded.reading));
         self.blobs = Pauses::default();
-        // Told of what was served before.
+        // About what was served before.
         self.live.forget_damage();
         self.damaged = false;
     }

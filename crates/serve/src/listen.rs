@@ -39,7 +39,7 @@ pub enum Listener {
 }
 
 impl Address {
-    /// Tells whether only the machine itself reaches it by network.
+    /// Returns whether only the machine itself reaches it by network.
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Address::Tcp(host, _) => {
@@ -116,7 +116,7 @@ impl Listener {
     /// Waits for the next connection.
     ///
     /// # Errors
-    /// Fails when no connection comes here any more; what passes is waited for.
+    /// Fails when no connection comes here any more; what passes is retried.
     pub(crate) async fn accept(&self) -> io::Result<(Socket, Peer)> {
         loop {
             match self.try_accept().await {
@@ -163,7 +163,7 @@ pub(crate) enum Socket {
     Tls(Box<tokio_rustls::server::TlsStream<Socket>>),
 }
 
-/// Tells whether a socket that could not accept a connection may accept the next.
+/// Returns whether a socket that could not accept a connection may accept the next.
 ///
 /// What is wrong with a connection is no fault of the socket, and the system may have room again.
 fn is_passing(error: &io::Error) -> bool {

@@ -98,7 +98,7 @@ impl Live {
         Some(Shelves { cache: Arc::clone(snapshot.shelves.as_ref()?), blobs: snapshot.blobs.clone() })
     }
 
-    /// Tells whether the blobs of the catalog are there.
+    /// Returns whether the blobs of the catalog are there.
     pub(crate) fn has_blobs(&self) -> bool {
         matches!(self.blobs(), Blobs::Ready(_))
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use registry_api::Counts;
 
-/// The methods that are told apart; all others are one.
+/// The methods that are counted apart; all others are one.
 const METHODS: &[&str] = &[
     "api.Registry/ListPackages",
     "api.Registry/GetPackage",

@@ -62,7 +62,7 @@ pub struct Plan {
     pub tls: Option<TlsFiles>,
     /// How much clients may use.
     pub limits: ServerLimits,
-    /// How often changes are looked for, if they are.
+    /// How often it polls for changes, if at all.
     pub watch: Option<Duration>,
     /// Where HTTP is answered, and the name of the catalog there.
     pub http: Option<(Address, String)>,
@@ -74,7 +74,7 @@ pub struct Plan {
     pub http_hosts: Vec<String>,
     /// Where the state of the server is shown, and what started it.
     pub debug: Option<(Address, String)>,
-    /// How long calls may go on after the server was told to end.
+    /// How long calls may go on after the server begins to end.
     pub drain: Duration,
     /// Notified when certificates and catalog are to be read again.
     pub reload: Arc<Notify>,
@@ -102,7 +102,7 @@ pub enum RunError {
 
 /// Runs a server until `stop` is ready.
 ///
-/// Certificates are read before any port opens. Ports open at once; health tells when the catalog can be asked.
+/// Certificates are read before any port opens. Ports open at once; health says when the catalog can be asked.
 ///
 /// # Errors
 /// Fails when certificates cannot be used, the server cannot listen, a listener breaks, or the first catalog cannot be

@@ -64,21 +64,21 @@ impl Tls {
 
     /// Reads the certificates again whenever the files change.
     pub(crate) async fn follow(self) {
-        let mut told = None;
+        let mut reported = None;
         loop {
             tokio::time::sleep(self.files.look_every).await;
             let files = Arc::clone(&self.files);
             let Ok(now) = tokio::task::spawn_blocking(move || files.times()).await else { continue };
             let seen = self.configs.read().unwrap_or_else(PoisonError::into_inner).times == now;
-            // Files that cannot be used are read again, since one of them may be late; once told is enough.
-            if !seen && self.reload(told.as_ref() != Some(&now)).await.is_err() {
-                told = Some(now);
+            // Files that cannot be used are read again, since one of them may be late; one report is enough.
+            if !seen && self.reload(reported.as_ref() != Some(&now)).await.is_err() {
+                reported = Some(now);
             }
         }
     }
 
     /// Reads the certificates again; those from before stay in use when they cannot be used.
-    pub(crate) async fn reload(&self, tell: bool) -> io::Result<()> {
+    pub(crate) async fn reload(&self, report: bool) -> io::Result<()> {
         let files = Arc::clone(&self.files);
         let read = tokio::task::spawn_blocking(move || files.read()).await;
         match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
@@ -88,7 +88,7 @@ impl Tls {
                 Ok(())
             }
             Err(error) => {
-                if tell {
+                if report {
                     tracing::warn!(%error, "renewed certificates cannot be used, keeping the old ones");
                 }
                 Err(error)

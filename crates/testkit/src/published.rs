@@ -1,6 +1,6 @@
 //! Published bundles and recordings, where they are at hand.
 //!
-//! They are not part of this repository. Archives are looked for in the folder that a variable names, else next
+//! They are not part of this repository. Archives are searched for in the folder that a variable names, else next
 //! to the checkout; without them a test says that it was skipped.
 
 use std::path::{Path, PathBuf};

@@ -172,7 +172,7 @@ pub fn render_plain(documents: &[Text], limits: &Limits, bundles: &mut Bundles<'
 /// Makes a catalog of documents that are all blobs.
 ///
 /// # Errors
-/// Fails when one is none; all that are none are told.
+/// Fails when one is none; all that are none are reported.
 pub fn load_blobs(documents: &[Text], limits: &Limits) -> Result<Fbc, Error> {
     let mut fbc = Fbc::default();
     let made = blobs(documents.iter().map(Text::raw), "documents", &fbc, limits)?;
@@ -185,12 +185,12 @@ fn check(shape: Shape, document: Raw<'_>) -> Result<(), Error> {
     shape.check(document, &Path::default()).map_err(|mismatch| Error::Fields(mismatch.to_string()))
 }
 
-/// Makes blobs of the entries of a template. All that are none are told.
+/// Makes blobs of the entries of a template. All that are none are reported.
 fn entries<'a>(document: Raw<'a>, fbc: &Fbc, limits: &Limits) -> Result<Vec<(Raw<'a>, Blob)>, Error> {
     blobs(document.get("entries").into_iter().flat_map(Raw::items), "entries", fbc, limits)
 }
 
-/// Makes blobs of the items of a list. All that are none are told.
+/// Makes blobs of the items of a list. All that are none are reported.
 fn blobs<'a>(
     items: impl Iterator<Item = Raw<'a>>,
     list: &str,
@@ -227,7 +227,7 @@ fn fetch<'r>(bundles: &mut Bundles<'_>, references: impl IntoIterator<Item = &'r
     supply.collect()
 }
 
-/// Asks for the bundles of references, all of which must be there. What is not is told, all of it.
+/// Asks for the bundles of references, all of which must be there. What is not is reported, all of it.
 fn fetch_all<'r>(
     bundles: &mut Bundles<'_>,
     references: impl IntoIterator<Item = &'r str> + Clone,

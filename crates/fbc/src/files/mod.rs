@@ -77,7 +77,7 @@ pub(crate) fn read_inside(root: &Path, path: &Path, reference: &str, limit: usiz
     fs::read(&real).map_err(failed)
 }
 
-/// Tells whether `path` is a directory that holds a bundle rather than a catalog.
+/// Returns whether `path` is a directory that holds a bundle rather than a catalog.
 pub(crate) fn is_bundle_dir(path: &Path) -> bool {
     let has = |name: &str| path.join(name).is_dir();
     has("manifests") && has("metadata")

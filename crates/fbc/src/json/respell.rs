@@ -32,7 +32,7 @@ pub(crate) fn escape_html(start: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Tells whether a text holds a character that [`escape_html`] escapes.
+/// Returns whether a text holds a character that [`escape_html`] escapes.
 pub(super) fn means_something_in_html(text: &str) -> bool {
     memchr::memchr3(b'<', b'>', b'&', text.as_bytes()).is_some()
 }
@@ -46,7 +46,7 @@ pub(super) fn numbers(json: &[u8], minus_zero: bool) -> Option<Vec<u8>> {
 /// The fewest digits of an integer that may not fit 64 bits with sign.
 const LONG: usize = 19;
 
-/// Tells whether a run of [`LONG`] digits stands anywhere; such a run covers one of the bytes looked at.
+/// Returns whether a run of [`LONG`] digits stands anywhere; such a run covers one of the bytes looked at.
 fn has_long_digits(json: &[u8]) -> bool {
     let is_digit = |byte: &&u8| byte.is_ascii_digit();
     (LONG - 1..json.len()).step_by(LONG).filter(|&at| json[at].is_ascii_digit()).any(|at| {

@@ -1,4 +1,4 @@
-//! What is told about how an image would be reached.
+//! What is reported about how an image would be reached.
 
 use testkit::{Answered, FakeRegistry, Fault};
 

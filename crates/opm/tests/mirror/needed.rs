@@ -48,7 +48,7 @@ fn t26_for_a_cluster_every_step_of_its_upgrade_is_there_and_nothing_else() {
     let shown = kit.mirror(&["plan", "set.yaml", "--installed", "state.json"]);
     assert!(shown.contains("alpha    stable (default)  alpha.v1.1.0 alpha.v2.0.0\n"), "{shown}");
     assert!(!shown.contains("beta") && !shown.contains("gamma"), "{shown}");
-    // Those who run something else are told.
+    // Those who run something else are reported.
     let planned = kit.run(&crate::kit::mirror(&["plan", "set.yaml"]));
     let said = String::from_utf8_lossy(&planned.stderr).into_owned();
     assert!(said.contains("note: alpha: clusters that run alpha.v1.0.0 find no upgrade"), "{said}");

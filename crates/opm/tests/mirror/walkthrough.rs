@@ -21,7 +21,7 @@ fn run(command: &str, kit: &Kit) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Tells whether a text is as expected, where `[...]` stands for anything within a line.
+/// Returns whether a text is as expected, where `[...]` stands for anything within a line.
 fn agrees(text: &str, expected: &str) -> bool {
     let line = |(text, expected): (&str, &str)| {
         let mut rest = text;

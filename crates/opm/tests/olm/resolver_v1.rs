@@ -108,7 +108,7 @@ fn offline(stage: &StageV1, case: &Case, wish: &Wish, installed: Option<&str>) -
     let mut command = stage.stage.env.command();
     command.args(["resolve", "--olm", "v1", "-o", "json"]);
     for (name, priority, _) in &case.catalogs {
-        // By the names that the cluster knows them by, which are told.
+        // By the names that the cluster knows them by, which are reported.
         let known = stage.name(name);
         command.arg(format!("{known}={name}")).arg("--priority").arg(format!("{known}={priority}"));
     }

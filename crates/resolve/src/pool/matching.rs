@@ -14,7 +14,7 @@ use crate::rule::Rule;
 const MOST_KEPT: usize = 5_000_000;
 
 impl Pool<'_> {
-    /// Tells whether a bundle meets a need.
+    /// Returns whether a bundle meets a need.
     ///
     /// # Errors
     /// Fails when the need cannot be understood, or takes too long.

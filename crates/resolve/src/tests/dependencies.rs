@@ -1,4 +1,4 @@
-//! What is told of catalogs and conflicts.
+//! What is reported of catalogs and conflicts.
 
 use super::sample::read;
 use crate::dependencies::check;
@@ -6,7 +6,7 @@ use crate::explain::explain;
 use crate::pool::Pool;
 use crate::resolver::{Outcome, resolve};
 
-fn told(lines: &str) -> String {
+fn shown(lines: &str) -> String {
     let (sources, _) = read(lines);
     let pool = Pool::new(&sources, "here");
     let mut out = String::new();
@@ -28,7 +28,7 @@ fn bundles_that_cannot_be_installed_are_found() {
         e/stable*: e.v1 needs=Self gives=Self
         f/stable*: f.v1; f.v2 s=f.v1 gives=Only
         g/stable*: g.v1 gives=Only";
-    insta::assert_snapshot!(told(catalog), @r#"
+    insta::assert_snapshot!(shown(catalog), @r#"
     ! a.v2 (stable): it requires Foo (g/v1)
         no bundle here provides it
     ! a.v2 (stable): it requires package none >=1.0.0
@@ -48,7 +48,7 @@ fn bundles_that_cannot_be_installed_are_found() {
           g.v1 provides Only, which has another provider
     "#);
     let other = format!("{catalog}\ncatalog other\nx/stable*: x.v1 gives=Foo gives=Nowhere\nnone/a: none.v1");
-    insta::assert_snapshot!(told(&other), @r"
+    insta::assert_snapshot!(shown(&other), @r"
     ! d.v1 (stable): what it requires cannot be installed with it
         only one bundle can provide Only (g/v1): f.v2 and g.v1
         d.v1 requires package f 2.0.0

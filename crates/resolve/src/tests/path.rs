@@ -4,7 +4,7 @@ use super::sample::read;
 use crate::path::{End, Start, path};
 use crate::pool::Pool;
 
-fn told(lines: &str, channel: Option<&str>, to: Option<&str>) -> String {
+fn shown(lines: &str, channel: Option<&str>, to: Option<&str>) -> String {
     let (sources, state) = read(lines);
     let pool = Pool::new(&sources, "here");
     let start = Start { source: 0, package: "a", channel, from: state.installed[0].clone(), to };
@@ -33,14 +33,14 @@ fn steps_follow_each_other_with_what_they_need() {
         f/stable*: f.v1; f.v2 r=f.v1
         n/stable*: n.v1 gives=New
         csv a.v1";
-    insta::assert_snapshot!(told(chain, None, None), @r"
+    insta::assert_snapshot!(shown(chain, None, None), @r"
     a.v2 by replaces
     a.v3 by replaces
       with n.v1 for nothing: a.v3 requires New (g/v1)
     a.v4 by replaces
     latest
     ");
-    insta::assert_snapshot!(told(chain, None, Some("a.v2")), @r"
+    insta::assert_snapshot!(shown(chain, None, Some("a.v2")), @r"
     a.v2 by replaces
     reached
     ");
@@ -48,22 +48,22 @@ fn steps_follow_each_other_with_what_they_need() {
 
 #[test]
 fn a_dead_end_says_why() {
-    insta::assert_snapshot!(told("catalog cat\na/stable*: a.v1; a.v2 r=a.v1; a.v3 s=a.v2\ncsv a.v1", None, None), @r"
+    insta::assert_snapshot!(shown("catalog cat\na/stable*: a.v1; a.v2 r=a.v1; a.v3 s=a.v2\ncsv a.v1", None, None), @r"
     stuck
     a.v2 would upgrade a.v1, but in channel stable it is skipped by a.v3
     ");
-    insta::assert_snapshot!(told("catalog cat\na/stable*: a.v1; a.v2 r=a.v1 needs=Nothing\ncsv a.v1", None, None), @r"
+    insta::assert_snapshot!(shown("catalog cat\na/stable*: a.v1; a.v2 r=a.v1 needs=Nothing\ncsv a.v1", None, None), @r"
     stuck
     a.v2 would upgrade a.v1, but cannot be installed:
       package a, channel stable of cat offers a.v2
       a.v2 requires Nothing (g/v1)
         no bundle here provides it
     ");
-    insta::assert_snapshot!(told("catalog cat\na/stable*: a.v5\ncsv a.v1", None, None), @r"
+    insta::assert_snapshot!(shown("catalog cat\na/stable*: a.v5\ncsv a.v1", None, None), @r"
     stuck
     in a of cat nothing replaces or skips a.v1 or has it in its skipRange; the newest is a.v5
     ");
-    insta::assert_snapshot!(told("catalog cat\na/stable*: a.v5\ncsv a.v1", Some("fast"), None), @r#"
+    insta::assert_snapshot!(shown("catalog cat\na/stable*: a.v5\ncsv a.v1", Some("fast"), None), @r#"
     blocked: constraints not satisfiable: no operators found in channel fast of package a in the catalog referenced by subscription a, subscription a exists
     package a of catalog cat has no channel "fast"
       its channels are stable

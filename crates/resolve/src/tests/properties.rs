@@ -118,7 +118,7 @@ fn check(sources: &[Source], pool: &Pool<'_>, state: &State, chosen: &[Chosen]) 
 }
 
 /// Tells in short what comes of it, so that results can be compared.
-fn told(sources: &[Source], state: &State) -> Result<String, String> {
+fn shown(sources: &[Source], state: &State) -> Result<String, String> {
     let pool = Pool::new(sources, "here");
     Ok(match resolver::resolve(&pool, state) {
         Outcome::Solved(chosen) => {
@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn solutions_satisfy_every_rule_whatever_the_order_of_input(lines in lines()) {
         let (sources, state) = read(&lines);
-        let result = told(&sources, &state).map_err(TestCaseError::fail)?;
+        let result = shown(&sources, &state).map_err(TestCaseError::fail)?;
         let mut turned: Vec<Source> = sources.clone();
         turned.reverse();
         for source in &mut turned {
@@ -153,7 +153,7 @@ proptest! {
         let mut other = state.clone();
         other.installed.reverse();
         other.subscriptions.reverse();
-        prop_assert_eq!(told(&turned, &other).map_err(TestCaseError::fail)?, result);
+        prop_assert_eq!(shown(&turned, &other).map_err(TestCaseError::fail)?, result);
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn bundle(name: &str, words: &[&str]) -> Bundle {
 }
 
 /// Tells in short what comes of it: the names of what is new, with `=` those that stay.
-pub(crate) fn told(lines: &str) -> String {
+pub(crate) fn shown(lines: &str) -> String {
     let (sources, state) = read(lines);
     let pool = Pool::new(&sources, "here");
     match resolver::resolve(&pool, &state) {

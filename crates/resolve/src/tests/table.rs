@@ -1,6 +1,6 @@
 //! Cases whose results were seen on real clusters, and the words of their messages.
 
-use super::sample::told;
+use super::sample::shown;
 
 const UNSATISFIABLE: &str = "constraints not satisfiable: ";
 const TWO_CHAINS: &str = "error: a unique replacement chain within a channel is required to determine the relative \
@@ -149,7 +149,7 @@ const CASES: &[(&str, &str, &str, &str)] = &[
 fn every_verified_case_comes_out() {
     let mut wrong = Vec::new();
     for (name, catalog, state, expected) in CASES {
-        let result = told(&format!("{catalog}\n{state}"));
+        let result = shown(&format!("{catalog}\n{state}"));
         let right = if expected.ends_with(' ') || expected.ends_with("found") {
             result.starts_with(expected)
         } else {
@@ -234,7 +234,7 @@ fn messages_are_those_of_clusters() {
         ),
     ];
     for (name, catalog, state, expected) in cases {
-        assert_eq!(told(&format!("{catalog}\n{state}")), format!("{UNSATISFIABLE}{expected}"), "{name}");
+        assert_eq!(shown(&format!("{catalog}\n{state}")), format!("{UNSATISFIABLE}{expected}"), "{name}");
     }
 }
 
@@ -247,10 +247,10 @@ fn needs_that_cannot_be_read_stop_everything() {
         (r#"c={"cel":{"rule":"1~+"}}"#, "convert olm.constraint to resolver predicate: "),
         (r#"c={"cel":{"rule":"unknown"}}"#, "undeclared reference to 'unknown'"),
     ] {
-        let result = told(&format!("catalog cat\nb/stable*: b.v1 {need}\nsub b"));
+        let result = shown(&format!("catalog cat\nb/stable*: b.v1 {need}\nsub b"));
         assert!(result.starts_with("error: ") && result.contains(message), "{need}: {result}");
         // Only where a cluster comes across it.
-        assert_eq!(told(&format!("catalog cat\na/stable*: a.v1\nb/stable*: b.v1 {need}\nsub a")), "a.v1");
+        assert_eq!(shown(&format!("catalog cat\na/stable*: a.v1\nb/stable*: b.v1 {need}\nsub a")), "a.v1");
     }
 }
 
@@ -260,18 +260,18 @@ fn rules_and_labels_choose() {
         b/stable*: b.v1 c={"cel":{"rule":"properties.exists(p,p.type=='olm.package'&&p.value.packageName=='f'&&semver_compare(p.value.version,'2')<0)"}}
         f/stable*: f.v1; f.v2 r=f.v1
         sub b"#;
-    assert_eq!(told(rule), "b.v1 f.v1");
+    assert_eq!(shown(rule), "b.v1 f.v1");
     assert_eq!(
-        told("catalog cat\nb/stable*: b.v1 wants-label=x\nf/stable*: f.v1 label=y\ng/stable*: g.v1 label=x\nsub b"),
+        shown("catalog cat\nb/stable*: b.v1 wants-label=x\nf/stable*: f.v1 label=y\ng/stable*: g.v1 label=x\nsub b"),
         "b.v1 g.v1"
     );
 }
 
 #[test]
 fn bundles_may_need_themselves_and_each_other() {
-    assert_eq!(told("catalog cat\nb/stable*: b.v1 gives=Foo needs=Foo\nsub b"), "b.v1");
+    assert_eq!(shown("catalog cat\nb/stable*: b.v1 gives=Foo needs=Foo\nsub b"), "b.v1");
     assert_eq!(
-        told("catalog cat\nb/stable*: b.v1 gives=Foo needs=Bar\nf/stable*: f.v1 gives=Bar needs=Foo\nsub b"),
+        shown("catalog cat\nb/stable*: b.v1 gives=Foo needs=Bar\nf/stable*: f.v1 gives=Bar needs=Foo\nsub b"),
         "b.v1 f.v1"
     );
 }
@@ -291,7 +291,7 @@ fn hostile_catalogs_come_to_an_end() {
         lines += "\n";
     }
     lines += "sub p0\n";
-    let result = told(&lines);
+    let result = shown(&lines);
     assert!(result.starts_with("error: gave up") || result.starts_with(UNSATISFIABLE), "{result}");
     // Conditions that every bundle meets, in every bundle.
     let mut lines = "catalog cat\n".to_owned();
@@ -302,6 +302,6 @@ fn hostile_catalogs_come_to_an_end() {
         lines += &format!("p{package}/stable*: p{package}.v1 {c}\n");
     }
     lines += "sub p0\n";
-    let result = told(&lines);
+    let result = shown(&lines);
     assert_eq!(result, "p0.v1");
 }

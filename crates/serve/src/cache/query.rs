@@ -32,7 +32,7 @@ struct Unpacker {
     reader: Reader,
 }
 
-/// What a `Bundle` reply tells besides what every one does.
+/// What a `Bundle` reply says besides what every one does.
 #[derive(Clone, Copy)]
 struct Shape {
     body: bool,

@@ -41,7 +41,7 @@ impl Stamp {
         Stamp { modified: (0, 0), changed: (0, 0), inode: 0, ..self }
     }
 
-    /// Tells whether the file may change after `now` without looking otherwise.
+    /// Returns whether the file may change after `now` without looking otherwise.
     fn is_fresh(&self, now: Duration) -> bool {
         let (seconds, nanos) = self.changed;
         let step = if nanos == 0 { COARSE_STEP } else { STEP };
@@ -88,7 +88,7 @@ impl Glance {
         Ok(Glance { stamps, fresh })
     }
 
-    /// Tells whether files may have changed since and look the same.
+    /// Returns whether files may have changed since and look the same.
     pub(crate) fn is_fresh(&self) -> bool {
         self.fresh
     }
@@ -137,7 +137,7 @@ pub(super) fn digests(root: &Path, stamps: &[Stamp]) -> io::Result<Vec<Digest>> 
 }
 
 fn file_digest(path: &Path, stamp: &Stamp) -> io::Result<Digest> {
-    // A pipe or a device may have nothing to read, or no end; loading tells of it, unless it is ignored.
+    // A pipe or a device may have nothing to read, or no end; loading reports it, unless it is ignored.
     if !stamp.regular {
         return Ok(Digest::of(b"no regular file"));
     }

@@ -69,7 +69,7 @@ pub enum PrepareError {
 }
 
 impl PrepareError {
-    /// Tells whether the same files may do another time: nothing is known to be wrong with the catalog itself.
+    /// Returns whether the same files may do another time: nothing is known to be wrong with the catalog itself.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             PrepareError::Unexpected(_) | PrepareError::Integrity(_) | PrepareError::Io(_) => true,
@@ -121,7 +121,7 @@ impl Reading {
         Ok(self.sound.insert(sound))
     }
 
-    /// Tells whether the files are what they were when reading began.
+    /// Returns whether the files are what they were when reading began.
     pub(crate) fn holds(&self, directory: &Directory) -> bool {
         let same = || glance(directory).is_ok_and(|now| now == self.glance);
         // Files that changed a moment ago look the same when they change again.
@@ -146,7 +146,7 @@ impl Reading {
         &self.glance
     }
 
-    /// Tells whether the catalog that was loaded is the one that a cache was made from.
+    /// Returns whether the catalog that was loaded is the one that a cache was made from.
     pub(crate) fn is_of(&self, cache: &Cache) -> bool {
         self.sound.as_ref().is_some_and(|sound| cache.has_all_of(sound) && cache.has_no_more_than(sound))
     }
@@ -343,13 +343,13 @@ fn write(
     };
     if let Some(cache_dir) = cache_dir {
         let mut unfinished = Unfinished::start(cache_dir)?;
-        told(build::write(&input, unfinished.file()).map_err(failed)?, &input);
+        log_reuse(build::write(&input, unfinished.file()).map_err(failed)?, &input);
         return Ok(Written::Named(unfinished));
     }
     if let Ok(mut file) = tempfile::tempfile() {
         match build::write(&input, &mut file) {
             Ok(reused) => {
-                told(reused, &input);
+                log_reuse(reused, &input);
                 return Ok(Written::Nameless(file));
             }
             Err(WriteError::Load(error)) => return Err(error.into()),
@@ -357,18 +357,18 @@ fn write(
         }
     }
     let mut memory = Cursor::new(Vec::new());
-    told(build::write(&input, &mut memory).map_err(failed)?, &input);
+    log_reuse(build::write(&input, &mut memory).map_err(failed)?, &input);
     Ok(Written::Memory(memory.into_inner()))
 }
 
-fn told(reused: usize, input: &Input<'_>) {
+fn log_reuse(reused: usize, input: &Input<'_>) {
     if input.old.is_some() {
         tracing::info!(unchanged = reused, packages = input.content.packages.len(), "took over packages");
     }
 }
 
 impl Cache {
-    /// Tells whether the files this was made from look as they did.
+    /// Returns whether the files this was made from look as they did.
     fn has_stamps(&self, stamps: &[Stamp]) -> bool {
         use std::os::unix::ffi::OsStrExt;
         let sources = self.table::<format::Source>(Kind::Sources);
@@ -382,14 +382,14 @@ impl Cache {
             })
     }
 
-    /// Tells whether every package of a catalog is here, unchanged.
+    /// Returns whether every package of a catalog is here, unchanged.
     fn has_all_of(&self, content: &Sound) -> bool {
         content.packages.iter().all(|(name, digest): (&String, &Digest)| {
             self.find_package(name).is_some_and(|(_, package)| package.content == *digest)
         })
     }
 
-    /// Tells whether there are no packages here besides those of a catalog, nor other blobs without one.
+    /// Returns whether there are no packages here besides those of a catalog, nor other blobs without one.
     fn has_no_more_than(&self, content: &Sound) -> bool {
         self.about().homeless == content.homeless
             && self.table::<format::Package>(Kind::Packages).len() == content.packages.len()

@@ -307,7 +307,7 @@ impl<'a> Parser<'a> {
                 return Err(Failure::at(at, format!("There can be only one argument named {name:?}.")));
             }
             arguments.push(Argument { name, value, at });
-            // No field has more than a handful, and what repeats is looked for among all.
+            // No field has more than a handful, and what repeats is searched for among all.
             if arguments.len() > NESTING {
                 return Err(self.unexpected());
             }

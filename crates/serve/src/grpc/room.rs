@@ -39,7 +39,7 @@ impl Pool {
         Pool { free: Arc::new(Semaphore::new(POOL)), waiting: Arc::default() }
     }
 
-    /// Tells whether a reply waits for others to give room back.
+    /// Returns whether a reply waits for others to give room back.
     pub(crate) fn is_short(&self) -> bool {
         self.waiting.load(Relaxed) > 0
     }
@@ -142,7 +142,7 @@ impl Room {
         }
     }
 
-    /// Tells whether no reply waits.
+    /// Returns whether no reply waits.
     pub(crate) fn is_free(&self) -> bool {
         self.turns.available_permits() == TURNS
     }
@@ -169,7 +169,7 @@ impl Room {
         Some(Waiting { calls: Rc::clone(&self.calls), _pool: pool })
     }
 
-    /// Tells whether others wait for what the replies of this connection hold.
+    /// Returns whether others wait for what the replies of this connection hold.
     pub(crate) fn is_in_the_way(&self) -> bool {
         self.borrowed.get() > 0 && self.pool.is_short()
     }

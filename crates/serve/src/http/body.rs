@@ -39,7 +39,7 @@ pub(super) enum Coding {
 /// The body of a reply.
 pub(crate) struct Body {
     kind: Kind,
-    /// Told when there is nothing more to send.
+    /// Signals that there is nothing more to send.
     usage: Option<Usage>,
 }
 

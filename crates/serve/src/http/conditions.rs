@@ -37,7 +37,7 @@ pub fn check(headers: &HeaderMap, tag: &str, since: SystemTime) -> Verdict {
     }
 }
 
-/// Tells whether a list of entity tags has `tag`.
+/// Returns whether a list of entity tags has `tag`.
 pub(super) fn matches(list: &str, tag: &str, weakly: bool) -> bool {
     list.split(',').map(str::trim).any(|one| {
         let one = if weakly { one.strip_prefix("W/").unwrap_or(one) } else { one };

@@ -162,7 +162,7 @@ async fn answer(site: &Site, room: bool, socket: Socket, slot: &mut Slot, ending
             .max_buf_size(BUFFER)
             .serve_connection(wire, service)
     );
-    let mut told = false;
+    let mut announced = false;
     loop {
         tokio::select! {
             ended = connection.as_mut() => {
@@ -172,8 +172,8 @@ async fn answer(site: &Site, room: bool, socket: Socket, slot: &mut Slot, ending
                 return;
             }
             _ = slot.left() => return,
-            _ = ending.wait_for(|ending| *ending), if !told => {
-                told = true;
+            _ = ending.wait_for(|ending| *ending), if !announced => {
+                announced = true;
                 connection.as_mut().graceful_shutdown();
             }
         }

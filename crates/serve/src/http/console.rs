@@ -40,7 +40,7 @@ impl Console {
         Console { pages, hosts: local.then(|| hosts.to_vec()), streams: Arc::default(), kept: Mutex::default() }
     }
 
-    /// Tells whether a request is for this server, by the name it is called.
+    /// Returns whether a request is for this server, by the name it is called.
     fn is_meant(&self, headers: &HeaderMap) -> bool {
         let Some(hosts) = &self.hosts else { return true };
         let Some(host) = headers.get(header::HOST).and_then(|host| host.to_str().ok()) else { return true };
@@ -250,7 +250,7 @@ fn guarded(mut response: Reply, kind: PageKind) -> Reply {
     response
 }
 
-/// Tells whether somebody wants to read a page rather than anything else.
+/// Returns whether somebody wants to read a page rather than anything else.
 fn prefers_html(headers: &HeaderMap) -> bool {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accept.flat_map(|value| value.split(',')).any(|one| one.split(';').next().unwrap_or_default().trim() == "text/html")

@@ -39,7 +39,7 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Tells whether a request is a query of the catalog, and returns that if it is here.
+    /// Returns whether a request is a query of the catalog, and returns that if it is here.
     pub(super) fn asked<B>(site: &Site, request: &Request<B>) -> Option<Arc<Content>> {
         let parts: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
         let ["catalogs", name, "api", "v1", "graphql"] = parts.as_slice() else { return None };

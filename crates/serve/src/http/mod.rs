@@ -67,7 +67,7 @@ impl Site {
         self
     }
 
-    /// Tells whether the catalog is here.
+    /// Returns whether the catalog is here.
     pub(crate) fn has_catalog(&self) -> bool {
         self.catalog.is_some()
     }
@@ -244,7 +244,7 @@ fn cleaned(path: &str) -> Option<String> {
     Some(format!("/{}{slash}", clean.join("/")))
 }
 
-/// Tells whether a name can be the name of a catalog.
+/// Returns whether a name can be the name of a catalog.
 pub fn is_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';

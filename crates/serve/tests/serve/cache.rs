@@ -12,7 +12,7 @@ use serve::load::OnInvalid;
 
 use crate::catalogs::{directory, write_catalog, write_package};
 
-/// Asks everything there is to ask; an answer that cannot be read is told as such.
+/// Asks everything there is to ask; an answer that cannot be read is reported as such.
 fn ask_everything(catalog: &Arc<impl Query>) -> Vec<Result<Vec<u8>, String>> {
     let mut answers: Vec<Result<Vec<u8>, String>> = Vec::new();
     let text = |error: registry_api::QueryError| error.to_string();
@@ -86,7 +86,7 @@ fn a_flipped_bit_is_noticed_or_harmless() {
                 let told =
                     |answer: &Result<Vec<u8>, String>| answer.as_ref().is_err_and(|text| text.contains("damaged"));
                 assert!(answers.len() <= right.len());
-                // A stream ends where it cannot be read, so answers are looked for, not counted.
+                // A stream ends where it cannot be read, so answers are searched for, not counted.
                 assert!(answers.iter().all(|answer| told(answer) || right.contains(answer)), "a wrong answer");
                 at_use += usize::from(answers.iter().any(told));
             }

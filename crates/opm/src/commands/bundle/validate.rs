@@ -157,7 +157,7 @@ fn rules(dir: &Path, limits: &Limits) -> Vec<String> {
     wrong.map(|(rule, why)| format!("Invalid CEL expression {rule:?}: {why}")).collect()
 }
 
-/// Tells whether some file of a bundle may hold a rule: hardly any does, and what holds none need not be rendered.
+/// Returns whether some file of a bundle may hold a rule: hardly any does, and what holds none need not be rendered.
 fn has_rules(dir: &Path, limits: &Limits) -> bool {
     const RULE: &str = "olm.constraint";
     let files = ["manifests", "metadata"].into_iter().flat_map(|folder| std::fs::read_dir(dir.join(folder)).ok());

@@ -38,7 +38,7 @@ async fn thirty_megabytes_are_carried_whole() {
     assert!(maps.iter().map(size).sum::<usize>() > 30_000_000);
     assert!(maps.iter().all(|map| size(map) <= LIMIT));
     let catalog = stage.catalog().await;
-    // The first part has the new blobs. Objects are told apart by a line break, which parts do not need.
+    // The first part has the new blobs. Objects are kept apart by a line break, which parts do not need.
     let carried = [&catalog[1..].join(&b'\n')[..], b"\n"].concat();
     assert!(carried == content.as_bytes(), "{} and {} bytes", carried.len(), content.len());
     let pod = &stage.list(Kind::POD).await[0];
