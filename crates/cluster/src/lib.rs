@@ -34,7 +34,10 @@ pub use cluster_catalog::{
     ClusterCatalogPlan, ClusterCatalogState, apply_cluster_catalog, cluster_catalog_state, delete_cluster_catalog,
     list_cluster_catalogs, wait_for_cluster_catalog,
 };
-pub use controller::{ControllerPlan, Dial, ManifestPlan, PodImages, chooses_users, manifests, run_controller};
+pub use controller::{
+    ClusterCatalogsPlan, ControllerPlan, Dial, ManifestPlan, PodImages, Shelf, Unserved, chooses_users, manifests,
+    run_cluster_catalogs, run_controller,
+};
 pub use error::Error;
 pub use kind::Kind;
 pub use ledger::{Ledger, RolledBack};

@@ -159,7 +159,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         #[cfg(feature = "cluster")]
         OpmCommand::Catalog(args) => catalog::run(args, printer),
         #[cfg(feature = "cluster")]
-        OpmCommand::Controller(args) => controller::run(args, printer),
+        OpmCommand::Controller(args) => controller::run(args, &opm.tls, printer),
         #[cfg(feature = "cluster")]
         OpmCommand::Run(args) => run_commands::run(args, &opm.tls, printer),
         #[cfg(feature = "cluster")]

@@ -5,10 +5,11 @@
 //! them, and [`listen`], [`tls`] and [`server`] are the way in, with places in `slots` that `budget`
 //! divides. [`metrics`] counts. [`run`] puts all of it together: `supervise` runs the listeners,
 //! `snapshot` loads catalogs, `follow` puts newer ones in place. [`probe`] asks a server how it is.
-//! [`upstream`] writes the cache of another tool.
+//! [`catalogs`] serves several catalogs over HTTP, and [`upstream`] writes the cache of another tool.
 
 mod budget;
 pub mod cache;
+pub mod catalogs;
 pub mod content;
 mod follow;
 pub mod graphql;

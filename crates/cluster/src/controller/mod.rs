@@ -15,6 +15,7 @@ mod pods;
 mod reconcile;
 mod status;
 mod template;
+mod v1;
 
 use std::collections::{HashMap, HashSet};
 use std::pin::{Pin, pin};
@@ -40,6 +41,7 @@ use reconcile::{Context, reconcile};
 
 pub use manifests::{ManifestPlan, manifests};
 pub use objects::{PodImages, chooses_users};
+pub use v1::{ClusterCatalogsPlan, Shelf, Unserved, run_cluster_catalogs};
 
 /// Asks the server at an address whether it is healthy.
 pub type Dial = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;

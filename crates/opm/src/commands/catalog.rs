@@ -158,12 +158,12 @@ enum Shape {
 
 /// A generation of OLM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Generation {
+pub(crate) enum Generation {
     V0,
     V1,
 }
 
-fn generation() -> impl TypedValueParser<Value = Generation> {
+pub(crate) fn generation() -> impl TypedValueParser<Value = Generation> {
     choice([("v0", Generation::V0), ("v1", Generation::V1)])
 }
 

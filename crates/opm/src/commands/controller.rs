@@ -1,5 +1,7 @@
 //! `opm controller`: serves catalogs on a cluster without OLM's catalog operator.
 
+mod v1;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,14 +9,19 @@ use clap::Subcommand;
 use cluster::{ControllerPlan, Dial, ManifestPlan, PodImages};
 use serve::probe::Probe;
 
-use super::catalog::yaml;
+use super::catalog::{Generation, generation, yaml};
 use super::serve::duration;
 use crate::cluster_flags::{ClusterFlags, failure};
 use crate::exit::{Failure, Outcome};
+use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
 use crate::{interrupt, log};
 
+/// The image with opm, for catalogs that are extracted from their image.
+const OPM_IMAGE: &str = "quay.io/operator-framework/opm:latest";
+/// The image with the program that extracts them.
+const UTIL_IMAGE: &str = "quay.io/operator-framework/olm:latest";
 /// How long a catalog may take to say that it is healthy.
 const ANSWER: Duration = Duration::from_secs(5);
 
@@ -26,9 +33,12 @@ const ANSWER: Duration = Duration::from_secs(5);
         an interval, the registry is polled for a newer image; a newer one takes over when it is ready, and only then \
         the old pod ends. What happens is reported in the status of the CatalogSource.\n\n\
         Several replicas can run: one holds a lease and works, another takes over when it falls silent. Do not run it \
-        beside OLM's own.",
+        beside OLM's own.\n\n\
+        With --olm v1 it takes catalogd's place: the image of every ClusterCatalog is pulled, polled and served over HTTP by \
+        all replicas, and the one with the lease reports what happens in its status.",
     after_help = "Examples:\n  \
         opm controller -n olm --http :8080\n  \
+        opm controller --olm v1 --tls-cert tls.crt --tls-key tls.key --external-address catalogs.olm.svc\n  \
         opm controller manifests --image quay.io/example/opm:latest --to olm | kubectl apply -f -",
     args_conflicts_with_subcommands = true
 )]
@@ -46,6 +56,9 @@ enum ControllerCommand {
 
 #[derive(clap::Args)]
 struct RunArgs {
+    /// Whose catalogs are served: CatalogSources of OLM v0, or ClusterCatalogs of OLM v1 in catalogd's place
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
+    olm: Generation,
     #[command(flatten)]
     cluster: ClusterFlags,
     /// Namespace of the lease; defaults to that of --namespace or of the context
@@ -62,6 +75,8 @@ struct RunArgs {
     overlap: Duration,
     #[command(flatten)]
     pods: PodFlags,
+    #[command(flatten)]
+    catalogs: v1::CatalogFlags,
     /// Answer /healthz, /readyz and /metrics over HTTP: HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
@@ -73,11 +88,12 @@ struct RunArgs {
 /// What pods of catalogs are made with.
 #[derive(clap::Args)]
 struct PodFlags {
-    /// Image with opm, for catalogs that ask to be extracted from their image;
-    /// defaults to quay.io/operator-framework/opm:latest
+    /// Image with opm, for catalogs that ask to be extracted from their image; defaults to
+    /// quay.io/operator-framework/opm:latest, by the digest that it has when the controller starts
     #[arg(long, value_name = "REF")]
     opm_image: Option<String>,
-    /// Image with the program that extracts them; defaults to quay.io/operator-framework/olm:latest
+    /// Image with the program that extracts them; defaults to quay.io/operator-framework/olm:latest, by the digest that it
+    /// has when the controller starts
     #[arg(long, value_name = "REF")]
     util_image: Option<String>,
     /// Give containers of restricted pods a user; defaults to true but on clusters that choose one, as OpenShift does
@@ -100,17 +116,42 @@ impl PodFlags {
         images.chain(self.set_workload_user_id.map(|set| format!("--set-workload-user-id={set}"))).collect()
     }
 
-    async fn images(&self, cluster: &cluster::Cluster) -> Result<PodImages, Failure> {
-        let given = |image: &Option<String>, default: &str| image.clone().unwrap_or_else(|| default.to_owned());
+    fn is_given(&self) -> bool {
+        !self.arguments().is_empty()
+    }
+
+    async fn images(&self, cluster: &cluster::Cluster, tls: &TlsFlags) -> Result<PodImages, Failure> {
         let set_user = match self.set_workload_user_id {
             Some(set) => set,
             None => !cluster::chooses_users(cluster).await.map_err(failure)?,
         };
-        Ok(PodImages {
-            opm: given(&self.opm_image, "quay.io/operator-framework/opm:latest"),
-            util: given(&self.util_image, "quay.io/operator-framework/olm:latest"),
-            set_user,
-        })
+        let given = [(&self.opm_image, OPM_IMAGE), (&self.util_image, UTIL_IMAGE)];
+        let given = given.map(|(image, default)| image.clone().ok_or(default));
+        let tls = tls.clone();
+        // Registries are asked by threads that may wait.
+        let pinned =
+            tokio::task::spawn_blocking(move || given.map(|image| image.unwrap_or_else(|tag| pinned(tag, &tls))));
+        let [opm, util] = pinned.await.map_err(|error| Failure::message(error.to_string()))?;
+        Ok(PodImages { opm, util, set_user })
+    }
+}
+
+/// Returns an image by the digest that its tag has now, so that all catalogs run the same program until the next start.
+fn pinned(tag: &str, tls: &TlsFlags) -> String {
+    let images = Images::new(tls, &PullFlags::default());
+    match images.digest_of(tag) {
+        Ok(digest) => {
+            // Some nodes refuse a name with both.
+            let repository = tag.rsplit_once(':').map_or(tag, |(repository, _)| repository);
+            let image = format!("{repository}@{digest}");
+            tracing::info!(tag, image, "pinned by digest");
+            image
+        }
+        Err(error) => {
+            let error = error.lines().next().unwrap_or_default();
+            tracing::warn!(tag, error, "not pinned: pods run whatever version their nodes pull");
+            tag.to_owned()
+        }
     }
 }
 
@@ -150,10 +191,10 @@ fn lease_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-pub(crate) fn run(args: &ControllerArgs, printer: &mut Printer) -> Outcome {
+pub(crate) fn run(args: &ControllerArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     match &args.command {
         Some(ControllerCommand::Manifests(args)) => print_manifests(args, printer),
-        None => control(&args.run),
+        None => control(&args.run, tls),
     }
 }
 
@@ -175,7 +216,7 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
     Ok(())
 }
 
-fn control(args: &RunArgs) -> Outcome {
+fn control(args: &RunArgs, tls: &TlsFlags) -> Outcome {
     log::start(args.debug);
     interrupt::leave_signals_alone();
     runtime::block_on(async {
@@ -183,25 +224,33 @@ fn control(args: &RunArgs) -> Outcome {
         let stop = async move {
             signals.next().await;
         };
+        if args.olm == Generation::V1 {
+            return v1::control(args, tls, stop).await;
+        }
         let cluster = args.cluster.connect().await?;
-        let plan = plan(args, &cluster).await?;
+        let plan = plan(args, &cluster, tls).await?;
         cluster::run_controller(cluster, plan, stop).await.map_err(failure)
     })?
 }
 
-async fn plan(args: &RunArgs, cluster: &cluster::Cluster) -> Result<ControllerPlan, Failure> {
+/// Returns what this replica calls itself.
+fn identity() -> String {
     let host = || std::env::var("HOSTNAME").unwrap_or_else(|_| "opm".into());
     let name = std::env::var("POD_NAME").ok().filter(|name| !name.is_empty()).unwrap_or_else(host);
     // A process that is started again in the same pod is another replica.
     let moment = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    format!("{name}_{}_{moment:x}", std::process::id())
+}
+
+async fn plan(args: &RunArgs, cluster: &cluster::Cluster, tls: &TlsFlags) -> Result<ControllerPlan, Failure> {
     Ok(ControllerPlan {
         namespace: args.cluster.access().namespace,
         lease_namespace: args.lease_namespace.clone().unwrap_or_else(|| cluster.namespace.clone()),
         lease_name: args.lease_name.clone(),
-        identity: format!("{name}_{}_{moment:x}", std::process::id()),
+        identity: identity(),
         lease_duration: args.lease_duration,
         overlap: args.overlap,
-        images: args.pods.images(cluster).await?,
+        images: args.pods.images(cluster, tls).await?,
         http: args.http.clone(),
         dial: dial(),
     })

@@ -8,6 +8,7 @@ mod node;
 
 mod app_registry;
 mod catalog;
+mod cluster_catalogs;
 mod config_map;
 mod controller;
 mod controller_faults;

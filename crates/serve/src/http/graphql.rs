@@ -43,9 +43,8 @@ impl Query {
     pub(super) fn asked<B>(site: &Site, request: &Request<B>) -> Option<Arc<Content>> {
         let parts: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
         let ["catalogs", name, "api", "v1", "graphql"] = parts.as_slice() else { return None };
-        let ours = Some(*name) == site.catalog.as_deref() && *request.method() == Method::POST;
-        match site.live.blobs() {
-            Blobs::Ready(content) if ours => Some(content),
+        match site.blobs(name)? {
+            Blobs::Ready(content) if *request.method() == Method::POST => Some(content),
             _ => None,
         }
     }
@@ -124,18 +123,18 @@ impl Query {
 }
 
 /// Answers a request for this path that is no query, or comes too early.
-pub(super) fn refused(site: &Site, ours: bool, method: &Method) -> Reply {
+pub(super) fn refused(found: Option<Blobs>, method: &Method) -> Reply {
     if *method != Method::POST {
         let mut response = super::wrong_method();
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return response;
     }
-    if !ours {
-        return super::text(StatusCode::NOT_FOUND, "404 Not Found\n");
-    }
-    match site.live.blobs() {
-        Blobs::Unavailable(reason) => super::later(&format!("503 the catalog cannot be served over HTTP: {reason}\n")),
-        Blobs::Ready(_) | Blobs::Loading => super::later("503 the catalog is still being loaded\n"),
+    match found {
+        None => super::text(StatusCode::NOT_FOUND, "404 Not Found\n"),
+        Some(Blobs::Unavailable(reason)) => {
+            super::later(&format!("503 the catalog cannot be served over HTTP: {reason}\n"))
+        }
+        Some(Blobs::Ready(_) | Blobs::Loading) => super::later("503 the catalog is still being loaded\n"),
     }
 }
 

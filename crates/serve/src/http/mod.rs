@@ -18,6 +18,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use spelling::percent;
 use tokio::sync::Semaphore;
 
+use crate::catalogs::Catalogs;
 use crate::content::{Content, Filter, Pick};
 use crate::live::{Blobs, Live};
 use crate::pages::Pages;
@@ -32,6 +33,8 @@ pub(crate) struct Site {
     live: Arc<Live>,
     /// The name of the catalog in paths; nothing where only the state of the server is shown.
     catalog: Option<String>,
+    /// Several catalogs, each under its name, in place of the live one.
+    catalogs: Option<Arc<Catalogs>>,
     /// What started the server, for those who debug it.
     command_line: Option<String>,
     /// The pages of the catalog.
@@ -53,11 +56,24 @@ impl Site {
         Site::new(live, None, Some(command_line.to_owned()))
     }
 
+    /// Offers several catalogs.
+    pub(crate) fn catalogs(live: &Arc<Live>, catalogs: Arc<Catalogs>) -> Site {
+        Site { catalogs: Some(catalogs), ..Site::new(live, None, None) }
+    }
+
+    /// Returns the blobs of a catalog, if it is here.
+    fn blobs(&self, name: &str) -> Option<Blobs> {
+        match &self.catalogs {
+            Some(catalogs) => catalogs.get(name).map(Blobs::Ready),
+            None => (self.catalog.as_deref() == Some(name)).then(|| self.live.blobs()),
+        }
+    }
+
     fn new(live: &Arc<Live>, catalog: Option<String>, command_line: Option<String>) -> Site {
         let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 2;
         let workers = Arc::new(Semaphore::new(workers));
         let large = Arc::new(Semaphore::new(graphql::LARGE_REQUESTS));
-        Site { live: Arc::clone(live), catalog, command_line, console: None, workers, large }
+        Site { live: Arc::clone(live), catalog, catalogs: None, command_line, console: None, workers, large }
     }
 
     /// Shows pages, too. A server that is reached from its own machine only is called by names of that machine, or
@@ -69,7 +85,7 @@ impl Site {
 
     /// Returns whether the catalog is here.
     pub(crate) fn has_catalog(&self) -> bool {
-        self.catalog.is_some()
+        self.catalog.is_some() || self.catalogs.is_some()
     }
 
     /// Answers a request; the catalog itself only while there is room for those who take their time.
@@ -125,9 +141,9 @@ fn route(site: &Site, request: &Asked<'_>, room: bool) -> Reply {
         },
         ([""], Some(name)) => only_get(request, || page::list(site, name)),
         (["openapi.json"], Some(name)) => only_get(request, || page::openapi(name)),
-        (["catalogs", name, "api", "v1", rest @ ..], Some(ours)) if !rest.is_empty() => {
+        (["catalogs", name, "api", "v1", rest @ ..], _) if !rest.is_empty() && site.has_catalog() => {
             if room {
-                catalog(site, ours, name, rest, request)
+                catalog(site, name, rest, request)
             } else {
                 later("503 too many connections\n")
             }
@@ -136,7 +152,7 @@ fn route(site: &Site, request: &Asked<'_>, room: bool) -> Reply {
     }
 }
 
-fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Asked<'_>) -> Reply {
+fn catalog(site: &Site, name: &str, rest: &[&str], request: &Asked<'_>) -> Reply {
     if !is_subdomain(name) {
         return text(
             StatusCode::BAD_REQUEST,
@@ -146,7 +162,7 @@ fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Asked<'
         );
     }
     if rest == ["graphql"] {
-        return graphql::refused(site, name == ours, request.method);
+        return graphql::refused(site.blobs(name), request.method);
     }
     if !matches!(rest, ["all" | "metas"] | ["packages", _]) {
         return not_found();
@@ -161,10 +177,8 @@ fn catalog(site: &Site, ours: &str, name: &str, rest: &[&str], request: &Asked<'
         },
         _ => None,
     };
-    if name != ours {
-        return text(StatusCode::NOT_FOUND, "404 Not Found\n");
-    }
-    let content = match site.live.blobs() {
+    let Some(blobs) = site.blobs(name) else { return text(StatusCode::NOT_FOUND, "404 Not Found\n") };
+    let content = match blobs {
         Blobs::Ready(content) => content,
         Blobs::Loading => return later("503 the catalog is still being loaded\n"),
         Blobs::Unavailable(reason) => {

@@ -1,0 +1,148 @@
+//! `opm controller --olm v1`: ClusterCatalogs, in catalogd's place.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{ClusterCatalogsPlan, Shelf, Unserved};
+use fbc::Limits;
+use image::{Location, Reference};
+use serve::catalogs::{self, Catalogs};
+use serve::listen::Address;
+use serve::tls::{LOOK_EVERY, TlsFiles};
+
+use super::RunArgs;
+use crate::cluster_flags::failure;
+use crate::commands::serve::http_address;
+use crate::exit::{Failure, Outcome};
+use crate::images::{self, CONFIGS_LABEL, Images, Kind, PullFlags, TlsFlags};
+use crate::limits;
+
+/// How many HTTP connections may be open at a time.
+const CONNECTIONS: usize = 1024;
+/// How long answers may go on after the controller was asked to end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// What only OLM v1 knows.
+#[derive(clap::Args, Debug, Clone)]
+#[command(next_help_heading = "OLM v1")]
+pub(super) struct CatalogFlags {
+    /// Address that catalogs are served on: HOST:PORT
+    #[arg(long, value_name = "ADDRESS", default_value = ":8443", value_parser = http_address)]
+    catalogs_address: Address,
+    /// Name and port that clients find catalogs at; defaults to opm-controller.NAMESPACE.svc with the namespace of the
+    /// lease
+    #[arg(long, value_name = "HOST[:PORT]")]
+    external_address: Option<String>,
+    /// Certificate that catalogs are served with, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key of that certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pull: PullFlags,
+}
+
+impl CatalogFlags {
+    fn tls(&self) -> Option<TlsFiles> {
+        let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        Some(TlsFiles { certificate, key, client_ca: None, look_every: LOOK_EVERY })
+    }
+
+    /// Returns the address of all catalogs, as clients see it.
+    fn base(&self, lease_namespace: &str) -> String {
+        let host = self.external_address.clone().unwrap_or_else(|| format!("opm-controller.{lease_namespace}.svc"));
+        let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+        format!("{scheme}://{host}")
+    }
+}
+
+/// Serves ClusterCatalogs until `stop` is ready.
+pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Output = ()>) -> Outcome {
+    let flags = &args.catalogs;
+    if args.cluster.namespace.is_some() {
+        return Err(Failure::Usage("--namespace is not for --olm v1: a ClusterCatalog is in no namespace".into()));
+    }
+    if args.pods.is_given() {
+        return Err(Failure::Usage(
+            "--opm-image, --util-image and --set-workload-user-id are not for --olm v1: catalogs have no pods".into(),
+        ));
+    }
+    if flags.tls_cert.is_none() {
+        tracing::warn!("catalogs are served without TLS: everybody on their way can change what is installed");
+    }
+    let cluster = args.cluster.connect().await?;
+    let lease_namespace = args.lease_namespace.clone().unwrap_or_else(|| cluster.namespace.clone());
+    let served = Arc::new(Catalogs::default());
+    let shelf =
+        Pulled { catalogs: served.clone(), tls: tls.clone(), pull: flags.pull.clone(), limits: limits::from_env()? };
+    let plan = ClusterCatalogsPlan {
+        base: flags.base(&lease_namespace),
+        lease_namespace,
+        lease_name: args.lease_name.clone(),
+        identity: super::identity(),
+        lease_duration: args.lease_duration,
+        http: args.http.clone(),
+        shelf: Arc::new(shelf),
+    };
+    let never = std::future::pending::<()>();
+    let serving = catalogs::run(served, &flags.catalogs_address, flags.tls(), CONNECTIONS, DRAIN, never);
+    tokio::select! {
+        outcome = serving => outcome.map_err(|error| Failure::message(error.to_string())),
+        outcome = cluster::run_cluster_catalogs(cluster, plan, stop) => outcome.map_err(failure),
+    }
+}
+
+/// Pulls images, and serves the catalogs in them.
+struct Pulled {
+    catalogs: Arc<Catalogs>,
+    tls: TlsFlags,
+    pull: PullFlags,
+    limits: Limits,
+}
+
+impl Pulled {
+    /// Returns an image by the digest that it has now.
+    fn resolved(&self, images: &Images, image: &str) -> Result<Reference, String> {
+        let location = Location::parse(image).map_err(|error| error.to_string())?;
+        let Location::Registry(reference) = location else { return Err(format!("{image} is in no registry")) };
+        match reference.digest() {
+            Some(digest) => Ok(reference.with_digest(*digest)),
+            None => {
+                let digest = images.client()?.head(&reference).map_err(|error| error.to_string())?;
+                Ok(reference.with_digest(digest))
+            }
+        }
+    }
+}
+
+impl Shelf for Pulled {
+    fn serve(&self, name: &str, image: &str, known: Option<&str>) -> Result<String, Unserved> {
+        let again =
+            |message: String| Unserved { message: format!("source catalog content: {message}"), is_final: false };
+        // What is pulled goes with this value: catalogs are kept as lines of JSON.
+        let images = Images::new(&self.tls, &self.pull);
+        let resolved = self.resolved(&images, image).map_err(again)?;
+        let pinned = resolved.to_string();
+        if known == Some(&pinned) {
+            return Ok(pinned);
+        }
+        let fetched = images.fetch_one(&pinned).map_err(again)?;
+        // An image by digest stays what it is.
+        let is_final = image.contains('@');
+        let refused = |message: String| Unserved { is_final, ..again(message) };
+        let Kind::Catalog(path) = &fetched.kind else {
+            return Err(refused(format!("catalog image is missing the required label {CONFIGS_LABEL:?}")));
+        };
+        let root = images.unpack_aside(&fetched.image, Some(path.as_ref())).map_err(again)?;
+        let directory = images::inside(&root, path).map_err(refused)?;
+        self.catalogs.put(name, &directory, &self.limits).map_err(|error| refused(error.to_string()))?;
+        tracing::info!(catalog = name, image = pinned, "served");
+        Ok(pinned)
+    }
+
+    fn withdraw(&self, name: &str) {
+        self.catalogs.remove(name);
+    }
+}

@@ -1,0 +1,192 @@
+//! `opm controller --olm v1`: ClusterCatalogs without catalogd.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use cluster::{Kind, Object};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use testkit::{Answer, DockerRegistry, RegistryPlan, ask, plain_client, post};
+
+use crate::kit::Kit;
+
+/// A replica, which ends with this value.
+struct Replica {
+    child: Child,
+    log: String,
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Starts a replica that serves on a free port.
+fn replica(kit: &Kit, name: &str) -> Replica {
+    let log = format!("{name}.log");
+    let file = std::fs::File::create(kit.env.path(&log)).unwrap();
+    let mut command = kit.env.command();
+    command.args(["controller", "--olm", "v1", "--use-http", "--catalogs-address", "127.0.0.1:0"]);
+    command.args(["--external-address", "catalogs.test", "--lease-duration", "2s", "--lease-name", "v1"]);
+    command.args(["--lease-namespace", &kit.cluster.namespace, "--kubeconfig"]).arg(kit.api.kubeconfig());
+    let child = command.env("POD_NAME", name).stderr(file).stdout(Stdio::null()).spawn().unwrap();
+    Replica { child, log }
+}
+
+/// Waits until something is there, or shows the logs.
+async fn until<T, F: Future<Output = Option<T>>>(what: &str, kit: &Kit, mut look: impl FnMut() -> F) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        if start.elapsed() > Duration::from_secs(60) {
+            let logs = kit.env.names("").into_iter().filter(|name| name.ends_with(".log"));
+            let logs: String = logs.map(|name| kit.env.read(&name)).collect();
+            panic!("it does not happen: {what}\n{}", &logs[logs.len().saturating_sub(6000)..]);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn address(kit: &Kit, replica: &Replica) -> String {
+    until("it listens", kit, || async {
+        let log = kit.env.read(&replica.log);
+        let (_, rest) = log.lines().find(|line| line.contains("serving catalogs"))?.split_once("127.0.0.1:")?;
+        let port: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        Some(format!("127.0.0.1:{port}"))
+    })
+    .await
+}
+
+/// Makes the kind known, as much of it as matters here.
+async fn define(kit: &Kit) {
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clustercatalogs.olm.operatorframework.io"},
+        "spec": {
+            "group": "olm.operatorframework.io", "scope": "Cluster",
+            "names": {"kind": "ClusterCatalog", "listKind": "ClusterCatalogList", "plural": "clustercatalogs",
+                "singular": "clustercatalog"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema":
+                {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+        },
+    });
+    let crds = kit.cluster.objects(Kind::CRD);
+    let name = "clustercatalogs.olm.operatorframework.io";
+    crds.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(&crd)).await.expect("the kind");
+    until("the kind is served", kit, || async {
+        kit.cluster.objects(Kind::CLUSTER_CATALOG).list(&Default::default()).await.ok()
+    })
+    .await;
+}
+
+fn push(kit: &Kit, reference: &str, package: &str) {
+    kit.env.file("catalog/catalog.yaml", format!(
+        "schema: olm.package\nname: {package}\ndefaultChannel: c\n---\nschema: olm.channel\npackage: {package}\nname: c\nentries:\n- \
+         name: {package}.v1.0.0\n---\nschema: olm.bundle\nname: {package}.v1.0.0\npackage: {package}\nimage: r.test/p:v1\nproperties:\n\
+         - type: olm.package\n  value:\n    packageName: {package}\n    version: 1.0.0\n"
+    ));
+    kit.env.stdout(&["build", "catalog", "-t", reference, "--data-only", "--push", "--use-http"]);
+}
+
+async fn get(kit: &Kit, name: &str) -> Option<Object> {
+    kit.cluster.objects(Kind::CLUSTER_CATALOG).get_opt(name).await.expect("an answer")
+}
+
+/// Returns a condition as `STATUS REASON`, if it is about the newest form of the object.
+fn condition(object: &Object, kind: &str) -> Option<String> {
+    let conditions = object.data["status"]["conditions"].as_array()?;
+    let one = conditions.iter().find(|one| one["type"] == kind)?;
+    let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    (one["observedGeneration"].as_i64() == object.metadata.generation)
+        .then(|| format!("{} {}", text("status"), text("reason")))
+}
+
+/// Waits until both conditions of a ClusterCatalog are these.
+async fn is(kit: &Kit, name: &str, serving: &str, progressing: &str) -> Object {
+    until(&format!("{name} is {serving}, {progressing}"), kit, || async {
+        let object = get(kit, name).await?;
+        let now = (condition(&object, "Serving")?, condition(&object, "Progressing")?);
+        (now == (serving.to_owned(), progressing.to_owned())).then_some(object)
+    })
+    .await
+}
+
+async fn change(kit: &Kit, name: &str, spec: Value) {
+    let catalogs = kit.cluster.objects(Kind::CLUSTER_CATALOG);
+    catalogs.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await.expect("changed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cluster_catalogs_are_served_by_every_replica_and_reported_in_the_words_of_catalogd() {
+    let kit = Kit::new().await;
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
+    define(&kit).await;
+    let name = &format!("c-{}", kit.cluster.namespace);
+    let image = |tag: &str| format!("{}/catalog:{tag}", registry.host());
+    push(&kit, &image("v1"), "one");
+    push(&kit, &image("v2"), "two");
+    let object: Object = serde_json::from_value(json!({
+        "apiVersion": "olm.operatorframework.io/v1", "kind": "ClusterCatalog", "metadata": {"name": name},
+        "spec": {"source": {"type": "Image", "image": {"ref": image("v1")}}},
+    }))
+    .unwrap();
+    kit.cluster.objects(Kind::CLUSTER_CATALOG).create(&PostParams::default(), &object).await.expect("created");
+    let (first, second) = (replica(&kit, "first"), replica(&kit, "second"));
+    let clients = [plain_client(&address(&kit, &first).await), plain_client(&address(&kit, &second).await)];
+    let all = |client: kube::Client| {
+        let path = format!("/catalogs/{name}/api/v1/all");
+        async move { ask(&client, "GET", &path).await }
+    };
+    let shows = async |package: &str| {
+        for client in &clients {
+            until(package, &kit, || async {
+                let answer: Answer = all(client.clone()).await;
+                (answer.status == 200 && answer.body.contains(&format!("\"name\":\"{package}\""))).then_some(())
+            })
+            .await;
+        }
+    };
+
+    // Served, by both.
+    let object = is(&kit, name, "True Available", "True Succeeded").await;
+    assert_eq!(object.metadata.labels.unwrap()["olm.operatorframework.io/metadata.name"], *name);
+    assert_eq!(object.metadata.finalizers.unwrap(), ["olm.operatorframework.io/delete-server-cache"]);
+    assert_eq!(object.data["status"]["urls"]["base"], format!("http://catalogs.test/catalogs/{name}"));
+    assert!(object.data["status"]["resolvedSource"]["image"]["ref"].as_str().unwrap().contains("/catalog@sha256:"));
+    assert!(object.data["status"]["lastUnpacked"].is_string());
+    shows("one").await;
+    let metas = ask(&clients[0], "GET", &format!("/catalogs/{name}/api/v1/metas?schema=olm.package")).await;
+    assert_eq!(metas.body.lines().count(), 1, "{}", metas.body);
+    let query = r#"{"query": "{ olmbundles { name } }"}"#;
+    let answer = post(&clients[1], &format!("/catalogs/{name}/api/v1/graphql"), query).await;
+    assert!(answer.status == 200 && answer.body.contains("one.v1.0.0"), "{}", answer.body);
+    assert_eq!(ask(&clients[0], "GET", "/catalogs/other/api/v1/all").await.status, 404);
+
+    // A new image that fails leaves the old one.
+    change(&kit, name, json!({"source": {"image": {"ref": image("missing")}}})).await;
+    let object = is(&kit, name, "True Available", "True Retrying").await;
+    let message = object.data["status"]["conditions"].to_string();
+    assert!(message.contains("source catalog content: "), "{message}");
+    shows("one").await;
+    change(&kit, name, json!({"source": {"image": {"ref": image("v2")}}})).await;
+    is(&kit, name, "True Available", "True Succeeded").await;
+    shows("two").await;
+
+    // The replica that leads ends, and the other goes on.
+    drop(first);
+    change(&kit, name, json!({"availabilityMode": "Unavailable"})).await;
+    let object = is(&kit, name, "False UserSpecifiedUnavailable", "True Succeeded").await;
+    assert!(object.data["status"]["urls"].is_null() && object.data["status"]["resolvedSource"].is_null());
+    until("it is gone", &kit, || async { (all(clients[1].clone()).await.status == 404).then_some(()) }).await;
+    change(&kit, name, json!({"availabilityMode": "Available"})).await;
+    is(&kit, name, "True Available", "True Succeeded").await;
+
+    // Deleted, it goes with its content.
+    kit.cluster.objects(Kind::CLUSTER_CATALOG).delete(name, &DeleteParams::default()).await.expect("deleted");
+    until("it is deleted", &kit, || async { get(&kit, name).await.is_none().then_some(()) }).await;
+    until("its content is gone", &kit, || async { (all(clients[1].clone()).await.status == 404).then_some(()) }).await;
+}
