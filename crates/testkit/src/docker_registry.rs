@@ -87,6 +87,15 @@ impl DockerRegistry {
         self.child = Some(child);
     }
 
+    /// Frees the room of blobs that no image has, as an administrator does.
+    pub fn collect_garbage(&mut self) {
+        self.stop();
+        let config = self.dir.path().join("config.yml");
+        let output = Command::new(PROGRAM).arg("garbage-collect").arg(config).output().expect("the registry runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.restart();
+    }
+
     /// Returns the directory that all its data is in.
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
