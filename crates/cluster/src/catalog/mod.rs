@@ -37,12 +37,15 @@ pub struct CatalogPlan {
     pub priority: Option<i64>,
     /// Secrets to pull images with.
     pub secrets: Vec<String>,
+    /// A CatalogSource to start from: what it says beside the fields above stays. Nothing if it is null.
+    pub base: Value,
 }
 
 impl CatalogPlan {
     /// Returns the object, with nothing in it that was not asked for.
     pub fn object(&self, namespace: &str) -> Value {
-        let mut spec = Map::new();
+        let of = |name: &str| self.base[name].as_object().cloned().unwrap_or_default();
+        let (mut spec, given) = (of("spec"), of("metadata"));
         spec.insert("sourceType".into(), "grpc".into());
         spec.insert("image".into(), self.image.as_str().into());
         let texts = [("displayName", &self.display_name), ("publisher", &self.publisher)];
@@ -61,10 +64,15 @@ impl CatalogPlan {
         if let Some(interval) = &self.poll {
             spec.insert("updateStrategy".into(), json!({"registryPoll": {"interval": interval}}));
         }
+        let mut metadata = Map::new();
+        metadata.insert("name".into(), self.name.as_str().into());
+        metadata.insert("namespace".into(), namespace.into());
+        // What else is there is the API server's.
+        metadata.extend(given.into_iter().filter(|(name, _)| matches!(name.as_str(), "labels" | "annotations")));
         json!({
             "apiVersion": Kind::CATALOG_SOURCE.api_version(),
             "kind": Kind::CATALOG_SOURCE.kind,
-            "metadata": {"name": self.name, "namespace": namespace},
+            "metadata": metadata,
             "spec": spec,
         })
     }

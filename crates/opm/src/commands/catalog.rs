@@ -1,7 +1,9 @@
 //! `opm catalog`: catalogs of a cluster.
 
+mod file;
 mod v1;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
@@ -35,23 +37,28 @@ enum CatalogCommand {
 }
 
 /// Add a catalog image to a cluster, or change what is there
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 #[command(
     long_about = "Add a catalog image to a cluster, or change what is there.\n\n\
         The CatalogSource of that name is made, or changed to what is asked for; what an earlier call has set and this one \
-        does not goes away, what others have set stays. OLM, or 'opm controller', then serves the image.",
+        does not goes away, what others have set stays. OLM, or 'opm controller', then serves the image.\n\n\
+        --file takes a CatalogSource or a ClusterCatalog as 'opm mirror push' writes them; other flags change what it says.",
     after_help = "Examples:\n  \
+        opm catalog apply -f cluster-resources/cs-index-v1.yaml --wait\n  \
         opm catalog apply my-catalog --image quay.io/example/catalog:latest --poll 10m -n olm --wait\n  \
         opm catalog apply my-catalog --image quay.io/example/catalog:latest --dry-run -o yaml\n  \
         opm catalog apply my-catalog --image quay.io/example/catalog:latest --olm v1 --poll 10m --wait"
 )]
 struct ApplyArgs {
-    /// Name of the catalog
-    #[arg(value_name = "NAME")]
+    /// Name of the catalog; defaults to that of the file
+    #[arg(value_name = "NAME", required_unless_present = "file", default_value = "", hide_default_value = true)]
     name: String,
-    /// Image of the catalog
-    #[arg(long, value_name = "REF")]
+    /// Image of the catalog; defaults to that of the file
+    #[arg(long, value_name = "REF", required_unless_present = "file", default_value = "", hide_default_value = true)]
     image: String,
+    /// File with a CatalogSource or a ClusterCatalog to start from
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
     /// How often the cluster polls for a newer image of the same name, like 10m or 1h
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     poll: Option<String>,
@@ -180,6 +187,11 @@ fn interval(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
+    if let CatalogCommand::Apply(args) = &args.command
+        && let Some(path) = &args.file
+    {
+        return file::apply(args, path, printer);
+    }
     match &args.command {
         CatalogCommand::Apply(args) if args.olm == Generation::V1 => v1::apply(args, printer),
         CatalogCommand::Status(args) if args.olm == Generation::V1 => v1::status(args, printer),
@@ -188,15 +200,17 @@ pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
         CatalogCommand::Apply(args) if args.unavailable => {
             Err(Failure::Usage(format!("--unavailable is for --olm v1: CatalogSource {} has no such mode", args.name)))
         }
-        CatalogCommand::Apply(args) => apply(args, printer),
+        CatalogCommand::Apply(args) => apply(args, Value::Null, printer),
         CatalogCommand::Status(args) => status(args, printer),
         CatalogCommand::List(args) => list(args, printer),
         CatalogCommand::Delete(args) => delete(args, printer),
     }
 }
 
-fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
+/// Applies a CatalogSource that starts from `base`.
+fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> Outcome {
     let plan = CatalogPlan {
+        base,
         name: args.name.clone(),
         image: args.image.clone(),
         poll: args.poll.clone(),

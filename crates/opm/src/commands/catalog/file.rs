@@ -1,0 +1,62 @@
+//! Objects of catalogs from files, such as those that `opm mirror push` writes.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{ApplyArgs, Generation, v1};
+use crate::exit::{Failure, Outcome, in_path};
+use crate::limits;
+use crate::printer::Printer;
+
+/// The largest file.
+const LARGEST: u64 = 1 << 20;
+
+/// Applies the object in a file, as the flags change it.
+fn apply_from(args: &ApplyArgs, object: Value, printer: &mut Printer) -> Result<Outcome, String> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let mut args = args.clone();
+    let is_v1 = match text("/kind").as_deref() {
+        Some("CatalogSource") => false,
+        Some("ClusterCatalog") => true,
+        kind => return Err(format!("expected a CatalogSource or a ClusterCatalog, found {:?}", kind.unwrap_or(""))),
+    };
+    let (name, image) = match is_v1 {
+        true => (text("/metadata/name"), text("/spec/source/image/ref")),
+        false => (text("/metadata/name"), text("/spec/image")),
+    };
+    if args.name.is_empty() {
+        args.name = name.ok_or("it has no name")?;
+    }
+    if args.image.is_empty() {
+        args.image = image.ok_or("it names no image")?;
+    }
+    let priority = object.pointer("/spec/priority").and_then(Value::as_i64);
+    args.priority = args.priority.or(priority.filter(|priority| *priority != 0));
+    if is_v1 {
+        args.olm = Generation::V1;
+        let minutes = object.pointer("/spec/source/image/pollIntervalMinutes").and_then(Value::as_u64);
+        args.poll = args.poll.take().or(minutes.map(|minutes| format!("{minutes}m")));
+        args.unavailable |= text("/spec/availabilityMode").as_deref() == Some("Unavailable");
+        return Ok(v1::apply(&args, printer));
+    }
+    if text("/spec/sourceType").is_some_and(|kind| kind != "grpc") {
+        return Err("only catalogs of sourceType grpc have an image".to_owned());
+    }
+    args.cluster.namespace = args.cluster.namespace.take().or(text("/metadata/namespace"));
+    Ok(super::apply(&args, object, printer))
+}
+
+pub(super) fn apply(args: &ApplyArgs, path: &Path, printer: &mut Printer) -> Outcome {
+    let mut limits = limits::from_env()?;
+    limits.file_size = limits.file_size.min(LARGEST);
+    let shown = path.display().to_string();
+    let named = |error: String| Failure::message(format!("{shown}: {error}"));
+    let content = crate::commands::read_input(&shown, &limits).map_err(|error| in_path(path, &error))?;
+    let documents = fbc::stream::documents(&content, &limits).map_err(|error| named(error.to_string()))?;
+    let [document] = documents.as_slice() else {
+        return Err(named(format!("expected one object, found {}", documents.len())));
+    };
+    let object = serde_json::from_str(document.raw().text()).map_err(|error| named(error.to_string()))?;
+    apply_from(args, object, printer).map_err(named)?
+}
