@@ -14,6 +14,7 @@ mod cluster_catalog;
 mod controller;
 mod error;
 pub mod extension;
+mod installed;
 mod kind;
 mod ledger;
 mod request;
@@ -39,6 +40,7 @@ pub use controller::{
     run_cluster_catalogs, run_controller,
 };
 pub use error::Error;
+pub use installed::installed;
 pub use kind::Kind;
 pub use ledger::{Ledger, RolledBack};
 pub use watcher::Watcher;

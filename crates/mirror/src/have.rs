@@ -1,27 +1,82 @@
-//! What the other side has already: lists of blobs, from a set or from a registry.
+//! What the other side has already: lists of blobs, from a set or from a registry, or the lock of an earlier set.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use image::Digest;
+
+use crate::lock::Lock;
+use crate::set::Contents;
 
 /// The largest list.
 const LIMIT: u64 = 256 << 20;
 
-/// Reads a list of blobs: `blobs.txt` of a set, that of a directory with a set, or what `verify --have` wrote.
-///
-/// # Errors
-/// Fails when it is none.
-pub fn read(path: &Path) -> Result<BTreeSet<Digest>, String> {
-    let path = if path.is_dir() { path.join("mirror/blobs.txt") } else { path.to_owned() };
-    let named = |error: String| format!("{}: {error}", path.display());
-    let about = fs::metadata(&path).map_err(|error| named(error.to_string()))?;
-    if about.len() > LIMIT {
-        return Err(named(format!("larger than {LIMIT} bytes")));
+/// What the other side has.
+#[derive(Debug, Default)]
+pub struct Have {
+    blobs: BTreeSet<Digest>,
+    /// Images of locks, with the platforms that went over; all of them if none is named.
+    images: BTreeMap<Digest, Vec<String>>,
+}
+
+impl Have {
+    /// Reads lists of blobs and locks: `blobs.txt` of a set, a directory with a set, what `verify --have` wrote, `lock.json`.
+    ///
+    /// # Errors
+    /// Fails when one is none of these.
+    pub fn read(paths: &[PathBuf]) -> Result<Have, String> {
+        let mut have = Have::default();
+        for path in paths {
+            have.add(path)?;
+        }
+        Ok(have)
     }
-    let text = fs::read_to_string(&path).map_err(|error| named(error.to_string()))?;
-    parse(&text).map_err(named)
+
+    fn add(&mut self, path: &Path) -> Result<(), String> {
+        let path = if path.is_dir() { path.join("mirror/blobs.txt") } else { path.to_owned() };
+        let named = |error: String| format!("{}: {error}", path.display());
+        let about = fs::metadata(&path).map_err(|error| named(error.to_string()))?;
+        if about.len() > LIMIT {
+            return Err(named(format!("larger than {LIMIT} bytes")));
+        }
+        let text = fs::read_to_string(&path).map_err(|error| named(error.to_string()))?;
+        if text.trim_start().starts_with('{') {
+            let lock = Lock::read(text.as_bytes()).map_err(named)?;
+            for image in &lock.images {
+                let referrers = image.referrers.iter().filter_map(|referrer| referrer.digest.parse().ok());
+                self.images.extend(referrers.map(|digest| (digest, Vec::new())));
+                self.images.insert(image.digest()?, image.platforms.clone());
+            }
+            return Ok(());
+        }
+        self.blobs.extend(parse(&text).map_err(named)?);
+        Ok(())
+    }
+
+    /// Returns the parts of a set that the other side has. A lock names images, so of it only images count that are in
+    /// this set as well.
+    pub fn of(&self, lock: &Lock, contents: &Contents) -> BTreeSet<Digest> {
+        let mut found = self.blobs.clone();
+        for (image, parts) in lock.images.iter().zip(&contents.by_image) {
+            let known = |digest: &Digest| match self.images.get(digest) {
+                Some(platforms) => platforms.is_empty() || *platforms == image.platforms,
+                None => false,
+            };
+            let mut tops = image.tops();
+            // All parts of an image are in one list: those of its signatures have to be there as well.
+            if tops.next().is_some_and(|digest| known(&digest)) && tops.all(|digest| self.images.contains_key(&digest))
+            {
+                found.extend(parts.iter().copied());
+            }
+        }
+        found
+    }
+
+    /// Returns whether nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.blobs.is_empty() && self.images.is_empty()
+    }
 }
 
 /// Reads lines of a digest, maybe with a size behind it.

@@ -32,7 +32,7 @@ pub struct Problem {
 pub enum Kind {
     /// To bring over: `ImageSetConfiguration`.
     Mirror,
-    /// To take away: `DeleteImageSetConfiguration`.
+    /// What to remove: `DeleteImageSetConfiguration`.
     Delete,
 }
 

@@ -7,9 +7,11 @@
 pub mod destination;
 pub mod have;
 pub mod imageset;
+pub mod listed;
 pub mod lock;
 pub mod part;
 pub mod plan;
+pub mod preflight;
 pub mod prune;
 pub mod push;
 pub mod report;

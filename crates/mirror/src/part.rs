@@ -30,6 +30,8 @@ pub struct Part {
     pub outline: Outline,
     /// What else the user should know.
     pub notes: Vec<String>,
+    /// What its bundles offer and need, until the choice is made.
+    facts: AllFacts,
 }
 
 /// An image that a bundle needs.
@@ -46,15 +48,14 @@ pub struct Needed {
 }
 
 impl Part {
-    /// Reads a catalog and takes the part that is asked for; with nothing asked for, all of it.
+    /// Reads a catalog, all of which is kept so far.
     ///
     /// # Errors
-    /// Fails with every reason when the catalog cannot be read, or does not have what is asked for.
-    pub fn choose(root: &Path, request: Option<&Request>, limits: &fbc::Limits) -> Result<Part, Vec<String>> {
+    /// Fails with every reason when the catalog cannot be read.
+    pub fn read(root: &Path, limits: &fbc::Limits) -> Result<Part, Vec<String>> {
         let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
-        let wanted = request.is_some();
         let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
-            if wanted && &*blob.schema == BUNDLE {
+            if &*blob.schema == BUNDLE {
                 let read = Facts::read(text);
                 let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
                 facts.entry((blob.package.to_string(), blob.name.to_string())).or_insert(read);
@@ -67,21 +68,54 @@ impl Part {
         if !loaded.problems.is_empty() {
             return Err(loaded.problems.iter().map(|problem| problem.message.clone()).collect());
         }
-        let mut outline = Outline::new(&fbc);
+        let outline = Outline::new(&fbc);
         let facts = facts.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let before = outline.clone();
-        let mut notes = match request {
-            None => Vec::new(),
-            Some(request) => image_set::choose(&mut outline, request, &facts).map_err(|refused| {
-                let told = |refusal: edit::Refusal| match refusal.help {
-                    Some(help) => format!("{}; {help}", refusal.message),
-                    None => refusal.message,
-                };
-                refused.into_iter().map(told).collect::<Vec<_>>()
-            })?,
-        };
-        notes.extend(stranded(before, &outline));
-        Ok(Part { fbc, limits: limits.clone(), outline, notes })
+        Ok(Part { fbc, limits: limits.clone(), outline, notes: Vec::new(), facts })
+    }
+
+    /// Takes the parts that are asked for of catalogs that a cluster has at once; with nothing asked for, all of one.
+    /// Returns what is wrong with each.
+    pub fn choose(parts: &mut [(&mut Part, Option<&Request>)]) -> Vec<Vec<String>> {
+        let before: Vec<Outline> = parts.iter().map(|(part, _)| part.outline.clone()).collect();
+        let mut sides: Vec<image_set::Side<'_>> = parts
+            .iter_mut()
+            .map(|(part, request)| {
+                let Part { outline, facts, .. } = &mut **part;
+                image_set::Side { outline, request: *request, facts }
+            })
+            .collect();
+        let outcomes = image_set::choose_all(&mut sides);
+        let mut wrong = Vec::new();
+        for (((part, _), before), outcome) in parts.iter_mut().zip(before).zip(outcomes) {
+            let shown = |refusal: edit::Refusal| match refusal.help {
+                Some(help) => format!("{}; {help}", refusal.message),
+                None => refusal.message,
+            };
+            wrong.push(match outcome {
+                Ok(notes) => {
+                    part.notes = notes;
+                    part.notes.extend(stranded(before, &part.outline, "the mirror"));
+                    Vec::new()
+                }
+                Err(refused) => refused.into_iter().map(shown).collect(),
+            });
+            // It has done its work, and catalogs are large.
+            part.facts = AllFacts::default();
+        }
+        wrong
+    }
+
+    /// Reports who found an upgrade in another catalog, which was mirrored before, and finds none in this one.
+    pub fn stranded_since(&self, root: &Path) -> Vec<String> {
+        let mut fbc = Fbc::default();
+        let options = LoadOptions { limits: self.limits.clone(), ..LoadOptions::default() };
+        match fbc.load_dir(root, &options) {
+            Ok(loaded) if loaded.problems.is_empty() => {
+                stranded(Outline::new(&fbc), &self.outline, "this set, and found one in the last")
+            }
+            // There is no earlier one, or not all of it.
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the images of all kept bundles: their own, and those they name.
@@ -132,7 +166,7 @@ impl Part {
         packages.collect()
     }
 
-    /// Takes bundles out, as `opm edit remove` does: the one above takes over their edges.
+    /// Removes bundles, as `opm edit remove` does: the entry that replaced one takes over its edges.
     ///
     /// # Errors
     /// Fails when that would leave nothing.
@@ -256,7 +290,7 @@ impl Part {
 }
 
 /// Reports who comes to the newest bundle with the whole catalog and not with what is kept of it.
-fn stranded(mut before: Outline, kept: &Outline) -> Vec<String> {
+fn stranded(mut before: Outline, kept: &Outline, place: &str) -> Vec<String> {
     before.packages.retain(|name, _| kept.packages.contains_key(name));
     for (name, package) in &mut before.packages {
         package.channels.retain(|channel, _| kept.packages[name].channels.contains_key(channel));
@@ -271,7 +305,7 @@ fn stranded(mut before: Outline, kept: &Outline) -> Vec<String> {
         let names = lost.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
         let (package, channel) = (&report.package, &report.channel);
         (!lost.is_empty()).then(|| {
-            format!("{package}: clusters that run {names}{more} find no upgrade in channel {channel:?} of the mirror")
+            format!("{package}: clusters that run {names}{more} find no upgrade in channel {channel:?} of {place}")
         })
     });
     notes.collect()

@@ -29,6 +29,10 @@ pub struct Options {
     pub layout: Layout,
     /// Signatures and the like go along.
     pub referrers: bool,
+    /// The original image of a catalog that is not whole goes along.
+    pub keep_original: bool,
+    /// An image whose signatures cannot be fetched goes over without them.
+    pub keep_unsigned: bool,
 }
 
 /// What is to be brought over, as far as it is there.
@@ -42,6 +46,8 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
     /// What is not there.
     pub missing: Vec<Missing>,
+    /// What else the user should know.
+    pub notes: Vec<String>,
 }
 
 /// What wants an image, and what it wants of it.
@@ -80,7 +86,7 @@ impl Use {
 ///
 /// # Errors
 /// Fails when a catalog cannot be read any more, or different images would go to one place.
-pub fn plan(client: &Client, set: &ImageSet, opened: &[Opened], options: Options) -> Result<Plan, String> {
+pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Options) -> Result<Plan, String> {
     let mut plan = Plan::default();
     let mut uses: BTreeMap<String, Use> = BTreeMap::new();
     for catalog in opened {
@@ -116,17 +122,23 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[Opened], options: Options
             Err(cause) => plan.missing.push(missing(text, &own, cause, None)),
         }
     }
-    // Catalogs that go over as they are.
-    for catalog in opened.iter().filter(|catalog| catalog.request.is_whole()) {
+    // Catalogs that go over as they are, and originals of others.
+    for catalog in opened.iter().filter(|catalog| catalog.request.is_whole() || options.keep_original) {
         if let CatalogSource::Registry(reference) = &catalog.request.source {
             let mut own = Use::new(Role::Catalog, &catalog.request.platforms);
             own.target_repo.clone_from(&catalog.request.target_catalog);
-            own.target_tag = Some(catalog_tag(&catalog.request, &catalog.digest));
+            own.target_tag = Some(match catalog.request.is_whole() {
+                true => catalog_tag(&catalog.request, &catalog.digest),
+                false => format!("sha256-{}", catalog.digest.hex()),
+            });
             wanted.push((reference.with_digest(catalog.digest), catalog.request.platforms.clone()));
             kept.push((reference.to_string(), own));
         }
     }
-    let surveyed = client.survey(&wanted, options.referrers);
+    let mut surveyed = client.survey(&wanted, options.referrers);
+    if options.referrers && options.keep_unsigned {
+        without_referrers(client, &wanted, &mut surveyed, &mut plan.notes);
+    }
     for (((text, own), (reference, _)), outcome) in kept.into_iter().zip(&wanted).zip(surveyed) {
         match outcome.map_err(|error| (error.to_string(), error.help().map(str::to_owned))) {
             Err((cause, help)) => plan.missing.push(missing(text, &own, cause, help)),
@@ -140,6 +152,24 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[Opened], options: Options
     name_catalogs(&mut plan.catalogs);
     check_places(&plan.images)?;
     Ok(plan)
+}
+
+/// Takes images whose signatures and the like cannot be fetched without them.
+fn without_referrers(
+    client: &Client,
+    wanted: &[(Reference, Vec<Platform>)],
+    surveyed: &mut [Result<Surveyed, image::Error>],
+    notes: &mut Vec<String>,
+) {
+    let failed: Vec<usize> = (0..wanted.len()).filter(|number| surveyed[*number].is_err()).collect();
+    let again: Vec<(Reference, Vec<Platform>)> = failed.iter().map(|number| wanted[*number].clone()).collect();
+    for (number, outcome) in failed.into_iter().zip(client.survey(&again, false)) {
+        if outcome.is_ok() {
+            let cause = surveyed[number].as_ref().err().map(ToString::to_string).unwrap_or_default();
+            notes.push(format!("{} goes over without what was made for it: {cause}", wanted[number].0));
+            surveyed[number] = outcome;
+        }
+    }
 }
 
 /// Finds the image that a text names; short names mean what `registries.conf` makes of them.

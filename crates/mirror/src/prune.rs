@@ -1,18 +1,19 @@
-//! Taking away from a registry what a mirror put there and nobody needs any more.
+//! Removing from a registry what a mirror put there and nobody needs any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use image::{Client, Digest, Reference};
 
 use crate::destination::Target;
-use crate::lock::{self, Lock};
+use crate::listed::Listed;
+use crate::lock::{self, Lock, LockedImage, Role};
 use crate::push::{RECORD, record_tag};
 
-/// What is to be taken away, and what stays though no set needs it.
+/// What is to be removed, and what stays though no set needs it.
 #[derive(Debug, Default)]
 pub struct Pruning {
-    /// Images by digest.
-    pub images: BTreeSet<String>,
+    /// Images by digest, and what each is.
+    pub images: BTreeMap<String, Listed>,
     /// Sets whose record goes.
     pub sets: Vec<String>,
     /// Images that somebody else named as well, with those names.
@@ -31,28 +32,70 @@ pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, 
     let kept_tags: BTreeSet<String> = keep.iter().map(record_tag).collect();
     let mut kept: BTreeSet<(String, Digest)> = BTreeSet::new();
     for lock in keep {
-        places(lock, target, |repository, digest, _| {
+        places(lock, target, |repository, digest, _, _| {
             kept.insert((repository.name(), digest));
         })?;
     }
     let mut pruning = Pruning { known: tags.len(), ..Pruning::default() };
     let mut ours: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut gone: BTreeMap<(String, Digest), Reference> = BTreeMap::new();
+    let mut gone: Gone = BTreeMap::new();
     for tag in &tags {
         let Some(name) = record.with_tag(tag) else { continue };
         let lock = read(client, &name)?;
         let is_kept = kept_tags.contains(tag);
-        places(&lock, target, |repository, digest, tag| {
+        places(&lock, target, |repository, digest, tag, image| {
             ours.entry(repository.name()).or_default().insert(tag.to_owned());
             if !is_kept && !kept.contains(&(repository.name(), digest)) {
-                gone.insert((repository.name(), digest), repository.with_digest(digest));
+                let listed = Listed { source: image.source.clone(), role: image.role };
+                gone.insert((repository.name(), digest), (repository.with_digest(digest), listed));
             }
         })?;
         if !is_kept {
             pruning.sets.push(tag.clone());
         }
     }
-    // Others may have given a name to what we brought.
+    spare(client, gone, &ours, &mut pruning)?;
+    Ok(pruning)
+}
+
+/// Finds what a list names, but for what a kept set needs.
+///
+/// # Errors
+/// Fails when the registry does not answer.
+pub fn find_listed(client: &Client, target: &Target, list: &[Reference], keep: &[Lock]) -> Result<Pruning, String> {
+    let mut kept: BTreeSet<(String, Digest)> = BTreeSet::new();
+    for lock in keep {
+        places(lock, target, |repository, digest, _, _| {
+            kept.insert((repository.name(), digest));
+        })?;
+    }
+    let mut pruning = Pruning::default();
+    let mut ours: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut gone: Gone = BTreeMap::new();
+    for (name, outcome) in list.iter().zip(client.are_there(list)) {
+        ours.entry(name.name()).or_default().extend(name.tag().map(str::to_owned));
+        let Some(digest) = outcome.map_err(|error| format!("{name}: {error}"))? else { continue };
+        // A tag of the mirror itself, for images that are named by digest.
+        ours.entry(name.name()).or_default().insert(format!("sha256-{}", digest.hex()));
+        if !kept.contains(&(name.name(), digest)) {
+            let listed = Listed { source: name.to_string(), role: Role::Additional };
+            gone.insert((name.name(), digest), (name.with_digest(digest), listed));
+        }
+    }
+    spare(client, gone, &ours, &mut pruning)?;
+    Ok(pruning)
+}
+
+/// What goes, by repository and digest.
+type Gone = BTreeMap<(String, Digest), (Reference, Listed)>;
+
+/// Leaves images out that others have given a name.
+fn spare(
+    client: &Client,
+    gone: Gone,
+    ours: &BTreeMap<String, BTreeSet<String>>,
+    pruning: &mut Pruning,
+) -> Result<(), String> {
     let mut names: BTreeMap<(String, Digest), Vec<String>> = BTreeMap::new();
     let repositories: BTreeSet<&String> = gone.keys().map(|(repository, _)| repository).collect();
     for repository in repositories {
@@ -67,19 +110,19 @@ pub fn find(client: &Client, target: &Target, keep: &[Lock]) -> Result<Pruning, 
             }
         }
     }
-    for (place, reference) in gone {
+    for (place, (reference, listed)) in gone {
         match names.remove(&place) {
             Some(names) => drop(pruning.foreign.insert(reference.to_string(), names)),
-            None => drop(pruning.images.insert(reference.to_string())),
+            None => drop(pruning.images.insert(reference.to_string(), listed)),
         }
     }
-    Ok(pruning)
+    Ok(())
 }
 
-/// Takes images and the records of sets away; returns what stayed, and why.
+/// Removes images and the records of sets; returns what stayed, and why.
 pub fn remove(client: &Client, target: &Target, pruning: &Pruning) -> Vec<(String, String)> {
     let mut failed = Vec::new();
-    let images: Vec<Reference> = pruning.images.iter().filter_map(|image| Reference::parse(image).ok()).collect();
+    let images: Vec<Reference> = pruning.images.keys().filter_map(|image| Reference::parse(image).ok()).collect();
     for (image, outcome) in images.iter().zip(client.remove(&images)) {
         if let Err(error) = outcome {
             failed.push((image.to_string(), error.to_string()));
@@ -102,17 +145,21 @@ pub fn remove(client: &Client, target: &Target, pruning: &Pruning) -> Vec<(Strin
     failed
 }
 
-/// Goes through all images of a set at a registry: repository, digest, tag.
-fn places(lock: &Lock, target: &Target, mut found: impl FnMut(&Reference, Digest, &str)) -> Result<(), String> {
+/// Goes through all images of a set at a registry: repository, digest, tag, and what it belongs to.
+fn places(
+    lock: &Lock,
+    target: &Target,
+    mut found: impl FnMut(&Reference, Digest, &str, &LockedImage),
+) -> Result<(), String> {
     for image in &lock.images {
         let repository = target.repository(&image.path)?;
-        found(&repository, image.digest()?, &image.tag);
+        found(&repository, image.digest()?, &image.tag, image);
         for referrer in &image.referrers {
             let digest = referrer.digest.parse().map_err(|_| format!("{:?} is no digest", referrer.digest))?;
-            found(&repository, digest, referrer.tag.as_deref().unwrap_or_default());
+            found(&repository, digest, referrer.tag.as_deref().unwrap_or_default(), image);
             // The list of a registry that has no other.
             let subject = referrer.subject.as_deref().unwrap_or_default();
-            found(&repository, digest, &subject.replace(':', "-"));
+            found(&repository, digest, &subject.replace(':', "-"), image);
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use image::{Client, Delivered, Delivery, Descriptor, Digest, Manifest, Reference
 
 use crate::destination::Target;
 use crate::lock::{Lock, LockedImage, Role};
+use crate::preflight;
 use crate::report::Missing;
 use crate::set::Contents;
 
@@ -76,9 +77,7 @@ pub fn push(
     for delivery in &mut deliveries {
         delivery.near = near.get(&delivery.blob.digest).cloned();
     }
-    if lock.images.iter().any(|image| !image.platforms.is_empty()) {
-        check_sparse(client, target)?;
-    }
+    preflight::registry(client, lock, target)?;
     let mut pushed = Pushed { delivered: client.send_set(deliveries, supply), ..Pushed::default() };
     let mut failed: BTreeMap<usize, String> = BTreeMap::new();
     for (number, parts) in contents.by_image.iter().enumerate() {
@@ -174,27 +173,6 @@ fn note(groups: &[Vec<usize>], outcomes: Vec<Result<(), image::Error>>, failed: 
         if let Err(error) = outcome {
             failed.extend(group.iter().map(|number| (*number, error.to_string())));
         }
-    }
-}
-
-/// Finds out whether a registry takes an index that lacks some of its images, before anything else is sent.
-fn check_sparse(client: &Client, target: &Target) -> Result<(), String> {
-    let store = &client.options().store;
-    let absent = Descriptor::of(media_type::OCI_MANIFEST, b"an image that no registry has");
-    let index = image::build_index(store, &[absent]).map_err(|error| error.to_string())?;
-    let name = target.repository("opm-mirror-preflight")?.with_digest(index.digest);
-    match client.send_names(&[(name.clone(), index.digest)]).pop() {
-        Some(Ok(())) => {
-            // It is of no further use; a registry that keeps everything keeps this, too.
-            let _ = client.remove(&[name]);
-            Ok(())
-        }
-        Some(Err(error)) => Err(format!(
-            "{} refuses indexes without all their images, and 'platforms' leaves some out: {error}\n\
-             help: remove 'platforms' from the file to bring all of them, or let the registry accept such indexes",
-            target.host
-        )),
-        None => Ok(()),
     }
 }
 

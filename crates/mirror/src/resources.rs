@@ -151,17 +151,48 @@ fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &O
         metadata["namespace"] = "openshift-marketplace".into();
         source["spec"]["image"] = image.clone().into();
         source["spec"]["sourceType"] = "grpc".into();
-        let second = json!({
+        let mut second = json!({
             "apiVersion": "olm.operatorframework.io/v1",
             "kind": "ClusterCatalog",
             "metadata": {"annotations": annotations(), "name": format!("cc-{name}")},
             "spec": {"priority": 0, "source": {"image": {"ref": image}, "type": "Image"}},
         });
+        if !catalog.whole && drop_cache(&mut source["spec"]) {
+            let source = &catalog.source;
+            resources.notes.push(format!(
+                "{source}: the cache that its template extracts is that of the original; the catalog is extracted without it"
+            ));
+        }
+        if let Some(template) = &catalog.template {
+            from_template(&mut second["spec"], &template["spec"]);
+        }
+        second.sort_all_objects();
         source.sort_all_objects();
         resources.files.insert(format!("cs-{name}.yaml"), yaml(&source));
         resources.files.insert(format!("cc-{name}.yaml"), yaml(&second));
     }
     Ok(())
+}
+
+/// Lets a catalog that was built anew be extracted from where it is, without a cache that does not fit; returns whether
+/// there was one.
+fn drop_cache(spec: &mut Value) -> bool {
+    let Some(extracted) = spec.pointer_mut("/grpcPodConfig/extractContent").and_then(Value::as_object_mut) else {
+        return false;
+    };
+    extracted.insert("catalogDir".into(), "/configs".into());
+    extracted.remove("cacheDir").is_some()
+}
+
+/// Takes over what a CatalogSource and a ClusterCatalog have in common: which is preferred, and how often it is polled.
+fn from_template(spec: &mut Value, template: &Value) {
+    if let Some(priority) = template["priority"].as_i64() {
+        spec["priority"] = priority.into();
+    }
+    let interval = template["updateStrategy"]["registryPoll"]["interval"].as_str().unwrap_or_default();
+    if let Some(interval) = spelling::duration::parse(interval).filter(|interval| !interval.is_zero()) {
+        spec["source"]["image"]["pollIntervalMinutes"] = interval.as_secs().div_ceil(60).into();
+    }
 }
 
 /// Returns the name of the objects of a catalog, without what is in front of it.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use image::{Descriptor, Digest, Index, Limits, Parts, Store, Wanted};
@@ -138,7 +139,8 @@ impl SetDir {
         match file.try_lock() {
             Ok(()) => Ok(Writing { _held: file }),
             Err(TryLockError::WouldBlock) => {
-                Err(format!("{}: another 'opm mirror' is writing to it", self.root.display()))
+                let who = holder(&file).map(|process| format!(", process {process}")).unwrap_or_default();
+                Err(format!("{}: another 'opm mirror' is writing to it{who}", self.root.display()))
             }
             Err(TryLockError::Error(error)) => Err(format!("{}: {error}", place.display())),
         }
@@ -232,6 +234,18 @@ impl SetDir {
         let _ = fs::remove_dir(self.root.join("partial"));
         Ok(count)
     }
+}
+
+/// Returns the process that has locked a file, if the system says so.
+fn holder(file: &File) -> Option<String> {
+    let inode = format!(":{}", file.metadata().ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // Such as `1: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`.
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let own = words.get(1) == Some(&"FLOCK") && words.get(5).is_some_and(|place| place.ends_with(&inode));
+        own.then(|| words.get(4).map(|process| (*process).to_owned()))?
+    })
 }
 
 /// Reads a lock from a file.

@@ -61,7 +61,14 @@ struct Entry {
 /// # Errors
 /// Fails when the text is none, or too small for a volume.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?}: expected a size such as 4G, 700M or 4GiB, at least 1MiB");
+    match parse_bytes(text) {
+        Some(size) if size >= SMALLEST => Ok(size),
+        _ => Err(format!("{text:?}: expected a size such as 4G, 700M or 4GiB, at least 1MiB")),
+    }
+}
+
+/// Reads a number of bytes, with a unit or without.
+pub fn parse_bytes(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let factor: u64 = match unit {
@@ -74,8 +81,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "MiB" | "Mi" => 1 << 20,
         "GiB" | "Gi" => 1 << 30,
         "TiB" | "Ti" => 1 << 40,
-        _ => return Err(wrong()),
+        _ => return None,
     };
-    let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)?;
-    if size < SMALLEST { Err(wrong()) } else { Ok(size) }
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor))
 }

@@ -14,12 +14,26 @@ use crate::progress::Progress;
 /// How often a line is written where there is no terminal.
 const INTERVAL: Duration = Duration::from_secs(10);
 
+/// How often a line is written for programs.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How progress is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Form {
+    /// A line on a terminal, or one now and then.
+    #[default]
+    Text,
+    /// Lines of JSON.
+    Json,
+}
+
 /// What has moved of each blob.
 #[derive(Default)]
 pub(crate) struct Moved(Mutex<State>);
 
 #[derive(Default)]
 struct State {
+    form: Form,
     /// How many bytes there are to move, if that is known before all blobs are.
     total: Option<u64>,
     whole: u64,
@@ -37,30 +51,63 @@ impl Moved {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reports in another form from now on.
+    pub(crate) fn report_as(&self, form: Form) {
+        self.state().form = form;
+    }
+
+    /// Forgets what has moved.
+    fn restart(&self, total: Option<u64>) -> Form {
+        let mut state = self.state();
+        let form = state.form;
+        *state = State { form, total, start: Some(Instant::now()), ..State::default() };
+        form
+    }
+
     /// Starts to count, and to show the count on a terminal until the value that it returns is dropped.
     pub(crate) fn line(self: &Arc<Moved>, doing: &'static str) -> Progress {
-        *self.state() = State { start: Some(Instant::now()), ..State::default() };
+        self.restart(None);
         let moved = Arc::clone(self);
         Progress::of(doing, move || moved.text())
     }
 
     /// The same for `total` bytes; where there is no terminal, a line is written now and then.
     pub(crate) fn show(self: &Arc<Moved>, doing: &'static str, total: u64) -> Shown {
-        *self.state() = State { total: Some(total), start: Some(Instant::now()), ..State::default() };
+        if self.restart(Some(total)) == Form::Json {
+            return Shown { _line: None, lines: Some(lines(doing, Arc::clone(self), TICK, Moved::json)) };
+        }
         let moved = Arc::clone(self);
         let line = Progress::of(doing, move || moved.text());
-        let lines = (!std::io::stderr().is_terminal()).then(|| lines(doing, Arc::clone(self)));
-        Shown { _line: line, lines }
+        let text = |moved: &Moved, doing: &str, last: bool| (!last).then(|| format!("{doing}: {}", moved.text()));
+        let lines = (!std::io::stderr().is_terminal()).then(|| lines(doing, Arc::clone(self), INTERVAL, text));
+        Shown { _line: Some(line), lines }
+    }
+
+    /// Returns a line for programs.
+    fn json(&self, doing: &str, last: bool) -> Option<String> {
+        let state = self.state();
+        let (done, total, rate) = state.sums();
+        let left = (rate >= 1.0 && done < total).then(|| ((total - done) as f64 / rate) as u64);
+        let slow = state.slowest().map(
+            |(digest, there, size)| serde_json::json!({"blob": digest.to_string(), "bytes": there, "total": size}),
+        );
+        let line = serde_json::json!({
+            "doing": doing,
+            "bytes": done,
+            "total": total,
+            "bytesPerSecond": rate as u64,
+            "secondsLeft": left,
+            "blobs": state.blobs,
+            "slow": slow,
+            "waiting": state.waiting,
+            "finished": last,
+        });
+        Some(line.to_string())
     }
 
     fn text(&self) -> String {
         let state = self.state();
-        let under_way: u64 = state.under_way.values().map(|(there, _, _)| there).sum();
-        let done = state.whole + under_way;
-        let seconds = state.start.map_or(0.0, |start| start.elapsed().as_secs_f64()).max(0.1);
-        let rate = done.saturating_sub(state.before) as f64 / seconds;
-        let known: u64 = state.under_way.values().map(|(_, size, _)| size).sum();
-        let total = state.total.unwrap_or(state.whole + known);
+        let (done, total, rate) = state.sums();
         // The most important part first: what does not fit is left out from the end.
         let mut text = format!("{} of {}", bytes(done), bytes(total));
         if rate >= 1.0 && done < total {
@@ -72,16 +119,32 @@ impl Moved {
             None => format!(", {} of {} layers", state.blobs, state.blobs + state.under_way.len()),
         };
         // What takes long is worth a word.
-        let slow = state.under_way.iter().max_by_key(|(_, (_, _, since))| since.elapsed());
-        if let Some((digest, (there, size, since))) = slow
-            && since.elapsed() > INTERVAL
-        {
-            text += &format!(", slow: {} {} of {}", &digest.hex()[..12], bytes(*there), bytes(*size));
+        if let Some((digest, there, size)) = state.slowest() {
+            text += &format!(", slow: {} {} of {}", &digest.hex()[..12], bytes(there), bytes(size));
         }
         if let Some(waiting) = &state.waiting {
             text += &format!(", {waiting}");
         }
         text
+    }
+}
+
+impl State {
+    /// Returns how many bytes are done, how many there are, and how many come in a second.
+    fn sums(&self) -> (u64, u64, f64) {
+        let under_way: u64 = self.under_way.values().map(|(there, _, _)| there).sum();
+        let done = self.whole + under_way;
+        let seconds = self.start.map_or(0.0, |start| start.elapsed().as_secs_f64()).max(0.1);
+        let rate = done.saturating_sub(self.before) as f64 / seconds;
+        let known: u64 = self.under_way.values().map(|(_, size, _)| size).sum();
+        (done, self.total.unwrap_or(self.whole + known), rate)
+    }
+
+    /// Returns the blob that takes longest, if that is long: how much of it is there, and how large it is.
+    fn slowest(&self) -> Option<(Digest, u64, u64)> {
+        let slow = self.under_way.iter().max_by_key(|(_, (_, _, since))| since.elapsed());
+        let (digest, (there, size, since)) = slow?;
+        (since.elapsed() > INTERVAL).then_some((*digest, *there, *size))
     }
 }
 
@@ -131,7 +194,7 @@ pub(crate) fn bytes(count: u64) -> String {
 
 /// As long as this exists, progress is shown.
 pub(crate) struct Shown {
-    _line: Progress,
+    _line: Option<Progress>,
     lines: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
@@ -144,13 +207,20 @@ impl Drop for Shown {
     }
 }
 
-/// Writes a line now and then where there is no terminal.
-fn lines(doing: &'static str, moved: Arc<Moved>) -> (Sender<()>, JoinHandle<()>) {
+/// Writes a line now and then, and one at the end if there is one for it.
+fn lines(
+    doing: &'static str,
+    moved: Arc<Moved>,
+    interval: Duration,
+    line: impl Fn(&Moved, &str, bool) -> Option<String> + Send + 'static,
+) -> (Sender<()>, JoinHandle<()>) {
     let (stop, stopped) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-            crate::printer::Printer::new().tell(&format!("{doing}: {}", moved.text()));
+        let write = |last| line(&moved, doing, last).iter().for_each(|line| crate::printer::Printer::new().tell(line));
+        while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+            write(false);
         }
+        write(true);
     });
     (stop, thread)
 }

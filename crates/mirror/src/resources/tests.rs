@@ -178,7 +178,10 @@ fn t21_catalogs_of_one_name_get_more_of_their_paths() {
 
 #[test]
 fn t4_a_template_keeps_what_it_says() {
-    let template = json!({"kind": "CatalogSource", "spec": {"displayName": "Mine", "sourceType": "grpc"}});
+    let template = json!({"kind": "CatalogSource", "spec": {
+        "displayName": "Mine", "sourceType": "grpc", "priority": -200,
+        "updateStrategy": {"registryPoll": {"interval": "1h30m"}},
+    }});
     assert_eq!(check_template(&template), Ok(()));
     for bad in [
         json!({"kind": "Pod"}),
@@ -190,6 +193,25 @@ fn t4_a_template_keeps_what_it_says() {
     let catalog = LockedCatalog { template: Some(template), ..catalog("ns/index", "v1") };
     let made =
         make(&Lock { catalogs: vec![catalog], ..Lock::default() }, &target("reg.test", None), &Options::default());
-    let text = &made.unwrap().files["cs-index-v1.yaml"];
-    assert!(text.contains("  displayName: Mine\n  image: reg.test/ns/index:v1\n  sourceType: grpc\n"), "{text}");
+    let made = made.unwrap();
+    let text = &made.files["cs-index-v1.yaml"];
+    assert!(text.contains("  displayName: Mine\n  image: reg.test/ns/index:v1\n  priority: -200\n"), "{text}");
+    // A cache of the original does not fit a catalog that was built anew.
+    let extracting = json!({"kind": "CatalogSource", "spec": {
+        "grpcPodConfig": {"extractContent": {"cacheDir": "/tmp/cache", "catalogDir": "/other"}},
+    }});
+    let of =
+        |whole: bool| LockedCatalog { template: Some(extracting.clone()), whole, ..self::catalog("ns/index", "v1") };
+    let extracted = |whole: bool| {
+        let lock = Lock { catalogs: vec![of(whole)], ..Lock::default() };
+        let made = super::make(&lock, &target("reg.test", None), &Options::default()).unwrap();
+        (made.files["cs-index-v1.yaml"].clone(), made.notes)
+    };
+    let (text, notes) = extracted(false);
+    assert!(text.contains("catalogDir: /configs\n") && !text.contains("cacheDir"), "{text}");
+    assert!(notes[0].contains("extracted without it"), "{notes:?}");
+    assert!(extracted(true).0.contains("cacheDir: /tmp/cache\n"));
+    // The second generation has no words for people, but it prefers and polls as well.
+    let text = &made.files["cc-index-v1.yaml"];
+    assert!(text.contains("  priority: -200\n") && text.contains("      pollIntervalMinutes: 90\n"), "{text}");
 }

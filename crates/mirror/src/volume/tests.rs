@@ -120,6 +120,31 @@ fn t15_damage_is_found_and_named() {
     assert_eq!(damaged.len(), 1);
     assert!(damaged[0].1.contains(files[last].to_str().unwrap()), "{damaged:?}");
     restore(last);
+    // In a manifest, in the lock: each has a digest of its own.
+    let find = |file: usize, words: &[u8]| good[file].windows(words.len()).position(|window| window == words);
+    let at = find(0, b"\"schemaVersion\"").expect("a manifest");
+    flip(0, at + 4);
+    assert!(!Volumes::open(&files).unwrap().check().is_empty());
+    restore(0);
+    let at = find(0, b"\"request\"").expect("the lock");
+    flip(0, at + 12);
+    let volumes = Volumes::open(&files).unwrap();
+    assert!(volumes.read("mirror/lock.json").unwrap_err().contains("damaged"), "{:?}", volumes.check());
+    assert!(!volumes.check().is_empty());
+    restore(0);
+    // Parts of a cut blob in another order.
+    let parts: Vec<usize> = (0..files.len()).filter(|file| find(*file, b"\"part\":[").is_some()).collect();
+    let exchanged = |file: usize, from: &[u8], to: &[u8]| {
+        let mut bytes = good[file].clone();
+        let at = find(file, from).expect("a part");
+        bytes[at..at + to.len()].copy_from_slice(to);
+        fs::write(&files[file], bytes).unwrap();
+    };
+    exchanged(parts[0], b"\"part\":[1,", b"\"part\":[2,");
+    exchanged(parts[1], b"\"part\":[2,", b"\"part\":[1,");
+    assert_eq!(Volumes::open(&files).unwrap().check().len(), 1);
+    restore(parts[0]);
+    restore(parts[1]);
     // In the padding at the end: no harm.
     flip(last, good[last].len() - 1);
     assert!(Volumes::open(&files).unwrap().check().is_empty());
@@ -182,6 +207,19 @@ fn t16_strange_volumes_are_refused() {
     assert!(refused(&|list| list.entries[0].offset = 0).contains("strange place"));
     assert!(refused(&|list| list.number = 2).contains("volume 2 of 1"));
     assert!(refused(&|list| list.entries[0].digest = "sha256:1".into()).contains("is no digest"));
+    // A blob under the name of another.
+    let other = format!("blobs/sha256/{}", Digest::of(b"another").hex());
+    assert!(refused(&|list| list.entries[0].name = other.clone()).contains("has no place in a volume"));
+    let many = |list: &mut List| list.entries = vec![list.entries[0].clone(); ENTRIES + 1];
+    assert!(refused(&many).contains("entries"));
+    // Lists in lists in lists.
+    let deep = "[".repeat(1 << 20);
+    let mut bytes = tar::file_header(LIST, deep.len() as u64).to_vec();
+    bytes.extend(deep.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(512) + 1024, 0);
+    let path = dir.path().join("mirror-x.tar");
+    fs::write(&path, bytes).unwrap();
+    assert!(Volumes::open(&[path]).unwrap_err().contains("volume.json is damaged"));
 }
 
 #[test]

@@ -4,7 +4,13 @@
 #[path = "../cli/env.rs"]
 mod env;
 mod kit;
+#[allow(dead_code, reason = "shared with tests of mirrors")]
+#[path = "../mirror/kit.rs"]
+mod mirror_kit;
 mod node;
+#[allow(dead_code, reason = "shared with tests of mirrors")]
+#[path = "../mirror/proxy.rs"]
+mod proxy;
 
 mod app_registry;
 mod catalog;
@@ -14,4 +20,5 @@ mod controller;
 mod controller_faults;
 mod controller_strain;
 mod extract;
+mod mirror;
 mod run_bundle;

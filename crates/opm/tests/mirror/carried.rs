@@ -66,6 +66,54 @@ fn t17_a_delta_holds_what_is_new_and_needs_what_it_builds_on() {
     kit.mirror(&["verify", "again"]);
 }
 
+/// The catalog two months later.
+const LATEST: &[Bundle] = &[
+    ("alpha", "1.0.0", "", &["ns/alpha:v1"]),
+    ("alpha", "1.1.0", "1.0.0", &["ns/alpha:v2", "ns/shared:v1"]),
+    ("alpha", "2.0.0", "1.1.0", &["ns/alpha:v3", "ns/shared:v1"]),
+    ("alpha", "3.0.0", "2.0.0", &["ns/alpha:v4", "ns/shared:v1"]),
+    ("alpha", "4.0.0", "3.0.0", &["ns/alpha:v5", "ns/shared:v1"]),
+    ("beta", "0.1.0", "", &["ns/beta:v1", "ns/shared:v1"]),
+];
+
+#[test]
+fn t17_a_delta_that_was_left_out_or_pruned_is_named_and_one_more_pull_brings_it() {
+    let Some(mut kit) = Kit::new() else { return };
+    let to = kit.to();
+    let first = kit.set("first.yaml", ALPHA);
+    kit.mirror(&["pull", &first, "first", "--volumes", "1MiB", "--to", "one"]);
+    kit.publish(LATER, "v2");
+    let second = kit.set_of("second.yaml", "v2", ALPHA, "");
+    // A lock names what is there as well as a list does.
+    let lock = "first/mirror/lock.json";
+    kit.mirror(&["pull", &second, "second", "--volumes", "1MiB", "--to", "two", "--have", lock]);
+    kit.publish(LATEST, "v3");
+    let third = kit.set_of("third.yaml", "v3", ALPHA, "");
+    kit.mirror(&["pull", &third, "third", "--volumes", "1MiB", "--to", "three", "--have", "second"]);
+    // The third before all others, then without the second.
+    assert!(kit.mirror_fails(&["push", "three", &to]).contains("so nothing was sent"));
+    assert_eq!(kit.closed_digest("m/ns/index:v3"), None);
+    kit.mirror(&["push", "one", &to]);
+    let error = kit.mirror_fails(&["push", "three", &to]);
+    assert!(error.contains("is neither here nor in the registry") && error.contains("bundle alpha.v3.0.0"), "{error}");
+    assert!(!error.contains("bundle alpha.v2.0.0"), "{error}");
+    // What the registry has is carried out, and one more pull brings the rest.
+    kit.mirror_fails(&["verify", &to, "--lock", "third/mirror/lock.json", "--have", "there.txt"]);
+    kit.mirror(&["pull", &third, "third", "--volumes", "1MiB", "--to", "repair", "--have", "there.txt"]);
+    kit.mirror(&["push", "repair", &to]);
+    kit.mirror(&["verify", &to, "--lock", "third/mirror/lock.json", "--deep"]);
+    // What was pruned from the registry is lacking, whatever the list says.
+    kit.mirror(&["pull", &third, "third", "--volumes", "1MiB", "--to", "nothing", "--have", "third"]);
+    kit.mirror(&["push", "nothing", &to]);
+    kit.mirror(&["prune", &to, "--keep", lock, "--yes"]);
+    kit.closed.collect_garbage();
+    let error = kit.mirror_fails(&["push", "nothing", &to]);
+    assert!(error.contains("so nothing was sent") && error.contains("bundle alpha.v4.0.0"), "{error}");
+    kit.mirror(&["verify", &to, "--lock", lock]);
+    kit.mirror(&["push", "repair", &to]);
+    kit.mirror(&["verify", &to, "--lock", "third/mirror/lock.json", "--deep"]);
+}
+
 #[test]
 fn t15_volumes_that_lack_one_are_refused_with_its_number() {
     let Some(kit) = Kit::new() else { return };

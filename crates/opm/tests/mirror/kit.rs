@@ -2,18 +2,16 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::io::{Read, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use image::{
-    Client, Config, CopyPlan, Descriptor, Digest, Environment, Location, Manifest, Options, Reference, Store,
+    Client, Config, CopyPlan, Descriptor, Digest, Environment, Location, Manifest, Options, Platform, Reference, Store,
     media_type,
 };
 use testkit::{DockerRegistry, RegistryPlan};
+
+use crate::proxy::Proxy;
 
 /// A bundle of the catalog: package, version, what it replaces, its related images.
 pub(crate) type Bundle = (&'static str, &'static str, &'static str, &'static [&'static str]);
@@ -34,6 +32,8 @@ pub(crate) struct Kit {
     /// What stands in front of the source.
     pub(crate) proxy: Proxy,
     client: Client,
+    /// How large layers of images are.
+    layer: usize,
 }
 
 impl Kit {
@@ -43,6 +43,15 @@ impl Kit {
     }
 
     pub(crate) fn with(bundles: &[Bundle]) -> Option<Kit> {
+        Kit::start(bundles, 400_000)
+    }
+
+    /// The same with images of other sizes.
+    pub(crate) fn with_layers_of(size: usize) -> Option<Kit> {
+        Kit::start(BUNDLES, size)
+    }
+
+    fn start(bundles: &[Bundle], layer: usize) -> Option<Kit> {
         let source = DockerRegistry::start(RegistryPlan::default())?;
         let closed = DockerRegistry::start(RegistryPlan::default())?;
         let dir = tempfile::tempdir().unwrap();
@@ -52,7 +61,7 @@ impl Kit {
         let client = Client::new(options).unwrap();
         let proxy = Proxy::start(source.host());
         let host = proxy.host.clone();
-        let kit = Kit { dir, source: Some(source), closed, host, proxy, client };
+        let kit = Kit { dir, source: Some(source), closed, host, proxy, client, layer };
         kit.publish(bundles, "v1");
         Some(kit)
     }
@@ -62,7 +71,7 @@ impl Kit {
         for (package, version, _, related) in bundles {
             self.image(&format!("ns/{package}-bundle:v{version}"), &[version.as_bytes()]);
             for name in *related {
-                self.image(name, &[b"a layer that all share", &noise(name, 400_000)]);
+                self.image(name, &[b"a layer that all share", &noise(name, self.layer)]);
             }
         }
         let catalog = self.path(&format!("catalog-{tag}"));
@@ -152,6 +161,11 @@ impl Kit {
         digest
     }
 
+    /// Puts something that was made for an image beside it, by one of cosign's tags; its layers may be the same.
+    pub(crate) fn attach(&self, repository: &str, subject: Digest, kind: &str, layers: &[&[u8]]) -> Digest {
+        self.image(&format!("{repository}:sha256-{}.{kind}", subject.hex()), layers)
+    }
+
     fn size_of(&self, digest: &Digest) -> u64 {
         self.store().path_of(digest).metadata().unwrap().len()
     }
@@ -161,6 +175,28 @@ impl Kit {
     }
 
     fn stored(&self, layers: &[&[u8]], subject: Option<Digest>) -> Digest {
+        self.stored_for("amd64", layers, subject)
+    }
+
+    /// Puts an index of images for several architectures into the source, and returns its digest.
+    pub(crate) fn index(&self, name: &str, architectures: &[&str]) -> Digest {
+        let images: Vec<Descriptor> = architectures
+            .iter()
+            .map(|architecture| {
+                let layer = format!("a layer for {architecture}");
+                let digest = self.stored_for(architecture, &[layer.as_bytes()], None);
+                let platform =
+                    Platform { os: "linux".into(), architecture: (*architecture).into(), ..Platform::default() };
+                let described = Descriptor::new(media_type::OCI_MANIFEST, digest, self.size_of(&digest));
+                Descriptor { platform: Some(platform), ..described }
+            })
+            .collect();
+        let digest = image::build_index(self.store(), &images).unwrap().digest;
+        self.client.push(&digest, &Location::parse(&format!("{}/{name}", self.host)).unwrap()).unwrap();
+        digest
+    }
+
+    fn stored_for(&self, architecture: &str, layers: &[&[u8]], subject: Option<Digest>) -> Digest {
         let store = self.store();
         let layers: Vec<Descriptor> = layers
             .iter()
@@ -169,7 +205,7 @@ impl Kit {
                 Descriptor::of(media_type::OCI_LAYER, layer)
             })
             .collect();
-        let config = Config { architecture: "amd64".into(), os: "linux".into(), ..Config::default() };
+        let config = Config { architecture: architecture.into(), os: "linux".into(), ..Config::default() };
         let config = serde_json::to_vec(&config).unwrap();
         store.put(&config).unwrap();
         let mut manifest = Manifest {
@@ -257,7 +293,7 @@ impl Kit {
         format!("{}/m", self.closed.host())
     }
 
-    /// Copies an image of the closed registry, byte for byte, and returns its digest.
+    /// Returns the digest of an image of the closed registry, if it is there.
     pub(crate) fn closed_digest(&self, name: &str) -> Option<Digest> {
         self.client.head(&Reference::parse(&format!("{}/{name}", self.closed.host())).unwrap()).ok()
     }
@@ -299,64 +335,4 @@ pub(crate) fn names(path: &Path) -> Vec<String> {
         .unwrap_or_default();
     names.sort();
     names
-}
-
-/// Stands between clients and a registry: counts what comes from there, and can be cut.
-pub(crate) struct Proxy {
-    pub(crate) host: String,
-    count: Arc<AtomicU64>,
-    up: Arc<AtomicBool>,
-    open: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Proxy {
-    fn start(to: &str) -> Proxy {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let host = listener.local_addr().unwrap().to_string();
-        let proxy = Proxy { host, count: Arc::default(), up: Arc::new(AtomicBool::new(true)), open: Arc::default() };
-        let (to, count, up, open) = (to.to_owned(), proxy.count.clone(), proxy.up.clone(), proxy.open.clone());
-        std::thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let Some(server) = up.load(Ordering::Relaxed).then(|| TcpStream::connect(&to).ok()).flatten() else {
-                    continue;
-                };
-                open.lock().unwrap().extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
-                let (from, into) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                std::thread::spawn(move || pass(from, into, &AtomicU64::new(0)));
-                let count = count.clone();
-                std::thread::spawn(move || pass(server, client, &count));
-            }
-        });
-        proxy
-    }
-
-    /// Returns how many bytes have come from the registry.
-    pub(crate) fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    /// Cuts all connections and takes no more.
-    pub(crate) fn cut(&self) {
-        self.up.store(false, Ordering::Relaxed);
-        for stream in self.open.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-
-    /// Takes connections again.
-    pub(crate) fn mend(&self) {
-        self.up.store(true, Ordering::Relaxed);
-    }
-}
-
-fn pass(mut from: TcpStream, mut into: TcpStream, count: &AtomicU64) {
-    let mut buffer = [0; 16 << 10];
-    while let Ok(length @ 1..) = from.read(&mut buffer) {
-        count.fetch_add(length as u64, Ordering::Relaxed);
-        if into.write_all(&buffer[..length]).is_err() {
-            break;
-        }
-    }
-    let _ = into.shutdown(Shutdown::Both);
-    let _ = from.shutdown(Shutdown::Both);
 }

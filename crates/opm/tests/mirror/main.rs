@@ -1,10 +1,16 @@
 //! `opm mirror` between real registries.
 
+mod broken;
 mod carried;
+mod disks;
 mod killed;
 mod kit;
+mod listed;
 mod missing;
 mod moved;
 mod needed;
 mod oc_mirror;
+mod proxy;
+mod signed;
+mod sparse;
 mod walkthrough;

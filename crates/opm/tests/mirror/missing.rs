@@ -33,7 +33,7 @@ fn t18_what_is_missing_is_reported_by_package_and_bundle() {
     assert_eq!(names(&kit.path("out/mirror")), ["report.json", "source"]);
     assert!(kit.read("out/mirror/report.json").contains("alpha/alpha.v1.1.0"));
     assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is not whole"));
-    // All the rest is there: mended, only what lacked is fetched.
+    // All the rest is there: once the source is complete, only what lacked is fetched.
     kit.image("ns/alpha:v2", &[b"a layer that all share", &crate::kit::noise("ns/alpha:v2", 400_000)]);
     kit.mirror(&["pull", &file, "out"]);
     assert!(!names(&kit.path("out/mirror")).contains(&"report.json".to_owned()));
@@ -66,14 +66,49 @@ fn t18_bundles_without_an_image_leave_the_catalog_or_stay_in_it() {
 }
 
 #[test]
-fn t10_a_source_that_is_gone_fails_and_the_next_run_goes_on() {
+fn t10_a_source_that_was_never_there_is_reported_at_once() {
     let Some(mut kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", "    - name: alpha\n");
-    kit.mirror(&["plan", &file, "--lock", "lock.json"]);
     drop(kit.source.take());
     let error = kit.mirror_fails(&["pull", &file, "out"]);
     assert!(error.contains("catalog ") && error.contains("pinging container registry"), "{error}");
     assert!(!kit.path("out/mirror/lock.json").exists());
+}
+
+#[test]
+fn t18_a_bad_reference_belongs_to_its_bundle() {
+    let Some(kit) = Kit::with(HOLED) else { return };
+    // The list of the last bundle ends the file: one of each kind that valid catalogs can have.
+    let untagged = format!("{}/ns/no-tag", kit.host);
+    let bad = ["", &untagged, "pause", "ns/pause:v1"];
+    let mut text = kit.read("catalog-v1/catalog.yaml");
+    for image in bad {
+        text += &format!("- {{name: bad, image: '{image}'}}\n");
+    }
+    fs::create_dir(kit.path("bad")).unwrap();
+    fs::write(kit.path("bad/catalog.yaml"), text).unwrap();
+    let name = format!("{}/ns/index:bad", kit.host);
+    kit.stdout(&["build", "bad", "--data-only", "-t", &name, "--push", "--use-http"]);
+    let file = kit.set_of("set.yaml", "bad", ALL, "");
+    let error = kit.mirror_fails(&["pull", &file, "out"]);
+    assert!(error.contains("package beta\n  bundle beta.v0.1.0\n") && !error.contains("package alpha"), "{error}");
+    for image in ["(no name)", &untagged, "pause,", "ns/pause:v1,"] {
+        assert!(error.contains(image), "{image}: {error}");
+    }
+    kit.mirror(&["pull", &file, "out", "--missing", "drop"]);
+    assert_eq!(names(&kit.path("out/mirror/catalogs/index-bad")), ["alpha"]);
+    kit.mirror(&["pull", &file, "kept", "--missing", "keep"]);
+    assert_eq!(names(&kit.path("kept/mirror/catalogs/index-bad")), ["alpha", "beta"]);
+}
+
+#[test]
+fn t18_a_head_without_its_image_leaves_the_one_below_as_head() {
+    let Some(kit) = Kit::with(HOLED) else { return };
+    let file = holed(&kit, "ns/alpha:v3");
+    kit.mirror(&["pull", &file, "out", "--missing", "drop"]);
+    kit.stdout(&["validate", "out/mirror/catalogs/index-v1"]);
+    let listed = kit.stdout(&["list", "channels", "out/mirror/catalogs/index-v1", "alpha"]);
+    assert!(listed.contains("alpha.v1.1.0") && !listed.contains("alpha.v2.0.0"), "{listed}");
 }
 
 #[test]
@@ -93,7 +128,7 @@ fn t15_a_damaged_directory_is_found_and_not_sent() {
     let error = kit.mirror_fails(&["push", "out", &kit.to()]);
     assert!(error.contains("so the catalogs keep what they had"), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
-    // Another pull mends it.
+    // Another pull fixes it.
     fs::remove_file(&blob).unwrap();
     kit.mirror(&["pull", &file, "out"]);
     kit.mirror(&["push", "out", &kit.to()]);

@@ -99,18 +99,15 @@ fn t8_the_same_file_gives_the_same_bytes_whatever_the_surroundings() {
     let Some(kit) = Kit::new() else { return };
     let file = kit.set("set.yaml", ALPHA);
     let one = kit.mirror(&["pull", &file, "one", "--jobs", "1", "--volumes", "1MiB", "--to", "first"]);
-    let mut second = kit.command(&crate::kit::mirror(&[
-        "pull",
-        &file,
-        "two",
-        "--jobs",
-        "16",
-        "--volumes",
-        "1MiB",
-        "--to",
-        "second",
-    ]));
-    let second = second.env("TZ", "Asia/Tokyo").output().unwrap();
+    let words = ["pull", &file, "two", "--jobs", "16", "--volumes", "1MiB", "--to", "second"];
+    let second = std::process::Command::new("sh")
+        .args(["-c", "umask 077; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_opm")])
+        .args(crate::kit::mirror(&words))
+        .current_dir(kit.path(""))
+        .env("HOME", kit.path("home"))
+        .env("TZ", "Asia/Tokyo")
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8_lossy(&second.stdout), one);
     assert_eq!(kit.read("one/mirror/lock.json"), kit.read("two/mirror/lock.json"));
     assert_eq!(kit.read("one/index.json"), kit.read("two/index.json"));
@@ -149,6 +146,29 @@ fn t13_two_at_once_do_not_meet() {
 }
 
 #[test]
+fn t13_the_second_says_who_writes() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    let mut first = kit
+        .command(&crate::kit::mirror(&["pull", &file, "out", "--limit-rate", "200k"]))
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !kit.path("out/partial").exists() && first.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let error = kit.mirror_fails(&["pull", &file, "out"]);
+    assert!(error.contains(&format!("another 'opm mirror' is writing to it, process {}", first.id())), "{error}");
+    // T-22: the catalog moves meanwhile, and the set is that of the beginning.
+    kit.publish(&crate::kit::BUNDLES[..2], "v1");
+    let output = first.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(kit.read("out/mirror/lock.json").contains("alpha.v2.0.0"));
+    assert_eq!(kit.mirror(&["verify", "out"]), String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
 fn t21_different_images_at_one_place_are_refused() {
     let Some(kit) = Kit::new() else { return };
     kit.image("other/x:v1", &[b"one"]);
@@ -160,16 +180,6 @@ fn t21_different_images_at_one_place_are_refused() {
     let file = kit.set_of("set.yaml", "v1", ALPHA, &more);
     let error = kit.mirror_fails(&["pull", &file, "out"]);
     assert!(error.contains("would both go to ns/x:v1"), "{error}");
-}
-
-#[test]
-fn t20_a_registry_that_takes_no_sparse_index_is_asked_first() {
-    let Some(kit) = Kit::new() else { return };
-    let file = kit.set_of("set.yaml", "v1", ALPHA, "    platforms: [{os: linux, architecture: amd64}]\n");
-    kit.mirror(&["pull", &file, "out"]);
-    let error = kit.mirror_fails(&["push", "out", &kit.to()]);
-    assert!(error.contains("refuses indexes without all their images"), "{error}");
-    assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
 }
 
 #[test]
@@ -195,4 +205,32 @@ fn a_tag_of_an_additional_image_that_moves_is_followed() {
     kit.mirror(&["pull", &file, "out"]);
     let lock = kit.read("out/mirror/lock.json");
     assert!(lock.contains(&new.to_string()) && !lock.contains(&old.to_string()), "{lock}");
+}
+
+/// G-2: the layers of a catalog that goes over as it is come once, though the catalog is read before.
+#[test]
+fn a_whole_catalog_is_fetched_once() {
+    let Some(kit) = Kit::new() else { return };
+    let catalog = kit.path("catalog-v1/noise.txt");
+    fs::write(&catalog, crate::kit::noise("a large file", 3_000_000)).unwrap();
+    let name = format!("{}/ns/large:v1", kit.host);
+    let directory = kit.path("catalog-v1").display().to_string();
+    fs::write(kit.path("catalog-v1/.indexignore"), "noise.txt\n").unwrap();
+    kit.stdout(&["build", &directory, "--data-only", "-t", &name, "--push", "--use-http"]);
+    let text = format!(
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  operators:\n  - {{catalog: \
+         {name}, full: true}}\n"
+    );
+    fs::write(kit.path("set.yaml"), text).unwrap();
+    let before = kit.proxy.count();
+    kit.mirror(&["pull", "set.yaml", "out"]);
+    let fetched = kit.proxy.count() - before;
+    let list = kit.read("out/mirror/blobs.txt");
+    let all: u64 = list.lines().map(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap()).sum();
+    assert!(all > 3_000_000 && fetched < all + all / 10, "{fetched} of {all}");
+    kit.mirror(&["verify", "out"]);
+    let before = kit.proxy.count();
+    kit.mirror(&["copy", "set.yaml", &kit.to()]);
+    assert!(kit.proxy.count() - before < all + all / 10);
+    kit.mirror(&["verify", &kit.to(), "--lock", "out/mirror/lock.json"]);
 }

@@ -48,7 +48,7 @@ fn t26_for_a_cluster_every_step_of_its_upgrade_is_there_and_nothing_else() {
     let shown = kit.mirror(&["plan", "set.yaml", "--installed", "state.json"]);
     assert!(shown.contains("alpha    stable (default)  alpha.v1.1.0 alpha.v2.0.0\n"), "{shown}");
     assert!(!shown.contains("beta") && !shown.contains("gamma"), "{shown}");
-    // Those who run something else are reported.
+    // Clusters that run something else are named.
     let planned = kit.run(&crate::kit::mirror(&["plan", "set.yaml"]));
     let said = String::from_utf8_lossy(&planned.stderr).into_owned();
     assert!(said.contains("note: alpha: clusters that run alpha.v1.0.0 find no upgrade"), "{said}");
@@ -56,4 +56,88 @@ fn t26_for_a_cluster_every_step_of_its_upgrade_is_there_and_nothing_else() {
     let index = format!("{}/ns/index:v1", kit.to());
     let path = kit.stdout(&["upgrade-path", "--use-http", &index, "alpha", "--from", "1.1.0"]);
     assert!(path.contains("alpha.v2.0.0 is the newest"), "{path}");
+}
+
+#[test]
+fn t26_what_one_catalog_needs_comes_from_another() {
+    let Some(kit) = Kit::with(&NEEDY[4..]) else { return };
+    kit.publish(&NEEDY[..4], "v2");
+    let host = &kit.host;
+    let text = format!(
+        "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  operators:\n  - catalog: \
+         {host}/ns/index:v1\n    packages: [{{name: gamma}}]\n  - catalog: {host}/ns/index:v2\n    packages: [{{name: \
+         alpha}}]\n"
+    );
+    fs::write(kit.path("set.yaml"), text).unwrap();
+    // Without it, what is lacking is named.
+    let planned = kit.run(&crate::kit::mirror(&["plan", "set.yaml"]));
+    let said = String::from_utf8_lossy(&planned.stderr).into_owned();
+    assert!(
+        said.contains("gamma: \"gamma.v9.0.0\" needs ") && said.contains("nothing in the catalog offers"),
+        "{said}"
+    );
+    let to = kit.to();
+    let copied = kit.run(&crate::kit::mirror(&["copy", "set.yaml", &to, "--with-dependencies"]));
+    let said = String::from_utf8_lossy(&copied.stderr).into_owned();
+    assert!(copied.status.success() && !said.contains("nothing in the catalog offers"), "{said}");
+    assert!(said.contains("package \"beta\" is kept: \"gamma.v9.0.0\" needs "), "{said}");
+    let (one, two) = (format!("one={to}/ns/index:v1"), format!("two={to}/ns/index:v2"));
+    let resolved = kit.stdout(&["resolve", "--use-http", &one, &two, "--install", "gamma"]);
+    assert!(resolved.contains("gamma.v9.0.0") && resolved.contains("beta.v0.1.0"), "{resolved}");
+}
+
+#[test]
+fn t26_nobody_is_stranded_who_is_not_named() {
+    let Some(kit) = Kit::with(NEEDY) else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n");
+    for edges in ["keep", "bridge"] {
+        let to = format!("{}/{edges}", kit.to());
+        let copied = kit.run(&crate::kit::mirror(&["copy", &file, &to, "--edges", edges]));
+        let said = String::from_utf8_lossy(&copied.stderr).into_owned();
+        assert!(copied.status.success() && said.contains("clusters that run alpha.v1.0.0 find no upgrade"), "{said}");
+        assert!(!said.contains("alpha.v1.1.0"), "{said}");
+        let index = format!("{to}/ns/index:v1");
+        kit.stdout(&["validate", "--use-http", &index]);
+        let path = kit.stdout(&["upgrade-path", "--use-http", &index, "alpha", "--from", "1.1.0"]);
+        assert!(path.contains("alpha.v2.0.0 is the newest"), "{path}");
+    }
+}
+
+#[test]
+fn what_the_last_set_had_and_this_one_lacks_is_named() {
+    let Some(kit) = Kit::with(NEEDY) else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n      minVersion: 1.0.0\n");
+    kit.mirror(&["pull", &file, "out"]);
+    let file = kit.set("set.yaml", "    - name: alpha\n");
+    let pulled = kit.run(&crate::kit::mirror(&["pull", &file, "out"]));
+    let said = String::from_utf8_lossy(&pulled.stderr).into_owned();
+    assert!(pulled.status.success() && said.contains("of this set, and found one in the last"), "{said}");
+}
+
+#[test]
+fn the_original_of_a_catalog_goes_along_when_somebody_wants_it() {
+    let Some(kit) = Kit::with(NEEDY) else { return };
+    let original = kit.digest_of("ns/index:v1").unwrap();
+    let signature = kit.sign("ns/index", original, true);
+    let file = kit.set("set.yaml", "    - name: beta\n");
+    kit.mirror(&["pull", &file, "out", "--keep-original"]);
+    kit.mirror(&["push", "out", &kit.to()]);
+    let tag = format!("m/ns/index:sha256-{}", original.hex());
+    assert_eq!(kit.closed_digest(&tag), Some(original));
+    assert_eq!(kit.closed_digest(&format!("{tag}.sig")), Some(signature));
+    assert_ne!(kit.closed_digest("m/ns/index:v1"), Some(original));
+    kit.mirror(&["verify", &kit.to(), "--lock", "out/mirror/lock.json", "--deep"]);
+}
+
+#[test]
+fn objects_can_be_seen_before_anything_moves() {
+    let Some(kit) = Kit::with(NEEDY) else { return };
+    let file = kit.set("set.yaml", "    - name: beta\n");
+    let to = kit.to();
+    kit.mirror(&["plan", &file, "--to", &to, "--resources", "planned"]);
+    kit.mirror(&["copy", &file, &to, "--resources", "written"]);
+    for name in ["cs-index-v1.yaml", "cc-index-v1.yaml", "idms-oc-mirror.yaml", "registries.conf.d/50-mirror.conf"] {
+        assert_eq!(kit.read(&format!("planned/{name}")), kit.read(&format!("written/{name}")), "{name}");
+    }
+    assert!(kit.mirror_fails(&["plan", &file, "--resources", "x"]).contains("--to"));
 }

@@ -50,7 +50,8 @@ fn the_walkthrough_is_true() {
     // The registries here have no certificates, and the program of a test needs libraries.
     let program = env!("CARGO_BIN_EXE_opm");
     let script = format!(
-        "#!/bin/sh\ncase \"$2\" in plan|pull) set -- \"$@\" --catalog-program none;; esac\nexec {program} \"$@\" --use-http\n"
+        "#!/bin/sh\ncase \"$2\" in plan|pull) set -- \"$@\" --catalog-program none;; esac\n\
+         case \"$1\" in mirror) set -- \"$@\" --use-http;; esac\nexec {program} \"$@\"\n"
     );
     fs::create_dir(kit.path("bin")).unwrap();
     fs::write(kit.path("bin/opm"), script).unwrap();

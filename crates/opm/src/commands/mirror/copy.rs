@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use image::{Store, Supply};
+use mirror::preflight::{Need, room};
 use mirror::report::Missing;
 use mirror::volume::parse_size;
 
 use super::flags::{ChoiceFlags, MoveFlags, TargetFlags};
 use super::prepare::{prepare, read};
-use super::pull::contents;
+use super::pull::{contents, reuse, too_little};
 use super::push::finish;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
@@ -53,7 +54,7 @@ pub(super) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     run_noting(args, tls, printer, &mut Vec::new())
 }
 
-/// Does it, and notes what is missing.
+/// Runs the command, and returns what is missing in `lacking`.
 pub(super) fn run_noting(
     args: &CopyArgs,
     tls: &TlsFlags,
@@ -77,12 +78,17 @@ pub(super) fn run_noting(
         return Err(Failure::message("not everything is there, so nothing was sent\nhelp: see --missing"));
     }
     prepared.build(&scratch.path().join("catalogs"), &args.choice, &client, tls, printer)?;
-    let _ = std::fs::remove_dir_all(scratch.path().join("source"));
     let lock = prepared.lock();
     let contents = contents(&client.options().store, &lock, &client)?;
+    let store = &client.options().store;
+    reuse(&scratch.path().join("source"), store.root(), &contents.lacking(store, &lock));
+    let _ = std::fs::remove_dir_all(scratch.path().join("source"));
     let from = mirror::push::sources(&lock, &contents);
-    let total = contents.blobs.values().map(|blob| blob.size).sum();
-    let shown = moved.show("copying", total);
+    let largest = contents.blobs.values().map(|blob| blob.size).max().unwrap_or_default();
+    let all: u64 = contents.blobs.values().map(|blob| blob.size).sum();
+    let needed = all.min(args.spool.max(largest));
+    room(&[Need { place: scratch.path().to_owned(), bytes: needed }]).map_err(too_little)?;
+    let shown = moved.show("copying", all);
     let supply = Supply::Registries { from, spool: args.spool };
     let pushed = mirror::push::push(&client, &lock, &contents, &target, supply, &BTreeMap::new());
     drop(shown);

@@ -12,7 +12,10 @@ use crate::choice::choice;
 use crate::exit::Failure;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
-use crate::transfer::Moved;
+use crate::transfer::{Form, Moved};
+
+/// The slowest rate that somebody can ask for.
+const SLOWEST: u64 = 64_000;
 
 /// What is chosen, beside what the file says
 #[derive(clap::Args, Clone, Debug)]
@@ -22,13 +25,21 @@ pub(crate) struct ChoiceFlags {
     /// catalog (drop), or they stay in it (keep)
     #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = on_missing())]
     pub(crate) missing: OnMissing,
-    /// Bring what kept bundles need as well, by the catalog's dependencies
+    /// Bring what kept bundles need as well, from any catalog of the file
     #[arg(long)]
     pub(crate) with_dependencies: bool,
     /// Bring only what is on the way from what a cluster runs to the newest: what 'kubectl get
-    /// subscriptions,clusterserviceversions -A -o json' printed there
-    #[arg(long, value_name = "FILE")]
+    /// subscriptions,clusterserviceversions -A -o json' printed there, or 'cluster' for the one that can be reached
+    #[arg(long, value_name = "FILE|cluster")]
     pub(crate) installed: Option<String>,
+    /// With --installed cluster, file that says how to reach it; defaults to KUBECONFIG or ~/.kube/config
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "FILE", requires = "installed")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// With --installed cluster, context in that file
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "NAME", requires = "installed")]
+    pub(crate) context: Option<String>,
     /// Where the default channel goes, make the one with the newest head the default
     #[arg(long)]
     pub(crate) choose_default: bool,
@@ -52,6 +63,9 @@ pub(crate) struct ChoiceFlags {
     /// (none), for clusters that bring their own
     #[arg(long, value_name = "WHICH", default_value = "ours", value_parser = ["ours", "original", "none"])]
     pub(crate) catalog_program: String,
+    /// Bring the original image of a catalog that is not whole as well, by its digest, for its signature
+    #[arg(long)]
+    pub(crate) keep_original: bool,
     /// This program for another platform of the catalog; can be given several times
     #[arg(long, value_name = "PLATFORM=FILE", value_parser = binary)]
     pub(crate) binary: Vec<(Platform, PathBuf)>,
@@ -64,6 +78,11 @@ impl ChoiceFlags {
             missing: OnMissing::Fail,
             with_dependencies: false,
             installed: None,
+            #[cfg(feature = "cluster")]
+            kubeconfig: None,
+            #[cfg(feature = "cluster")]
+            context: None,
+            keep_original: false,
             choose_default: false,
             ignore_unknown: false,
             edges: "keep".into(),
@@ -86,7 +105,7 @@ impl ChoiceFlags {
             self.layout,
             !self.without_referrers,
             self.catalog_program,
-        )
+        ) + if self.keep_original { " original=true" } else { "" }
     }
 }
 
@@ -114,6 +133,12 @@ pub(crate) struct MoveFlags {
     /// How many blobs are on their way at a time
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) jobs: u8,
+    /// How many bytes of blobs may move in a second, over all connections, such as 10M
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) limit_rate: Option<u64>,
+    /// How progress is reported: for people (text), or a line of JSON every second on stderr (json)
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = form())]
+    pub(crate) progress: Form,
     /// Accept only images that policy.json accepts, with their signatures
     #[arg(long)]
     pub(crate) enforce_policy: bool,
@@ -134,6 +159,8 @@ impl MoveFlags {
         options.store = store;
         options.parallel = usize::from(self.jobs.max(1));
         options.progress = Arc::clone(moved) as Arc<dyn image::Progress>;
+        options.rate = self.limit_rate;
+        moved.report_as(self.progress);
         Client::new(options).map_err(|error| Failure::message(error.to_string()))
     }
 }
@@ -157,6 +184,18 @@ pub(crate) struct TargetFlags {
     /// Let nodes never ask the sources, only the mirror
     #[arg(long)]
     pub(crate) no_fallback: bool,
+}
+
+/// Reads a rate, which no registry takes for silence.
+fn rate(text: &str) -> Result<u64, String> {
+    match mirror::volume::parse_bytes(text) {
+        Some(rate) if rate >= SLOWEST => Ok(rate),
+        _ => Err(format!("{text:?}: expected bytes in a second such as 500k or 10M, at least 64k")),
+    }
+}
+
+fn form() -> impl TypedValueParser<Value = Form> {
+    choice([("text", Form::Text), ("json", Form::Json)])
 }
 
 fn catalog_name(text: &str) -> Result<(String, String), String> {

@@ -3,6 +3,7 @@
 mod catalog_image;
 mod copy;
 mod flags;
+mod installed;
 pub(crate) mod oc_mirror;
 mod open;
 mod plan;

@@ -157,7 +157,7 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
         ..ChoiceFlags::usual()
     };
     let jobs = args.parallel_images.saturating_mul(args.parallel_layers).min(64);
-    let moving = MoveFlags { ca_file: None, jobs, enforce_policy: args.secure_policy };
+    let moving = MoveFlags { jobs, enforce_policy: args.secure_policy, ..MoveFlags::default() };
     let target = |workspace: &Path| TargetFlags {
         max_nested_paths: args.max_nested_paths,
         resources: workspace.join("working-dir/cluster-resources"),

@@ -11,9 +11,11 @@ use mirror::part::Part;
 use mirror::plan::Opened;
 
 use super::flags::{ChoiceFlags, notes};
+use super::installed::Installed;
 use crate::commands::edit::workbench::directory as catalog_directory;
 use crate::exit::Failure;
 use crate::images::Images;
+use crate::interrupt::Unfinished;
 use crate::limits;
 use crate::printer::Printer;
 
@@ -49,6 +51,8 @@ pub(crate) fn image_set(
 pub(crate) struct Catalog {
     pub(crate) opened: Opened,
     pub(crate) platforms: Vec<Platform>,
+    /// Where a database was converted to; its blobs are read again.
+    _aside: Option<Unfinished>,
 }
 
 /// Resolves the tag of a catalog to the digest it has now.
@@ -63,32 +67,48 @@ pub(crate) fn pin(source: &CatalogSource, images: &Images) -> Result<Option<Dige
 pub(crate) fn catalogs(
     set: &ImageSet,
     choice: &ChoiceFlags,
+    installed: Option<&Installed>,
     base: &Path,
     images: &Images,
     printer: &Printer,
 ) -> Result<Vec<Catalog>, Failure> {
-    let mut found = Vec::new();
-    let mut failed = false;
+    let mut found: Vec<(Catalog, Option<Request>)> = Vec::new();
+    let mut wrong: Vec<String> = Vec::new();
     for request in &set.catalogs {
-        match catalog(request, choice, base, images, printer) {
+        match catalog(request, choice, installed, base, images, printer) {
             Ok(catalog) => found.push(catalog),
-            Err(Failure::Message(text)) => {
-                printer.error(&text);
-                failed = true;
-            }
+            Err(Failure::Message(text)) => wrong.push(text),
             Err(other) => return Err(other),
         }
     }
-    if failed { Err(Failure::Told) } else { Ok(found) }
+    if wrong.is_empty() {
+        let mut parts: Vec<(&mut Part, Option<&Request>)> =
+            found.iter_mut().map(|(catalog, wanted)| (&mut catalog.opened.part, wanted.as_ref())).collect();
+        let refused = Part::choose(&mut parts);
+        for ((catalog, _), reasons) in found.iter().zip(refused) {
+            let source = &catalog.opened.request.source;
+            wrong.extend(reasons.iter().map(|reason| format!("catalog {source}: {reason}")));
+        }
+    }
+    if !wrong.is_empty() {
+        wrong.iter().for_each(|text| printer.error(text));
+        return Err(Failure::Told);
+    }
+    for (catalog, _) in &found {
+        notes(&catalog.opened.part.notes, printer);
+    }
+    Ok(found.into_iter().map(|(catalog, _)| catalog).collect())
 }
 
+/// Opens a catalog, and returns what is asked for of it; nothing if it goes over as it is.
 fn catalog(
     request: &CatalogRequest,
     choice: &ChoiceFlags,
+    installed: Option<&Installed>,
     base: &Path,
     images: &Images,
     printer: &Printer,
-) -> Result<Catalog, Failure> {
+) -> Result<(Catalog, Option<Request>), Failure> {
     let source = &request.source;
     let named = |error: String| Failure::message(format!("catalog {source}: {error}"));
     let text = match (source, pin(source, images)?) {
@@ -100,7 +120,7 @@ fn catalog(
     let digest = fetched.image.digest;
     let platforms =
         if request.platforms.is_empty() { platforms_of(images, &digest) } else { request.platforms.clone() };
-    let (directory, _aside) = catalog_directory(Path::new(&text), images, printer)?;
+    let (directory, aside) = catalog_directory(Path::new(&text), images, printer)?;
     let mut wanted = Request {
         full: request.full,
         packages: request.packages.clone(),
@@ -109,16 +129,19 @@ fn catalog(
         dependencies: choice.with_dependencies,
         bridge: choice.edges == "bridge",
     };
-    if let Some(file) = &choice.installed {
-        wanted.packages = super::prepare::on_the_way(file, &text, &wanted.packages, images, printer)?;
+    if let Some(installed) = installed {
+        wanted.packages = installed.on_the_way(&text, &wanted.packages, images, printer)?;
     }
     let limits = limits::from_env()?;
-    let whole = request.is_whole();
-    let part = Part::choose(&directory, (!whole).then_some(&wanted), &limits);
+    let part = Part::read(&directory, &limits);
     let part = part.map_err(|errors| named(errors.join(&format!("\ncatalog {source}: "))))?;
-    notes(&part.notes, printer);
     let template = request.template.as_ref().map(|file| template(&base.join(file))).transpose().map_err(named)?;
-    Ok(Catalog { opened: Opened { request: request.clone(), digest, part, template }, platforms })
+    let mut request = request.clone();
+    // What a cluster needs is a part, whatever the file says.
+    request.full &= installed.is_none();
+    let whole = request.is_whole();
+    let opened = Opened { request, digest, part, template };
+    Ok((Catalog { opened, platforms, _aside: aside }, (!whole).then_some(wanted)))
 }
 
 /// Reads a CatalogSource to start from.

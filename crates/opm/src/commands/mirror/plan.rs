@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use image::{Digest, Reference, Store};
+use mirror::have::Have;
 use mirror::lock::{Lock, Role};
 use mirror::set::Contents;
 use serde_json::json;
 
-use super::flags::{ChoiceFlags, MoveFlags};
+use super::flags::{ChoiceFlags, MoveFlags, TargetFlags};
 use super::prepare::{prepare, read};
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
@@ -30,6 +31,7 @@ use crate::transfer::{Moved, bytes};
         opm mirror plan imageset.yaml\n  \
         opm mirror plan imageset.yaml --lock lock.json --have last-set\n  \
         opm mirror plan imageset.yaml -o mapping --to registry.example.com/mirror\n  \
+        opm mirror plan imageset.yaml --to registry.example.com/mirror --resources cluster-resources\n  \
         opm mirror plan imageset.yaml -o json"
 )]
 pub(super) struct PlanArgs {
@@ -42,12 +44,15 @@ pub(super) struct PlanArgs {
     /// Write what was chosen to a file
     #[arg(long, value_name = "OUT")]
     lock: Option<PathBuf>,
-    /// What is there already: a directory with a set, its blobs.txt, or a list that 'verify --have' wrote
+    /// What is there already: a directory with a set, its blobs.txt or lock.json, or a list that 'verify --have' wrote
     #[arg(long, visible_alias = "since", value_name = "DIR|FILE")]
     have: Vec<PathBuf>,
     /// Registry and path that it would go to
     #[arg(long, value_name = "REGISTRY[/PATH]")]
     to: Option<String>,
+    /// With --to, directory for the objects that would lead clusters to the mirror
+    #[arg(long, value_name = "DIR", requires = "to")]
+    resources: Option<PathBuf>,
     /// How many components the path of a repository may have; what is too much is joined with '-'
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max_nested_paths: Option<u16>,
@@ -62,10 +67,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let target = args.to.as_ref().map(|to| mirror::destination::Target::parse(to, nested)).transpose();
     let target = target.map_err(Failure::message)?;
     let (input, _) = read(&args.file, &args.choice, printer)?;
-    let mut have: BTreeSet<Digest> = BTreeSet::new();
-    for path in &args.have {
-        have.extend(mirror::have::read(path).map_err(Failure::message)?);
-    }
+    let have = Have::read(&args.have).map_err(Failure::message)?;
     let scratch = Unfinished::private("opm-mirror-")?;
     let store = Store::open(&scratch.path().join("store"))?;
     let moved: Arc<Moved> = Arc::default();
@@ -79,6 +81,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let lock = prepared.lock();
     let contents = Contents::of(&client.options().store, &lock, &client.options().limits)
         .map_err(|missing| Failure::message(format!("{missing:?}")))?;
+    let have = have.of(&lock, &contents);
     let fetch: u64 = contents.blobs.values().filter(|blob| !have.contains(&blob.digest)).map(|blob| blob.size).sum();
     match args.output.as_str() {
         "json" => {
@@ -97,6 +100,10 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
             }
         }
         _ => text(&lock, &contents, fetch, printer)?,
+    }
+    if let (Some(resources), Some(target)) = (&args.resources, &target) {
+        let flags = TargetFlags { resources: resources.clone(), ..TargetFlags::default() };
+        flags.write_resources(&lock, target, tls, printer)?;
     }
     if let Some(out) = &args.lock {
         mirror::set::write_whole(out, lock.to_text().as_bytes()).map_err(Failure::message)?;

@@ -1,35 +1,39 @@
 //! From a file or a lock to what is brought over: catalogs opened, images found, catalogs written and built.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use edit::filter::image_set::PackageRequest;
 use image::{Client, Digest, Parts, Platform, Reference};
 use mirror::imageset::{ImageSet, Kind};
 use mirror::lock::{LeftOut, Lock, Role};
 use mirror::plan::{self, Plan};
 use mirror::report::{self, Missing, OnMissing};
-use resolve::objects::Objects;
-use resolve::path::{Start, path};
-use resolve::pool::Pool;
 
 use super::catalog_image::build_one;
 use super::flags::{ChoiceFlags, notes, tell_missing};
+use super::installed::Installed;
 use super::open::{self, Catalog};
-use crate::commands::offline::sources;
 use crate::exit::{Failure, in_path};
 use crate::images::{Images, TlsFlags};
 use crate::limits;
 use crate::printer::Printer;
-use crate::source;
 
 /// What somebody wants.
 pub(crate) enum Input {
-    /// A file, with the digest of it and of the flags that change what is chosen.
-    Set(Box<ImageSet>, Digest),
+    /// A file.
+    Set(Box<Asked>),
     /// What was chosen before.
     Lock(Box<Lock>),
+}
+
+/// What a file asks for.
+pub(crate) struct Asked {
+    pub(crate) set: ImageSet,
+    /// The digest of the file and of the flags that change what is chosen.
+    pub(crate) request: Digest,
+    /// What a cluster runs, if that decides.
+    pub(crate) installed: Option<Installed>,
 }
 
 /// Reads a file or a lock.
@@ -45,10 +49,12 @@ pub(crate) fn read(file: &str, choice: &ChoiceFlags, printer: &Printer) -> Resul
     let set = open::image_set(file, &text, Kind::Mirror, &choice.skip, printer)?;
     let mut request = text.clone();
     request.extend(choice.request().as_bytes());
-    if let Some(state) = &choice.installed {
-        request.extend(fs::read(state).map_err(|error| in_path(state.as_ref(), &error))?);
+    let installed = choice.installed.as_ref().map(|from| Installed::read(from, choice)).transpose()?;
+    if let Some(installed) = &installed {
+        request.extend(installed.request());
     }
-    Ok((Input::Set(Box::new(set), Digest::of(&request)), text))
+    let request = Digest::of(&request);
+    Ok((Input::Set(Box::new(Asked { set, request, installed })), text))
 }
 
 fn memfind(text: &[u8], word: &[u8]) -> bool {
@@ -73,15 +79,19 @@ pub(crate) fn prepare(
     printer: &Printer,
 ) -> Result<Prepared, Failure> {
     match input {
-        Input::Set(set, request) => {
-            let catalogs = open::catalogs(&set, choice, base, images, printer)?;
-            let options = plan::Options { layout: choice.layout, referrers: !choice.without_referrers };
-            let (opened, platforms): (Vec<_>, Vec<_>) =
-                catalogs.into_iter().map(|catalog| (catalog.opened, catalog.platforms)).unzip();
+        Input::Set(asked) => {
+            let Asked { set, request, installed } = *asked;
+            let catalogs = open::catalogs(&set, choice, installed.as_ref(), base, images, printer)?;
+            let options = plan::Options {
+                layout: choice.layout,
+                referrers: !choice.without_referrers,
+                keep_original: choice.keep_original,
+                keep_unsigned: choice.missing == OnMissing::Keep,
+            };
+            let opened: Vec<&plan::Opened> = catalogs.iter().map(|catalog| &catalog.opened).collect();
             let plan = plan::plan(client, &set, &opened, options).map_err(Failure::message)?;
-            let catalogs =
-                opened.into_iter().zip(platforms).map(|(opened, platforms)| Some(Catalog { opened, platforms }));
-            Ok(Prepared { plan, request, catalogs: catalogs.collect() })
+            notes(&plan.notes, printer);
+            Ok(Prepared { plan, request, catalogs: catalogs.into_iter().map(Some).collect() })
         }
         Input::Lock(lock) => from_lock(*lock, choice, base, client, images, printer),
     }
@@ -138,7 +148,7 @@ fn from_lock(
         }
         let set = ImageSet { catalogs: vec![request], ..ImageSet::default() };
         let plain = ChoiceFlags { with_dependencies: false, installed: None, ..choice.clone() };
-        catalogs.push(open::catalogs(&set, &plain, base, images, printer)?.pop());
+        catalogs.push(open::catalogs(&set, &plain, None, base, images, printer)?.pop());
     }
     Ok(Prepared { plan, request, catalogs })
 }
@@ -213,6 +223,15 @@ impl Prepared {
         Ok(())
     }
 
+    /// Reports who found an upgrade in the catalogs below `place`, which an earlier set had, and finds none any more.
+    pub(crate) fn compare(&self, place: &Path, printer: &Printer) {
+        for (locked, catalog) in self.plan.catalogs.iter().zip(&self.catalogs) {
+            if let Some(catalog) = catalog {
+                notes(&catalog.opened.part.stranded_since(&place.join(&locked.name)), printer);
+            }
+        }
+    }
+
     /// Writes what is kept of each catalog to a directory below `place`, and builds its image into the client's store.
     pub(crate) fn build(
         &mut self,
@@ -253,77 +272,4 @@ impl Prepared {
     pub(crate) fn lock(&self) -> Lock {
         self.plan.lock(self.request)
     }
-}
-
-/// Returns the packages to bring for a cluster: of those it runs, the bundles on the way to the newest.
-pub(crate) fn on_the_way(
-    file: &str,
-    catalog: &str,
-    wanted: &[PackageRequest],
-    images: &Images,
-    printer: &Printer,
-) -> Result<Vec<PackageRequest>, Failure> {
-    let limits = limits::from_env()?;
-    let text = crate::commands::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?;
-    let named = |error: String| Failure::message(format!("{file}: {error}"));
-    let documents = fbc::stream::documents(&text, &limits).map_err(|error| named(error.to_string()))?;
-    let objects = Objects::read(&documents).map_err(named)?;
-    let found = source::resolve_one(catalog, images).map_err(Failure::message)?;
-    let sources = [sources::read(catalog, &found, images, printer)?];
-    let pool = Pool::new(&sources, "operators");
-    let mut kept: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    let mut keep = |package: &str, channel: &str, bundle: &str| {
-        let channels = kept.entry(package.to_owned()).or_default();
-        channels.entry(channel.to_owned()).or_default().insert(bundle.to_owned());
-    };
-    let namespaces: Vec<String> = objects.namespaces().map(str::to_owned).collect();
-    for namespace in &namespaces {
-        let (_, state) = objects.namespace(Some(namespace)).map_err(named)?;
-        for subscription in &state.subscriptions {
-            let is_wanted = wanted.is_empty() || wanted.iter().any(|it| it.name == subscription.package);
-            let members = pool.of_package(&subscription.package);
-            let Some(name) = subscription.installed.as_deref().filter(|_| is_wanted && !members.is_empty()) else {
-                continue;
-            };
-            let default = members.iter().copied().find(|node| pool.is_default(*node));
-            let default = default.map(|node| pool.member(node).channel);
-            let Some(channel) = subscription.channel.as_deref().or(default) else { continue };
-            let from = state.installed.iter().find(|bundle| bundle.name == name).cloned().or_else(|| {
-                let known = members.iter().map(|node| pool.member(*node).bundle).find(|bundle| bundle.name == name);
-                known.cloned()
-            });
-            let Some(from) = from else {
-                printer.warning(&format!("{name} of package {} is in no catalog here", subscription.package));
-                continue;
-            };
-            // What runs is fetched again by new nodes.
-            for node in members.iter().map(|node| pool.member(*node)) {
-                if node.channel == channel && node.bundle.name == name {
-                    keep(&subscription.package, channel, name);
-                }
-            }
-            let start = Start { source: 0, package: &subscription.package, channel: Some(channel), from, to: None };
-            for step in path(&pool, &start).steps {
-                let along = step.along.iter().map(|along| along.node);
-                for node in std::iter::once(step.to).chain(along) {
-                    let member = pool.member(node);
-                    keep(&member.bundle.package, member.channel, &member.bundle.name);
-                }
-            }
-        }
-    }
-    let mut requests: Vec<PackageRequest> = wanted.iter().filter(|it| !kept.contains_key(&it.name)).cloned().collect();
-    for (name, channels) in kept {
-        let default = wanted.iter().find(|it| it.name == name).and_then(|it| it.default_channel.clone());
-        requests.push(PackageRequest {
-            name,
-            default_channel: default,
-            exactly: Some(channels),
-            ..PackageRequest::default()
-        });
-    }
-    if requests.is_empty() {
-        return Err(named(format!("nothing of catalog {catalog} is installed")));
-    }
-    Ok(requests)
 }

@@ -1,14 +1,15 @@
 //! `opm mirror prune`: what mirrors put into a registry and nobody needs any more.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use image::Store;
-use mirror::prune::{find, remove};
+use image::{Reference, Store};
+use mirror::listed;
+use mirror::prune::{find, find_listed, remove};
 use mirror::set::read_lock;
 
 use super::flags::MoveFlags;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, in_path};
 use crate::images::TlsFlags;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
@@ -20,8 +21,11 @@ use crate::transfer::Moved;
     long_about = "Remove from a registry what no kept set needs.\n\n\
         The registry has on record which sets 'push' and 'copy' brought to it. What none of the kept locks needs of them \
         is shown, and removed with --yes. What others brought stays, and so does an image that somebody else has given \
-        a tag of their own. Only manifests are removed: the registry's own garbage collection frees the room.",
+        a tag of their own. Only manifests are removed: the registry's own garbage collection frees the room.\n\n\
+        --list takes a list of images instead, as 'oc-mirror delete --generate' and --write-list write it; with --keep as \
+        well, what those sets need stays.",
     after_help = "Examples:\n  \
+        opm mirror prune registry.example.com:5000/mirror --list delete-images.yaml --yes\n  \
         opm mirror prune registry.example.com:5000/mirror --keep set/mirror/lock.json\n  \
         opm mirror prune registry.example.com:5000/mirror --keep set/mirror/lock.json --yes"
 )]
@@ -30,8 +34,14 @@ pub(super) struct PruneArgs {
     #[arg(value_name = "REGISTRY[/PATH]")]
     registry: String,
     /// Lock of a set that stays; can be given several times
-    #[arg(long, value_name = "LOCK", required = true)]
+    #[arg(long, value_name = "LOCK", required_unless_present = "list")]
     keep: Vec<PathBuf>,
+    /// List of kind DeleteImageList of what goes
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
+    /// Write the list of what goes to a file
+    #[arg(long, value_name = "OUT")]
+    write_list: Option<PathBuf>,
     /// Remove it
     #[arg(long)]
     yes: bool,
@@ -50,8 +60,16 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     let scratch = Unfinished::private("opm-mirror-")?;
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, Store::open(&scratch.path().join("store"))?, &moved)?;
-    let pruning = find(&client, &target, &keep).map_err(Failure::message)?;
-    for image in &pruning.images {
+    let pruning = match &args.list {
+        None => find(&client, &target, &keep),
+        Some(file) => find_listed(&client, &target, &read_list(file, &target)?, &keep),
+    };
+    let pruning = pruning.map_err(Failure::message)?;
+    if let Some(out) = &args.write_list {
+        let list = listed::write(&pruning.images);
+        mirror::set::write_whole(out, list.as_bytes()).map_err(Failure::message)?;
+    }
+    for image in pruning.images.keys() {
         writeln!(printer.data(), "{image}")?;
     }
     for (image, names) in &pruning.foreign {
@@ -59,7 +77,8 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     }
     let (known, sets, count) = (pruning.known, pruning.sets.len(), pruning.images.len());
     if !args.yes {
-        printer.tell(&format!("{count} images of {sets} of {known} sets would go; --yes removes them"));
+        let which = if args.list.is_some() { String::new() } else { format!(" of {sets} of {known} sets") };
+        printer.tell(&format!("{count} images{which} would go; --yes removes them"));
         return Ok(());
     }
     let failed = remove(&client, &target, &pruning);
@@ -69,6 +88,20 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     if !failed.is_empty() {
         return Err(Failure::Told);
     }
-    printer.tell(&format!("removed: {count} images of {sets} of {known} sets"));
+    let which = if args.list.is_some() { String::new() } else { format!(" of {sets} of {known} sets") };
+    printer.tell(&format!("removed: {count} images{which}"));
     Ok(())
+}
+
+/// Reads a list; everything on it has to be below the path that is given.
+fn read_list(file: &Path, target: &mirror::destination::Target) -> Result<Vec<Reference>, Failure> {
+    let mut limits = crate::limits::from_env()?;
+    limits.file_size = limits.file_size.min(listed::LIMIT);
+    let shown = file.display().to_string();
+    let text = crate::commands::read_input(&shown, &limits).map_err(|error| in_path(file, &error))?;
+    let (names, others) = listed::read(&text, target).map_err(|error| Failure::message(format!("{shown}: {error}")))?;
+    match others.is_empty() {
+        true => Ok(names),
+        false => Err(Failure::message(format!("{shown}: not below {target}, so nothing goes: {}", others.join(", ")))),
+    }
 }

@@ -1,11 +1,13 @@
 //! `opm mirror pull`: everything that a file asks for, into a directory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use image::{Client, Digest, Error, Store};
+use mirror::have::Have;
 use mirror::lock::Lock;
+use mirror::preflight::{self, Need, TooLittle};
 use mirror::report::{Missing, json};
 use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
@@ -48,7 +50,8 @@ pub(super) struct PullArgs {
     /// Directory for the volumes; defaults to that of the set with 'volumes' behind it
     #[arg(long, value_name = "DIR")]
     pub(super) to: Option<PathBuf>,
-    /// What the other side has already: a directory with a set, its blobs.txt, or a list that 'verify --have' wrote
+    /// What the other side has already: a directory with a set, its blobs.txt or lock.json, or a list that 'verify --have'
+    /// wrote
     #[arg(long, visible_alias = "since", value_name = "DIR|FILE")]
     pub(super) have: Vec<PathBuf>,
     /// Remove blobs from the directory when their volume is written
@@ -64,7 +67,7 @@ pub(super) fn run(args: &PullArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     run_noting(args, tls, printer, &mut Vec::new())
 }
 
-/// Does it, and notes what is missing.
+/// Runs the command, and returns what is missing in `lacking`.
 pub(super) fn run_noting(
     args: &PullArgs,
     tls: &TlsFlags,
@@ -74,7 +77,7 @@ pub(super) fn run_noting(
     pull(args, None, tls, printer, lacking)
 }
 
-/// Does it with archives of the size that the file says, or else of `size`.
+/// Runs the command with archives of the size that the file says, or else of `size`.
 pub(super) fn run_with_archives(
     args: &PullArgs,
     size: u64,
@@ -94,25 +97,24 @@ fn pull(
 ) -> Outcome {
     let (input, text) = read(&args.file, &args.choice, printer)?;
     let archive_size = match &input {
-        Input::Set(set, _) => set.archive_size.map(|size| size.saturating_mul(1 << 30)),
+        Input::Set(asked) => asked.set.archive_size.map(|size| size.saturating_mul(1 << 30)),
         Input::Lock(_) => None,
     };
+    let have = Have::read(&args.have).map_err(Failure::message)?;
+    let size = args.volumes.or(archive_size.filter(|_| args.to.is_some())).or(archives);
+    let volumes = size.map(|size| (size, args.to.clone().unwrap_or_else(|| args.directory.join("volumes"))));
     let set = SetDir::open(&args.directory).map_err(Failure::message)?;
     let _writing = set.write().map_err(Failure::message)?;
     let store = Store::open(&args.directory)?;
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, store, &moved)?;
-    let lock = fetch(args, input, &text, &set, &client, &moved, tls, printer, lacking)?;
-    let options = client.options();
-    let contents = contents(&options.store, &lock, &client)?;
+    let pull = Pull { args, set: &set, client: &client, moved: &moved, tls, have: &have, volumes: volumes.as_ref() };
+    let lock = pull.fetch(input, &text, printer, lacking)?;
+    let contents = contents(&client.options().store, &lock, &client)?;
     writeln!(printer.data(), "{}", lock.digest())?;
-    if let Some(size) = args.volumes.or(archive_size.filter(|_| args.to.is_some())).or(archives) {
-        let mut have: BTreeSet<Digest> = BTreeSet::new();
-        for path in &args.have {
-            have.extend(mirror::have::read(path).map_err(Failure::message)?);
-        }
-        let to = args.to.clone().unwrap_or_else(|| args.directory.join("volumes"));
-        let written = volume::write(&set, &lock, &contents, size, &have, &to, args.drain).map_err(Failure::message)?;
+    if let Some((size, to)) = &volumes {
+        let have = have.of(&lock, &contents);
+        let written = volume::write(&set, &lock, &contents, *size, &have, to, args.drain).map_err(Failure::message)?;
         let (count, size) = (written.files.len(), bytes(written.bytes));
         printer.tell(&format!(
             "volumes: {count} in {} ({size}), there before: {} blobs",
@@ -123,98 +125,160 @@ fn pull(
     Ok(())
 }
 
-/// Brings a set into its directory, as far as it is not there, and returns its lock.
-#[expect(clippy::too_many_arguments, reason = "all of it is what the command line says, put together by one caller")]
-fn fetch(
-    args: &PullArgs,
-    input: Input,
-    text: &[u8],
-    set: &SetDir,
-    client: &Client,
-    moved: &Arc<Moved>,
-    tls: &TlsFlags,
-    printer: &Printer,
-    lacking: &mut Vec<Missing>,
-) -> Result<Lock, Failure> {
-    let source = set.own("source");
-    let images = args.moving.images(tls, Some(&source));
-    let mut choice = args.choice.clone();
-    let input = match input {
-        // The same request, and catalogs that have not moved: what was chosen then is chosen now.
-        Input::Set(wanted, request) => match set.lock() {
-            Ok(lock) if lock.request == request.to_string() && still(&lock, &wanted, &images)? => {
-                Input::Lock(Box::new(lock))
-            }
-            _ => Input::Set(wanted, request),
-        },
-        lock => lock,
-    };
-    let known = match &input {
-        Input::Lock(lock) => Some(lock.clone()),
-        Input::Set(..) => None,
-    };
-    if known.as_ref().is_some_and(|lock| lock.catalogs.iter().all(|catalog| !catalog.image.is_empty())) {
-        // What is left out is left out for good.
-        choice.missing = mirror::report::OnMissing::Fail;
-    }
-    let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
-    let mut prepared = prepare(input, &choice, base, client, &images, printer)?;
-    let draft = prepared.lock();
-    let all = contents(&client.options().store, &draft, client)?;
-    let wanted = all.lacking(&client.options().store, &draft);
-    let failed = bring(client, moved, wanted);
-    if failed.values().any(|error| error.kind() == image::ErrorKind::File) {
-        let error = failed.values().find(|error| error.kind() == image::ErrorKind::File);
-        let text = error.map(ToString::to_string).unwrap_or_default();
-        return Err(Failure::message(format!(
-            "{text}\nhelp: with more room, run the command again: it goes on from here"
-        )));
-    }
-    let causes: BTreeMap<Digest, String> =
-        failed.into_iter().map(|(digest, error)| (digest, error.to_string())).collect();
-    let failed: Vec<Missing> = by_image(&draft, &all, &causes);
-    prepared.settle(failed, &choice, printer)?;
-    if !prepared.plan.missing.is_empty() {
-        set.put("report.json", json(&prepared.plan.missing).as_bytes()).map_err(Failure::message)?;
-        lacking.clone_from(&prepared.plan.missing);
-        return Err(Failure::message(
-            "the set is not whole\nhelp: run the command again to fetch only what is missing, or see --missing",
-        ));
-    }
-    finish(&mut prepared, &choice, set, text, client, moved, tls, printer)
+/// What a pull works with.
+struct Pull<'a> {
+    args: &'a PullArgs,
+    set: &'a SetDir,
+    client: &'a Client,
+    moved: &'a Arc<Moved>,
+    tls: &'a TlsFlags,
+    have: &'a Have,
+    /// The size of volumes, and where they go.
+    volumes: Option<&'a (u64, PathBuf)>,
 }
 
-#[expect(clippy::too_many_arguments, reason = "all of it is what the command line says, put together by one caller")]
-fn finish(
-    prepared: &mut Prepared,
-    choice: &ChoiceFlags,
-    set: &SetDir,
-    text: &[u8],
-    client: &Client,
-    moved: &Arc<Moved>,
-    tls: &TlsFlags,
-    printer: &Printer,
-) -> Result<Lock, Failure> {
-    prepared.build(&set.own("catalogs"), choice, client, tls, printer)?;
-    let lock = prepared.lock();
-    let all = contents(&client.options().store, &lock, client)?;
-    // Layers of an original image that a catalog is built on come last.
-    let failed = bring(client, moved, all.lacking(&client.options().store, &lock));
-    if let Some(error) = failed.into_values().next() {
-        return Err(Failure::message(format!("{error}\nhelp: run the command again to go on from here")));
+impl Pull<'_> {
+    /// Brings a set into its directory, as far as it is not there, and returns its lock.
+    fn fetch(&self, input: Input, text: &[u8], printer: &Printer, lacking: &mut Vec<Missing>) -> Result<Lock, Failure> {
+        let (args, set, client) = (self.args, self.set, self.client);
+        let source = set.own("source");
+        let images = args.moving.images(self.tls, Some(&source));
+        let mut choice = args.choice.clone();
+        let input = match input {
+            // The same request, and catalogs that have not moved: what was chosen then is chosen now.
+            Input::Set(asked) => match set.lock() {
+                Ok(lock) if lock.request == asked.request.to_string() && still(&lock, &asked.set, &images)? => {
+                    Input::Lock(Box::new(lock))
+                }
+                _ => Input::Set(asked),
+            },
+            lock => lock,
+        };
+        let known = match &input {
+            Input::Lock(lock) => Some(lock.clone()),
+            Input::Set(..) => None,
+        };
+        if known.as_ref().is_some_and(|lock| lock.catalogs.iter().all(|catalog| !catalog.image.is_empty())) {
+            // What is left out is left out for good.
+            choice.missing = mirror::report::OnMissing::Fail;
+        }
+        let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
+        let mut prepared = prepare(input, &choice, base, client, &images, printer)?;
+        let draft = prepared.lock();
+        let store = &client.options().store;
+        let all = contents(store, &draft, client)?;
+        let wanted = all.lacking(store, &draft);
+        reuse(&source, store.root(), &wanted);
+        self.check_room(&draft, &all, &wanted)?;
+        let failed = bring(client, self.moved, wanted);
+        if let Some(error) = failed.values().find(|error| error.kind() == image::ErrorKind::File) {
+            let left: u64 = all.lacking(store, &draft).iter().map(|one| self.left(&one.blob)).sum();
+            return Err(Failure::message(format!(
+                "{error}\n{} are still to come\nhelp: with more room, run the command again: it goes on from here",
+                bytes(left)
+            )));
+        }
+        let causes: BTreeMap<Digest, String> =
+            failed.into_iter().map(|(digest, error)| (digest, error.to_string())).collect();
+        let failed: Vec<Missing> = by_image(&draft, &all, &causes);
+        prepared.settle(failed, &choice, printer)?;
+        if !prepared.plan.missing.is_empty() {
+            set.put("report.json", json(&prepared.plan.missing).as_bytes()).map_err(Failure::message)?;
+            lacking.clone_from(&prepared.plan.missing);
+            return Err(Failure::message(
+                "the set is not whole\nhelp: run the command again to fetch only what is missing, or see --missing",
+            ));
+        }
+        self.finish(&mut prepared, &choice, text, printer)
     }
-    let file = if text.trim_ascii_start().starts_with(b"{") { "request.json" } else { "set.yaml" };
-    set.put(file, text).map_err(Failure::message)?;
-    set.put("blobs.txt", all.list().as_bytes()).map_err(Failure::message)?;
-    set.put_index(&lock, &all).map_err(Failure::message)?;
-    set.drop("report.json").map_err(Failure::message)?;
-    set.put("lock.json", lock.to_text().as_bytes()).map_err(Failure::message)?;
-    // What was needed on the way, and what an earlier set had.
-    let _ = std::fs::remove_dir_all(set.own("source"));
-    set.sweep(&all).map_err(Failure::message)?;
-    let (images, size) = (lock.images.len(), bytes(all.bytes()));
-    printer.tell(&format!("the set is whole: {images} images, {size} in {} different blobs", all.blobs.len()));
-    Ok(lock)
+
+    /// Returns how much is still to come of a blob.
+    fn left(&self, blob: &image::Descriptor) -> u64 {
+        let begun = self.args.directory.join("partial").join(blob.digest.hex());
+        blob.size - begun.metadata().map_or(0, |about| about.len()).min(blob.size)
+    }
+
+    /// Checks that what is lacking, and the volumes, have room.
+    fn check_room(&self, lock: &Lock, all: &Contents, wanted: &[image::Wanted]) -> Outcome {
+        let to_come: u64 = wanted.iter().map(|one| self.left(&one.blob)).sum();
+        let mut needs = vec![Need { place: self.args.directory.clone(), bytes: to_come }];
+        if let Some((size, to)) = self.volumes {
+            let have = self.have.of(lock, all);
+            let blobs = all.blobs.values().filter(|blob| !have.contains(&blob.digest));
+            let bytes: u64 = blobs.map(|blob| blob.size).sum();
+            // What an earlier run wrote is in place, or replaced by the same.
+            let there: u64 = std::fs::read_dir(to)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .filter(|entry| entry.file_name().to_string_lossy().starts_with("mirror-"))
+                .filter_map(|entry| entry.metadata().ok())
+                .map(|about| about.len())
+                .sum();
+            let bytes = if self.args.drain { bytes.min(*size) } else { bytes };
+            needs.push(Need { place: to.clone(), bytes: bytes.saturating_sub(there) });
+        }
+        preflight::room(&needs).map_err(too_little)
+    }
+
+    fn finish(
+        &self,
+        prepared: &mut Prepared,
+        choice: &ChoiceFlags,
+        text: &[u8],
+        printer: &Printer,
+    ) -> Result<Lock, Failure> {
+        let (set, client) = (self.set, self.client);
+        if set.lock().is_ok() {
+            prepared.compare(&set.own("catalogs"), printer);
+        }
+        prepared.build(&set.own("catalogs"), choice, client, self.tls, printer)?;
+        let lock = prepared.lock();
+        let all = contents(&client.options().store, &lock, client)?;
+        // Layers of an original image that a catalog is built on come last.
+        let wanted = all.lacking(&client.options().store, &lock);
+        reuse(&set.own("source"), client.options().store.root(), &wanted);
+        let failed = bring(client, self.moved, wanted);
+        if let Some(error) = failed.into_values().next() {
+            return Err(Failure::message(format!("{error}\nhelp: run the command again to go on from here")));
+        }
+        let file = if text.trim_ascii_start().starts_with(b"{") { "request.json" } else { "set.yaml" };
+        set.put(file, text).map_err(Failure::message)?;
+        set.put("blobs.txt", all.list().as_bytes()).map_err(Failure::message)?;
+        set.put_index(&lock, &all).map_err(Failure::message)?;
+        set.drop("report.json").map_err(Failure::message)?;
+        set.put("lock.json", lock.to_text().as_bytes()).map_err(Failure::message)?;
+        // What was needed on the way, and what an earlier set had.
+        let _ = std::fs::remove_dir_all(set.own("source"));
+        set.sweep(&all).map_err(Failure::message)?;
+        let (images, size) = (lock.images.len(), bytes(all.bytes()));
+        printer.tell(&format!("the set is whole: {images} images, {size} in {} different blobs", all.blobs.len()));
+        Ok(lock)
+    }
+}
+
+/// Lets blobs that came with the image of a catalog count as fetched: they are hashed like any that was begun.
+pub(super) fn reuse(source: &Path, root: &Path, wanted: &[image::Wanted]) {
+    for one in wanted {
+        let known = source.join("blobs/sha256").join(one.blob.digest.hex());
+        let begun = root.join("partial").join(one.blob.digest.hex());
+        if known.metadata().is_ok_and(|about| about.len() == one.blob.size) && !begun.exists() {
+            // Where that does not work, they are fetched again.
+            let _ = std::fs::create_dir_all(root.join("partial"));
+            let _ = std::fs::hard_link(&known, &begun);
+        }
+    }
+}
+
+/// Reports that a disk has too little room.
+pub(super) fn too_little(disk: TooLittle) -> Failure {
+    let (place, lacking) = (disk.place.display(), disk.needed - disk.free);
+    Failure::message(format!(
+        "{place}: {} are to be written and {} are free, {} too few\nhelp: make room, or use another place; nothing moved yet",
+        bytes(disk.needed),
+        bytes(disk.free),
+        bytes(lacking)
+    ))
 }
 
 /// Returns whether the catalogs and additional images of a lock are those that the file names now.

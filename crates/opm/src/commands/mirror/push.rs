@@ -157,7 +157,7 @@ pub(super) fn run(args: &PushArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     run_noting(args, tls, printer, &mut Vec::new())
 }
 
-/// Does it, and notes what is missing.
+/// Runs the command, and returns what is missing in `lacking`.
 pub(super) fn run_noting(
     args: &PushArgs,
     tls: &TlsFlags,

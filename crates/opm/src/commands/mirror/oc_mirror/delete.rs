@@ -1,23 +1,21 @@
 //! `oc-mirror delete`: lists what a file names at a registry, and removes what such a list names.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use image::{Reference, Store};
+use image::Store;
 use mirror::imageset::Kind;
+use mirror::listed::{self, Listed};
 use mirror::lock::Role;
-use serde_json::json;
 
 use super::{ChoiceFlags, Common, MoveFlags, Place, disk, place};
 use crate::commands::mirror::open;
-use crate::commands::mirror::prepare::{Input, prepare};
+use crate::commands::mirror::prepare::{Asked, Input, prepare};
 use crate::exit::{Failure, Outcome, in_path};
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::transfer::Moved;
-
-/// The largest list.
-const LIMIT: u64 = 64 << 20;
 
 /// Remove images from a registry: first make a list, then use it
 #[derive(clap::Args)]
@@ -70,68 +68,40 @@ fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &m
     let moved: Arc<Moved> = Arc::default();
     let moving = MoveFlags { jobs: 8, ..MoveFlags::default() };
     let client = moving.client(&tls, Store::open(&scratch.path().join("store"))?, &moved)?;
-    let images = moving.images(&tls, Some(&scratch.path().join("source")));
+    let opener = moving.images(&tls, Some(&scratch.path().join("source")));
     let choice = ChoiceFlags { without_referrers: true, ..ChoiceFlags::usual() };
-    let input = Input::Set(Box::new(set), image::Digest::of(&text));
-    let prepared = prepare(input, &choice, std::path::Path::new(""), &client, &images, printer)?;
-    let mut items: Vec<(String, serde_json::Value)> = Vec::new();
+    let asked = Asked { set, request: image::Digest::of(&text), installed: None };
+    let input = Input::Set(Box::new(asked));
+    let prepared = prepare(input, &choice, std::path::Path::new(""), &client, &opener, printer)?;
+    let mut images: BTreeMap<String, Listed> = BTreeMap::new();
     // Catalogs are never removed.
     for image in prepared.plan.images.iter().filter(|image| image.role != Role::Catalog) {
-        let kind = match image.role {
-            Role::Bundle => "operatorBundle",
-            Role::Related => "operatorRelatedImage",
-            _ => "generic",
-        };
-        let reference = format!("docker://{}/{}:{}", target.host, target.path(&image.path), image.tag);
-        let item = json!({"imageName": image.source, "imageReference": reference, "type": kind});
-        items.push((reference, item));
+        let name = format!("{}/{}:{}", target.host, target.path(&image.path), image.tag);
+        images.entry(name).or_insert(Listed { source: image.source.clone(), role: image.role });
     }
-    items.sort_by(|a, b| a.0.cmp(&b.0));
-    items.dedup_by(|a, b| a.0 == b.0);
-    let list: Vec<serde_json::Value> = items.into_iter().map(|(_, item)| item).collect();
-    let document = json!({
-        "apiVersion": "mirror.openshift.io/v2alpha1",
-        "items": list,
-        "kind": "DeleteImageList",
-    });
-    let out = fbc::yaml::document(fbc::json::Text::from(&document).raw());
+    let out = listed::write(&images);
     let id = args.delete_id.as_ref().map(|id| format!("-{id}")).unwrap_or_default();
     let place = workspace.join(format!("working-dir/delete/delete-images{id}.yaml"));
     mirror::set::write_whole(&place, out.as_bytes()).map_err(Failure::message)?;
     let copy = workspace.join(format!("working-dir/delete/delete-imageset-config{id}.yaml"));
     mirror::set::write_whole(&copy, &text).map_err(Failure::message)?;
-    printer.tell(&format!("{} images are listed in {}", list.len(), place.display()));
+    printer.tell(&format!("{} images are listed in {}", images.len(), place.display()));
     Ok(())
 }
 
 fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Target, printer: &mut Printer) -> Outcome {
     let tls = args.common.tls()?;
     let about = std::fs::metadata(file).map_err(|error| in_path(file, &error))?;
-    if about.len() > LIMIT {
-        return Err(Failure::message(format!("{}: larger than {LIMIT} bytes", file.display())));
+    if about.len() > listed::LIMIT {
+        return Err(Failure::message(format!("{}: larger than {} bytes", file.display(), listed::LIMIT)));
     }
     let text = std::fs::read(file).map_err(|error| in_path(file, &error))?;
     let named = |error: String| Failure::message(format!("{}: {error}", file.display()));
-    let mut out = Vec::new();
-    let limits = fbc::yaml::Limits { depth: 32, nodes: 4 << 20, bytes: 256 << 20 };
-    fbc::yaml::to_json(&text, &limits, &mut out).map_err(|error| named(error.to_string()))?;
-    let list: serde_json::Value = serde_json::from_slice(&out).map_err(|error| named(error.to_string()))?;
-    if list["kind"] != "DeleteImageList" {
-        return Err(named("expected a list of kind DeleteImageList".to_owned()));
+    let (names, others) = listed::read(&text, target).map_err(named)?;
+    for name in &others {
+        printer.error(&format!("{name}: not below {target}"));
     }
-    let front = format!("{target}/");
-    let mut failed = 0;
-    let mut names = Vec::new();
-    for item in list["items"].as_array().into_iter().flatten() {
-        let reference = item["imageReference"].as_str().unwrap_or_default().trim_start_matches("docker://");
-        match Reference::parse(reference) {
-            Ok(name) if reference.starts_with(&front) => names.push(name),
-            _ => {
-                printer.error(&format!("{reference}: not below {target}"));
-                failed += 1;
-            }
-        }
-    }
+    let mut failed = others.len();
     let scratch = Unfinished::private("opm-mirror-")?;
     let moved: Arc<Moved> = Arc::default();
     let moving = MoveFlags { jobs: 8, ..MoveFlags::default() };

@@ -1,0 +1,49 @@
+//! What a cluster runs.
+
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::ListParams;
+
+use crate::request::Requests;
+use crate::watcher::Quiet;
+use crate::{Cluster, Error, Kind, Object};
+
+/// How long it may take to list everything.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How many objects come in one answer.
+const PAGE: u32 = 250;
+
+/// Lists the Subscriptions and ClusterServiceVersions of all namespaces, without those that OLM copied.
+///
+/// # Errors
+/// Fails if the API server refuses or cannot be asked.
+pub async fn installed(cluster: &Cluster) -> Result<Vec<Object>, Error> {
+    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let mut found = Vec::new();
+    for kind in [Kind::SUBSCRIPTION, Kind::CSV] {
+        let objects: Api<Object> = Api::all_with(cluster.client.clone(), &kind.resource());
+        let mut which = ListParams::default().limit(PAGE);
+        if kind == Kind::CSV {
+            which = which.labels("!olm.copiedFrom");
+        }
+        loop {
+            let page = requests.persist(kind.plural, |_| objects.list(&which)).await?;
+            let next = page.metadata.continue_.clone().filter(|token| !token.is_empty());
+            found.extend(page.items.into_iter().map(|mut object| {
+                // Lists leave out what all their items are.
+                object.types.get_or_insert_with(|| kube::core::TypeMeta {
+                    api_version: kind.api_version(),
+                    kind: kind.kind.to_owned(),
+                });
+                object.metadata.managed_fields = None;
+                object
+            }));
+            match next {
+                Some(token) => which = which.continue_token(&token),
+                None => break,
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,90 @@
+//! Lists of what is to be removed from a registry, as `oc-mirror delete` writes and reads them.
+
+use std::collections::BTreeMap;
+
+use image::Reference;
+use serde_json::{Value, json};
+
+use crate::destination::Target;
+use crate::lock::Role;
+
+/// The largest list.
+pub const LIMIT: u64 = 64 << 20;
+/// What a list says it is.
+const KIND: &str = "DeleteImageList";
+
+/// An image on a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Where it came from.
+    pub source: String,
+    /// What it is for.
+    pub role: Role,
+}
+
+/// Writes a list, sorted by what images are named at the registry.
+pub fn write(images: &BTreeMap<String, Listed>) -> String {
+    let items: Vec<Value> = images
+        .iter()
+        .map(|(name, listed)| {
+            let kind = match listed.role {
+                Role::Bundle => "operatorBundle",
+                Role::Related => "operatorRelatedImage",
+                Role::Additional | Role::Catalog => "generic",
+            };
+            json!({"imageName": listed.source, "imageReference": format!("docker://{name}"), "type": kind})
+        })
+        .collect();
+    let document = json!({"apiVersion": "mirror.openshift.io/v2alpha1", "items": items, "kind": KIND});
+    fbc::yaml::document(fbc::json::Text::from(&document).raw())
+}
+
+/// Reads a list, and returns the images that are below a registry's path, and the names of those that are not.
+///
+/// # Errors
+/// Fails when the text is no such list.
+pub fn read(text: &[u8], target: &Target) -> Result<(Vec<Reference>, Vec<String>), String> {
+    if text.len() as u64 > LIMIT {
+        return Err(format!("larger than {LIMIT} bytes"));
+    }
+    let mut out = Vec::new();
+    let limits = fbc::yaml::Limits { depth: 32, nodes: 4 << 20, bytes: 256 << 20 };
+    fbc::yaml::to_json(text, &limits, &mut out).map_err(|error| error.to_string())?;
+    let list: Value = serde_json::from_slice(&out).map_err(|error| error.to_string())?;
+    if list["kind"] != KIND {
+        return Err(format!("expected a list of kind {KIND}"));
+    }
+    let front = format!("{target}/");
+    let (mut names, mut others) = (Vec::new(), Vec::new());
+    for item in list["items"].as_array().into_iter().flatten() {
+        let name = item["imageReference"].as_str().unwrap_or_default();
+        let name = name.strip_prefix("docker://").unwrap_or(name);
+        match Reference::parse(name) {
+            Ok(reference) if name.starts_with(&front) => names.push(reference),
+            _ => others.push(name.to_owned()),
+        }
+    }
+    Ok((names, others))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_as_it_was_written() {
+        let listed = |source: &str, role| Listed { source: source.into(), role };
+        let images = BTreeMap::from([
+            ("r.test/m/ns/a:v1".to_owned(), listed("quay.io/ns/a:v1", Role::Bundle)),
+            ("r.test/other/b:v1".to_owned(), listed("quay.io/ns/b:v1", Role::Related)),
+        ]);
+        let text = write(&images);
+        assert!(text.starts_with("apiVersion: mirror.openshift.io/v2alpha1\nitems:\n- imageName: quay.io/ns/a:v1\n"));
+        let target = Target::parse("r.test/m", None).unwrap();
+        let (names, others) = read(text.as_bytes(), &target).unwrap();
+        assert_eq!(names.iter().map(ToString::to_string).collect::<Vec<_>>(), ["r.test/m/ns/a:v1"]);
+        assert_eq!(others, ["r.test/other/b:v1"]);
+        assert!(read(b"kind: Pod\n", &target).unwrap_err().contains("DeleteImageList"));
+        assert!(read(b"{", &target).is_err());
+    }
+}

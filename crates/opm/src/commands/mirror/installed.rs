@@ -1,0 +1,148 @@
+//! What a cluster runs, and what it needs on the way to the newest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use edit::filter::image_set::PackageRequest;
+use resolve::objects::Objects;
+use resolve::path::{Start, path};
+use resolve::pool::Pool;
+
+use super::flags::ChoiceFlags;
+use crate::commands::offline::sources;
+use crate::exit::{Failure, in_path};
+use crate::images::Images;
+use crate::printer::Printer;
+use crate::{limits, source};
+
+/// The word for the cluster itself, in place of a file.
+const CLUSTER: &str = "cluster";
+
+/// What a cluster runs.
+pub(crate) struct Installed {
+    /// Where that is from, for messages.
+    name: String,
+    objects: Objects,
+}
+
+impl Installed {
+    /// Reads a file with Subscriptions and ClusterServiceVersions, or lists those of the cluster that the flags name.
+    pub(crate) fn read(from: &str, choice: &ChoiceFlags) -> Result<Installed, Failure> {
+        let limits = limits::from_env()?;
+        let text = match from {
+            CLUSTER => list(choice)?,
+            file => crate::commands::read_input(file, &limits).map_err(|error| in_path(file.as_ref(), &error))?,
+        };
+        let name = if from == CLUSTER { "the cluster" } else { from }.to_owned();
+        let named = |error: String| Failure::message(format!("{name}: {error}"));
+        let documents = fbc::stream::documents(&text, &limits).map_err(|error| named(error.to_string()))?;
+        let objects = Objects::read(&documents).map_err(named)?;
+        Ok(Installed { name, objects })
+    }
+
+    /// Returns what counts of it, in a fixed order, as a part of a lock's request.
+    pub(crate) fn request(&self) -> Vec<u8> {
+        let mut lines: Vec<String> = Vec::new();
+        for namespace in self.objects.namespaces() {
+            let Ok((_, state)) = self.objects.namespace(Some(namespace)) else { continue };
+            for it in &state.subscriptions {
+                let channel = it.channel.as_deref().unwrap_or_default();
+                let installed = it.installed.as_deref().unwrap_or_default();
+                lines.push(format!("installed={namespace}/{} {channel} {installed}\n", it.package));
+            }
+        }
+        lines.sort();
+        lines.concat().into_bytes()
+    }
+
+    /// Returns the packages to bring for the cluster: of those it runs, the bundles on the way to the newest.
+    pub(crate) fn on_the_way(
+        &self,
+        catalog: &str,
+        wanted: &[PackageRequest],
+        images: &Images,
+        printer: &Printer,
+    ) -> Result<Vec<PackageRequest>, Failure> {
+        let named = |error: String| Failure::message(format!("{}: {error}", self.name));
+        let objects = &self.objects;
+        let found = source::resolve_one(catalog, images).map_err(Failure::message)?;
+        let sources = [sources::read(catalog, &found, images, printer)?];
+        let pool = Pool::new(&sources, "operators");
+        let mut kept: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+        let mut keep = |package: &str, channel: &str, bundle: &str| {
+            let channels = kept.entry(package.to_owned()).or_default();
+            channels.entry(channel.to_owned()).or_default().insert(bundle.to_owned());
+        };
+        let namespaces: Vec<String> = objects.namespaces().map(str::to_owned).collect();
+        for namespace in &namespaces {
+            let (_, state) = objects.namespace(Some(namespace)).map_err(named)?;
+            for subscription in &state.subscriptions {
+                let is_wanted = wanted.is_empty() || wanted.iter().any(|it| it.name == subscription.package);
+                let members = pool.of_package(&subscription.package);
+                let Some(name) = subscription.installed.as_deref().filter(|_| is_wanted && !members.is_empty()) else {
+                    continue;
+                };
+                let default = members.iter().copied().find(|node| pool.is_default(*node));
+                let default = default.map(|node| pool.member(node).channel);
+                let Some(channel) = subscription.channel.as_deref().or(default) else { continue };
+                let from = state.installed.iter().find(|bundle| bundle.name == name).cloned().or_else(|| {
+                    let known = members.iter().map(|node| pool.member(*node).bundle).find(|bundle| bundle.name == name);
+                    known.cloned()
+                });
+                let Some(from) = from else {
+                    printer.warning(&format!("{name} of package {} is in no catalog here", subscription.package));
+                    continue;
+                };
+                // What runs is fetched again by new nodes.
+                for node in members.iter().map(|node| pool.member(*node)) {
+                    if node.channel == channel && node.bundle.name == name {
+                        keep(&subscription.package, channel, name);
+                    }
+                }
+                let start = Start { source: 0, package: &subscription.package, channel: Some(channel), from, to: None };
+                for step in path(&pool, &start).steps {
+                    let along = step.along.iter().map(|along| along.node);
+                    for node in std::iter::once(step.to).chain(along) {
+                        let member = pool.member(node);
+                        keep(&member.bundle.package, member.channel, &member.bundle.name);
+                    }
+                }
+            }
+        }
+        let mut requests: Vec<PackageRequest> =
+            wanted.iter().filter(|it| !kept.contains_key(&it.name)).cloned().collect();
+        for (name, channels) in kept {
+            let default = wanted.iter().find(|it| it.name == name).and_then(|it| it.default_channel.clone());
+            requests.push(PackageRequest {
+                name,
+                default_channel: default,
+                exactly: Some(channels),
+                ..PackageRequest::default()
+            });
+        }
+        if requests.is_empty() {
+            return Err(named(format!("nothing of catalog {catalog} is installed")));
+        }
+        Ok(requests)
+    }
+}
+
+/// Refuses, because this program knows no clusters.
+#[cfg(not(feature = "cluster"))]
+fn list(_: &ChoiceFlags) -> Result<Vec<u8>, Failure> {
+    Err(Failure::message("this program was built without clusters: give --installed a file"))
+}
+
+/// Lists Subscriptions and ClusterServiceVersions of all namespaces.
+#[cfg(feature = "cluster")]
+fn list(choice: &ChoiceFlags) -> Result<Vec<u8>, Failure> {
+    use crate::cluster_flags::{ClusterFlags, failure};
+    let flags =
+        ClusterFlags { kubeconfig: choice.kubeconfig.clone(), context: choice.context.clone(), namespace: None };
+    crate::interrupt::leave_signals_alone();
+    let listed = crate::runtime::block_on(async {
+        let cluster = flags.connect().await?;
+        cluster::installed(&cluster).await.map_err(failure)
+    })??;
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": listed});
+    Ok(list.to_string().into_bytes())
+}

@@ -1,0 +1,145 @@
+//! T-19: registries that are overburdened, slow or odd, and networks that are.
+
+use std::fs;
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use testkit::{Answered, Asked, FakeRegistry, Fault};
+
+use crate::kit::{Kit, mirror};
+use crate::proxy::forward;
+
+const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
+
+/// Runs a command for which the source is another registry.
+fn through(kit: &Kit, fake: &FakeRegistry, words: &[&str]) -> Output {
+    let conf = kit.path("registries.conf");
+    let (from, to) = (&kit.host, fake.host());
+    fs::write(&conf, format!("[[registry]]\nprefix = {from:?}\nlocation = {to:?}\ninsecure = true\n")).unwrap();
+    kit.command(&mirror(words)).env("CONTAINERS_REGISTRIES_CONF", conf).output().unwrap()
+}
+
+fn is_blob(asked: &Asked) -> bool {
+    asked.method == "GET" && asked.path.contains("/blobs/")
+}
+
+#[test]
+fn t19_a_registry_that_complains_gets_less_and_gives_all() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALL);
+    let digest = kit.mirror(&["pull", &file, "whole"]);
+    let host = kit.source.as_ref().unwrap().host().to_owned();
+    let (count, busy, most) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let peak = most.clone();
+    let fake = FakeRegistry::start(move |asked| {
+        let now = busy.fetch_add(1, Ordering::SeqCst) + 1;
+        peak.fetch_max(now, Ordering::SeqCst);
+        let turn = count.fetch_add(1, Ordering::SeqCst);
+        let answer = forward(&host, asked);
+        let fault = match turn {
+            // At the beginning, and in flurries: one request in twenty.
+            3 | 4 => Fault::TooMany(1),
+            turn if turn % 60 < 3 && turn >= 60 => Fault::Status(502),
+            11 => Fault::Status(503),
+            17 => Fault::Reset,
+            23 => Fault::Silence(Duration::from_secs(2)),
+            turn if is_blob(asked) && turn % 7 == 0 => Fault::Truncated,
+            _ => Fault::None,
+        };
+        busy.fetch_sub(1, Ordering::SeqCst);
+        (fault, Some(answer))
+    });
+    let output = through(&kit, &fake, &["pull", &file, "out", "--jobs", "4"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
+    assert!(most.load(Ordering::SeqCst) <= 4, "{most:?}");
+    assert_eq!(kit.mirror(&["verify", "out"]), digest);
+}
+
+#[test]
+fn t19_a_slow_line_takes_its_time_and_brings_all() {
+    let Some(kit) = Kit::with_layers_of(60_000) else { return };
+    let file = kit.set("set.yaml", "    - name: beta\n");
+    let digest = kit.mirror(&["pull", &file, "whole"]);
+    let host = kit.source.as_ref().unwrap().host().to_owned();
+    let count = AtomicUsize::new(0);
+    let fake = FakeRegistry::start(move |asked| {
+        let answer = forward(&host, asked);
+        // One large blob comes at 20 kB in a second or less.
+        let slow = is_blob(asked) && answer.body.len() > 50_000 && count.fetch_add(1, Ordering::SeqCst) == 0;
+        (if slow { Fault::Drip(Duration::from_micros(20)) } else { Fault::None }, Some(answer))
+    });
+    let output = through(&kit, &fake, &["pull", &file, "out", "--progress", "json"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
+    // Programs read how far it is.
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<serde_json::Value> =
+        said.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() > 2, "{said}");
+    let last = lines.iter().rfind(|line| line["doing"] == "fetching" && line["finished"] == true).unwrap();
+    assert_eq!(last["bytes"], last["total"], "{said}");
+    assert!(lines[0]["total"].as_u64() > Some(0) && lines[0]["bytesPerSecond"].is_u64(), "{said}");
+}
+
+#[test]
+fn t19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n");
+    let digest = kit.mirror(&["pull", &file, "whole"]);
+    let host = kit.source.as_ref().unwrap().host().to_owned();
+    let behind = host.clone();
+    let other = FakeRegistry::start(move |asked| (Fault::None, Some(forward(&behind, asked))));
+    let elsewhere = other.host().to_owned();
+    let (tokens, uses) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let fake = FakeRegistry::start(move |asked| {
+        let home = asked.headers.get("host").cloned().unwrap_or_default();
+        if asked.path.starts_with("/token") {
+            let number = tokens.fetch_add(1, Ordering::SeqCst) + 1;
+            uses.store(0, Ordering::SeqCst);
+            let body = format!("{{\"token\": \"secret-{number}\", \"expires_in\": 300}}");
+            return (Fault::None, Some(Answered::status(200).body(body)));
+        }
+        let challenge = format!("Bearer realm=\"http://{home}/token\",service=\"fake\"");
+        let refused = || Answered::status(401).header("WWW-Authenticate", &challenge);
+        // A token is good for a few requests and forgotten then, whatever was said.
+        let known = asked.headers.get("authorization").is_some_and(|value| value.starts_with("Bearer secret-"));
+        if !known || uses.fetch_add(1, Ordering::SeqCst) >= 6 && !asked.path.contains(".sig") {
+            return (Fault::None, Some(refused()));
+        }
+        // Where nothing is, nobody is let in.
+        if asked.path.contains("/manifests/sha256-") {
+            return (Fault::None, Some(refused()));
+        }
+        if is_blob(asked) {
+            let place = format!("http://{elsewhere}{}", asked.path);
+            return (Fault::None, Some(Answered::status(307).header("Location", &place)));
+        }
+        (Fault::None, Some(forward(&host, asked)))
+    });
+    let output = through(&kit, &fake, &["pull", &file, "out"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
+    let asked = other.log();
+    assert!(asked.iter().filter(|asked| is_blob(asked)).count() > 3, "{}", asked.len());
+    assert!(asked.iter().all(|asked| !asked.headers.contains_key("authorization")));
+}
+
+#[test]
+fn a_rate_is_kept_in_both_directions() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: beta\n");
+    let start = Instant::now();
+    // About 850 kB.
+    kit.mirror(&["pull", &file, "out", "--limit-rate", "300k"]);
+    assert!(start.elapsed() > Duration::from_secs(2), "{:?}", start.elapsed());
+    let start = Instant::now();
+    kit.mirror(&["push", "out", &kit.to(), "--limit-rate", "300k"]);
+    assert!(start.elapsed() > Duration::from_secs(2), "{:?}", start.elapsed());
+    for bad in ["1k", "fast", "0"] {
+        let error = kit.mirror_fails(&["push", "out", &kit.to(), "--limit-rate", bad]);
+        assert!(error.contains("at least 64k"), "{error}");
+    }
+}

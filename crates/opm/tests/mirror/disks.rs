@@ -1,0 +1,160 @@
+//! T-14 and T-27: disks that are full, registries that take nothing, and no network but the one to the registry.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+use testkit::{DockerRegistry, RegistryPlan};
+
+use crate::kit::{Kit, names};
+
+const ALPHA: &str = "    - name: alpha\n      minVersion: 1.0.0\n";
+
+/// Runs a script in a namespace of its own, where it may mount, and whose processes all end with it; nothing where that is
+/// forbidden.
+fn apart(kit: &Kit, flags: &str, script: &str) -> Option<Output> {
+    let may = Command::new("unshare").args([flags, "--map-root-user", "--pid", "--fork", "true"]).output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        testkit::skipped("this machine allows no namespaces");
+        return None;
+    }
+    let opm = env!("CARGO_BIN_EXE_opm");
+    let whole = format!("set -u\nmirror() {{ command={opm}; \"$command\" mirror --use-http \"$@\"; }}\n{script}");
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("unshare")
+        .args([flags, "--map-root-user", "--pid", "--fork", "--kill-child", "sh", "-c", &whole])
+        .current_dir(kit.path(""))
+        .env("HOME", kit.path("home"))
+        .env("PATH", path)
+        .output();
+    Some(output.unwrap())
+}
+
+fn text(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn t14_too_little_room_is_reported_before_the_first_byte() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    kit.mirror(&["pull", &file, "whole"]);
+    let before = kit.proxy.count();
+    let script = format!(
+        "mkdir small volumes\nmount -t tmpfs -o size=1m tmpfs small || exit 9\n\
+         mount -t tmpfs -o size=1m tmpfs volumes || exit 9\n\
+         mirror pull {file} small --catalog-program none; echo pulled=$?\nls small/blobs/sha256 | wc -l\n\
+         mirror pull {file} whole --catalog-program none --volumes 1MiB --to volumes; echo packed=$?\nls volumes | wc -l\n"
+    );
+    let Some(output) = apart(&kit, "--mount", &script) else { return };
+    let said = text(&output);
+    assert!(said.contains("pulled=1\n") && said.contains("packed=1\n"), "{said}");
+    assert_eq!(said.matches("too few\n").count(), 2, "{said}");
+    // Manifests and the catalog have come, and no image.
+    assert!(kit.proxy.count() - before < 200_000, "{} bytes", kit.proxy.count() - before);
+}
+
+#[test]
+fn t14_a_disk_that_fills_up_leaves_everything_as_it_was_and_more_room_goes_on() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    let digest = kit.mirror(&["pull", &file, "whole"]);
+    // There is room for bytes, but not for files: nobody knows that before.
+    let script = format!(
+        "mkdir small volumes\nmount -t tmpfs -o size=50m,nr_inodes=30 tmpfs small || exit 9\n\
+         mirror pull {file} small --catalog-program none; echo pulled=$?\n\
+         for blob in small/blobs/sha256/*; do echo \"$(basename $blob)  $blob\"; done | sha256sum -c --quiet; echo sums=$?\n\
+         mount -o remount,size=50m,nr_inodes=1000 small || exit 9\n\
+         mirror pull {file} small --catalog-program none; echo again=$?\nmirror verify small; echo verified=$?\n\
+         mount -t tmpfs -o size=50m,nr_inodes=3 tmpfs volumes || exit 9\n\
+         mirror pull {file} whole --catalog-program none --volumes 1MiB --to volumes; echo packed=$?\n\
+         mount -o remount,size=50m,nr_inodes=1000 volumes || exit 9\n\
+         mirror pull {file} whole --catalog-program none --volumes 1MiB --to volumes; echo repacked=$?\n\
+         mirror verify volumes; echo volumes=$?\n"
+    );
+    let Some(output) = apart(&kit, "--mount", &script) else { return };
+    let said = text(&output);
+    assert!(said.contains("pulled=1\n") && said.contains("sums=0\n"), "{said}");
+    assert!(said.contains("with more room, run the command again") || said.contains("No space left"), "{said}");
+    for expected in ["again=0\n", "verified=0\n", "packed=1\n", "repacked=0\n", "volumes=0\n"] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert!(said.contains(&digest), "{said}");
+}
+
+#[test]
+fn t14_a_registry_without_room_is_reported_and_gets_the_rest_later() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    let digest = kit.mirror(&["pull", &file, "out"]);
+    let place = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: \
+        DIR/data}, delete: {enabled: true}}\nhttp: {addr: ADDRESS}\n";
+    let config = config.replace("DIR", &kit.path("").display().to_string()).replace("ADDRESS", &place.to_string());
+    fs::write(kit.path("registry.yml"), config).unwrap();
+    let script = format!(
+        "mkdir data\nmount -t tmpfs -o size=1m tmpfs data || exit 9\n\
+         docker-registry serve registry.yml >registry.log 2>&1 &\nsleep 1\n\
+         mirror push out {place}/m; echo pushed=$?\n\
+         ls data/docker/registry/v2/repositories/m/ns/index/_manifests/tags; echo tags=$?\n\
+         mount -o remount,size=50m data || exit 9\nmirror push out {place}/m; echo again=$?\n\
+         mirror verify {place}/m --lock out/mirror/lock.json --deep; echo verified=$?\n"
+    );
+    let Some(output) = apart(&kit, "--mount", &script) else { return };
+    let said = text(&output);
+    assert!(said.contains("pushed=1\n") && said.contains("the catalogs keep what they had"), "{said}");
+    assert!(!said.contains("tags=0\n"), "a catalog without its images has a name: {said}");
+    assert!(said.contains("again=0\n") && said.contains("verified=0\n") && said.contains(&digest), "{said}");
+}
+
+#[test]
+fn t27_no_other_address_is_needed_than_that_of_the_registry() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    let digest = kit.mirror(&["pull", &file, "out"]);
+    let config = "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: \
+        DIR/data}}\nhttp: {addr: 127.0.0.1:5000}\n";
+    fs::write(kit.path("registry.yml"), config.replace("DIR", &kit.path("").display().to_string())).unwrap();
+    // Nothing but a loopback of its own: whoever asks for a name or another address fails.
+    let script = "ip link set lo up || exit 9\ndocker-registry serve registry.yml >registry.log 2>&1 &\nsleep 1\n\
+         mirror push out 127.0.0.1:5000/m; echo pushed=$?\n\
+         mirror verify 127.0.0.1:5000/m --lock out/mirror/lock.json; echo verified=$?\nmirror verify out; echo here=$?\n";
+    if !testkit::installed("ip") {
+        return;
+    }
+    let Some(output) = apart(&kit, "--net", script) else { return };
+    let said = text(&output);
+    for expected in ["pushed=0\n", "verified=0\n", "here=0\n"] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert_eq!(said.matches(digest.trim()).count(), 3, "{said}");
+}
+
+#[test]
+fn a_registry_that_takes_nothing_is_found_out_first() {
+    let Some(kit) = Kit::new() else { return };
+    let Some(closed) = DockerRegistry::start(RegistryPlan { password: true, ..RegistryPlan::default() }) else {
+        return;
+    };
+    let file = kit.set("set.yaml", ALPHA);
+    kit.mirror(&["pull", &file, "out"]);
+    let to = format!("{}/m", closed.host());
+    let error = kit.mirror_fails(&["push", "out", &to]);
+    assert!(
+        error.contains("nothing was sent, because the registry takes nothing:") && error.contains("/m/ns/"),
+        "{error}"
+    );
+    assert_eq!(names(&closed.data()), [""; 0]);
+    let error = kit.mirror_fails(&["copy", &file, &to]);
+    assert!(error.contains("nothing was sent"), "{error}");
+    // Nobody is there at all.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = kit.mirror_fails(&["push", "out", &format!("{nobody}/m")]);
+    assert!(error.contains("nothing was sent") && error.contains("pinging container registry"), "{error}");
+    // With a name and a password it works.
+    fs::create_dir_all(kit.path("home/.docker")).unwrap();
+    let auth = format!("{{\"auths\": {{\"{}\": {{\"auth\": \"dXNlcjpzZWNyZXQ=\"}}}}}}", closed.host());
+    fs::write(kit.path("home/.docker/config.json"), auth).unwrap();
+    kit.mirror(&["push", "out", &to]);
+    kit.mirror(&["verify", &to, "--lock", "out/mirror/lock.json"]);
+}
