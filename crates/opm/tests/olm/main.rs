@@ -12,6 +12,7 @@ mod catalogd;
 mod cluster_catalog;
 mod crd_verdicts;
 mod extension;
+mod mirror;
 mod packages;
 mod resolver;
 mod resolver_v1;
