@@ -16,6 +16,7 @@ use crate::workspace::{self, Workspace, cargo};
 mod data;
 mod generate;
 mod measure;
+mod mirror;
 mod serve;
 mod sqlite;
 
@@ -56,6 +57,8 @@ struct Options {
     sqlite: bool,
     /// Measure the web console in a browser, and nothing else.
     console: bool,
+    /// Measure mirrors beside a stand-in of existing parts, and nothing else.
+    mirror: bool,
 }
 
 impl Options {
@@ -69,6 +72,7 @@ impl Options {
                 "--growth" => options.growth = true,
                 "--sqlite" => options.sqlite = true,
                 "--console" => options.console = true,
+                "mirror" => options.mirror = true,
                 "--binary" => options.binary = Some(words.next().context("--binary needs a path")?.into()),
                 other => bail!("bench does not know {other}"),
             }
@@ -107,6 +111,10 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         let mut test = cargo();
         test.current_dir(&workspace.root).args(arguments);
         return workspace::run(test.env("OPM_CONSOLE_CATALOG", &data.catalog.root).env("OPM_CONSOLE_BINARY", &binary));
+    }
+    if options.mirror {
+        println!("{}", mirror::table(&binary, &data.catalog.root, &scratch, options.quick, options.runs())?);
+        return Ok(());
     }
     if options.sqlite {
         println!("{}", sqlite::table(&binary, &data.bundles, &scratch, options.runs())?);

@@ -67,7 +67,7 @@ const TASKS: &[Task] = &[
     Task { name: "browser", options: "", about: "gets the browser that tests look at pages with", run: browser::run },
     Task {
         name: "bench",
-        options: "[--quick] [--write] [--growth] [--sqlite] [--console] [--binary PATH]",
+        options: "[mirror] [--quick] [--write] [--growth] [--sqlite] [--console] [--binary PATH]",
         about: "measures opm on a large catalog",
         run: bench::run,
     },

@@ -88,7 +88,7 @@ pub(crate) fn growth(binary: &Path, load: &Path, scratch: &Path) -> Result<Strin
 }
 
 /// Builds a cache from nothing, several times; the last one stays.
-fn build(binary: &Path, catalog: &Path, cache: &Path, runs: usize) -> Result<String> {
+pub(super) fn build(binary: &Path, catalog: &Path, cache: &Path, runs: usize) -> Result<String> {
     let mut walls = Vec::new();
     let mut memory = 0;
     for _ in 0..runs {
@@ -106,7 +106,7 @@ fn build(binary: &Path, catalog: &Path, cache: &Path, runs: usize) -> Result<Str
 }
 
 /// Starts a server several times and tells the median until it serves, and its memory then.
-fn start(binary: &Path, catalog: &Path, arguments: &[&str], runs: usize) -> Result<String> {
+pub(super) fn start(binary: &Path, catalog: &Path, arguments: &[&str], runs: usize) -> Result<String> {
     let mut times = Vec::new();
     let mut memory = String::new();
     for _ in 0..runs {
@@ -214,7 +214,7 @@ fn path(path: &Path) -> Result<&str> {
     path.to_str().context("a path that is no text")
 }
 
-fn size(directory: &Path) -> Result<u64> {
+pub(super) fn size(directory: &Path) -> Result<u64> {
     let mut total = 0;
     let mut directories: Vec<PathBuf> = vec![directory.into()];
     while let Some(directory) = directories.pop() {

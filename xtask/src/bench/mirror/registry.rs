@@ -1,0 +1,197 @@
+//! Registries to measure with: real ones, one that is made of files, and what counts in front of them.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+/// A registry that does not answer by then never will.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn free_address() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+fn config(data: &str, address: &str) -> String {
+    format!(
+        "version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\nstorage: {{filesystem: {{rootdirectory: \
+         {data}}}, delete: {{enabled: true}}}}\nhttp: {{addr: {address}}}\n"
+    )
+}
+
+/// A `docker-registry` that ends with this value.
+pub(super) struct Registry {
+    child: Child,
+    host: String,
+}
+
+impl Registry {
+    pub(super) fn start(place: &Path) -> Result<Registry> {
+        fs::create_dir_all(place.join("data")).context("making a directory for a registry")?;
+        let host = free_address()?;
+        let file = place.join("config.yml");
+        fs::write(&file, config(&place.join("data").display().to_string(), &host))?;
+        let child = Command::new("docker-registry")
+            .arg("serve")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("starting docker-registry, which has to be installed")?;
+        let registry = Registry { child, host };
+        let begin = Instant::now();
+        while TcpStream::connect(&registry.host).is_err() {
+            ensure!(begin.elapsed() < PATIENCE, "the registry does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(registry)
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns a script that runs a registry on a directory as long as another script runs.
+    pub(super) fn script(data: &str, work: impl FnOnce(&str) -> String) -> Result<String> {
+        let host = free_address()?;
+        Ok(format!(
+            "cat >cache.yml <<'END'\n{}END\ndocker-registry serve cache.yml >/dev/null 2>&1 &\nregistry=$!\nsleep 0.3\n\
+             {}\nkill $registry\nwait $registry || true\n",
+            config(data, &host),
+            work(&host)
+        ))
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Stands in front of a registry and counts what comes from there, and what is asked.
+pub(super) struct Counted {
+    host: String,
+    bytes: Arc<AtomicU64>,
+    requests: Arc<AtomicU64>,
+}
+
+impl Counted {
+    pub(super) fn start(to: &str) -> Result<Counted> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let host = listener.local_addr()?.to_string();
+        let (bytes, requests): (Arc<AtomicU64>, Arc<AtomicU64>) = Default::default();
+        let (to, received, asked) = (to.to_owned(), bytes.clone(), requests.clone());
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(&to) else { continue };
+                let (Ok(from), Ok(into)) = (client.try_clone(), server.try_clone()) else { continue };
+                let (received, asked) = (received.clone(), asked.clone());
+                std::thread::spawn(move || {
+                    pass(from, into, |piece| {
+                        let words = piece.windows(11).filter(|window| *window == b" HTTP/1.1\r\n").count();
+                        asked.fetch_add(words as u64, Ordering::Relaxed);
+                    });
+                });
+                std::thread::spawn(move || {
+                    pass(server, client, |piece| {
+                        received.fetch_add(piece.len() as u64, Ordering::Relaxed);
+                    });
+                });
+            }
+        });
+        Ok(Counted { host, bytes, requests })
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns how many bytes have come, and how many requests went.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        (self.bytes.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed))
+    }
+}
+
+fn pass(mut from: TcpStream, mut into: TcpStream, seen: impl Fn(&[u8])) {
+    let mut buffer = vec![0; 256 << 10];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        seen(&buffer[..length]);
+        if into.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+    }
+    into.shutdown(Shutdown::Both).ok();
+    from.shutdown(Shutdown::Both).ok();
+}
+
+/// A registry made of files that are named after their digests; `v0`, `v1` and so on are tags of images.
+pub(super) struct Answers {
+    host: String,
+}
+
+impl Answers {
+    pub(super) fn start(place: &Path, images: Vec<String>) -> Result<Answers> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let host = listener.local_addr()?.to_string();
+        let (place, images) = (place.join("blobs/sha256"), Arc::new(images));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (place, images) = (place.clone(), images.clone());
+                // A client that hangs up is of no interest.
+                std::thread::spawn(move || answer(stream, &place, &images).ok());
+            }
+        });
+        Ok(Answers { host })
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+fn answer(mut stream: TcpStream, place: &Path, images: &[String]) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let mut words = line.split_whitespace();
+        let (method, path) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default());
+        let last = path.rsplit('/').next().unwrap_or_default();
+        let tagged = last.strip_prefix('v').and_then(|number| images.get(number.parse::<usize>().ok()?));
+        let digest = tagged.map_or(last, String::as_str);
+        let file: PathBuf = place.join(digest.trim_start_matches("sha256:"));
+        let kind = match path.contains("/manifests/") {
+            true => "application/vnd.oci.image.manifest.v1+json",
+            false => "application/octet-stream",
+        };
+        let content = match path {
+            "/v2/" => Some(b"{}".to_vec()),
+            _ => fs::read(&file).ok(),
+        };
+        let head = format!("Content-Type: {kind}\r\nDocker-Content-Digest: {digest}\r\n");
+        let mut blank = String::new();
+        while reader.read_line(&mut blank)? > 2 {
+            blank.clear();
+        }
+        let mut whole = match &content {
+            Some(content) => format!("HTTP/1.1 200 x\r\n{head}Content-Length: {}\r\n\r\n", content.len()).into_bytes(),
+            None => b"HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        };
+        if method == "GET" {
+            whole.extend(content.unwrap_or_default());
+        }
+        stream.write_all(&whole)?;
+    }
+}
