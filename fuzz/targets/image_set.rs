@@ -1,0 +1,28 @@
+//! A file of kind ImageSetConfiguration: what is accepted can be planned with, what is refused says where.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use mirror::imageset::{self, Kind};
+
+fuzz_target!(|bytes: &[u8]| {
+    let lines = bytes.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1;
+    for kind in [Kind::Mirror, Kind::Delete] {
+        match imageset::read(bytes, kind) {
+            Ok(set) => {
+                let again = imageset::read(bytes, kind).expect("the same again");
+                assert_eq!(set.catalogs.len(), again.catalogs.len());
+                for catalog in &set.catalogs {
+                    let _ = (catalog.is_whole(), catalog.source.to_string());
+                    assert!(catalog.packages.iter().all(|package| !package.name.is_empty()));
+                }
+                for image in &set.additional {
+                    assert!(image.reference.tag().is_some() || image.reference.digest().is_some());
+                }
+            }
+            Err(problems) => {
+                assert!(!problems.is_empty());
+                assert!(problems.iter().all(|problem| problem.line >= 1 && problem.line <= lines + 1), "{problems:?}");
+            }
+        }
+    }
+});
