@@ -42,7 +42,7 @@ pub struct CatalogState {
     /// How often a newer image is looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_interval: Option<String>,
-    /// When it was last looked for.
+    /// When the cluster last polled for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_poll: Option<String>,
     /// What whoever serves it complains of, in one word.

@@ -79,7 +79,7 @@ pub struct ControllerPlan {
     pub dial: Dial,
 }
 
-/// Runs until it is told to stop; then the lease is given back.
+/// Runs until it is to stop, and releases the lease then.
 ///
 /// # Errors
 /// Fails if health and metrics cannot be answered where they should. What goes wrong on the cluster is tried again.

@@ -103,9 +103,9 @@ struct ApplyArgs {
 #[derive(clap::Args)]
 #[command(
     long_about = "Show the state of a catalog.\n\n\
-        Its connection as the cluster last saw it, the image that answers by its digest, when a newer one was last looked \
-        for, and its pods, with the reason in words when one does not run. Packages are listed if OLM's package server \
-        reports them.",
+        Its connection as the cluster last saw it, the image that answers by its digest, when the cluster last polled \
+        for a newer one, and its pods, with the reason in words when one does not run. Packages are listed if OLM's \
+        package server reports them.",
     after_help = "Examples:\n  opm catalog status my-catalog -n olm\n  opm catalog status my-catalog -n olm -o json"
 )]
 struct StatusArgs {

@@ -21,7 +21,7 @@ use crate::printer::Printer;
 #[command(
     long_about = "Check whether the CRDs of a bundle can replace those of another.\n\n\
         Before an upgrade OLM v1 compares each CRD with the one on the cluster, and refuses changes that could break \
-        custom resources. Every change is told with two verdicts: what OLM v1 does, in its words, and what the change \
+        custom resources. Every change has two verdicts: what OLM v1 does, in its words, and what the change \
         means. The exit code is 1 if one of them is an error by the rules that are asked for.",
     after_help = "Examples:\n  \
         opm crd-diff quay.io/me/foo-bundle:v1.0.0 ./bundle\n  \
