@@ -53,7 +53,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
             links(&name, &full, &text, &mut findings);
         }
     }
-    dependencies::unused(&ours, &workspace.root, &texts, &mut findings)?;
+    dependencies::unused(&ours, &all, &workspace.root, &texts, &mut findings)?;
     rule_files(&workspace.root.join("crates/catalog/src/rules"), &mut findings)?;
     for error in &findings.errors {
         println!("error: {error}");

@@ -84,7 +84,8 @@ pub(super) fn image(dist: &Dist<'_>, program: &Path) -> Result<PathBuf> {
         fs::remove_file(&file)?;
     }
     let target = format!("oci-archive:{}", file.display());
-    let tag = format!("opm:{}", dist.version);
+    // Whoever loads it gives it the name of a registry.
+    let tag = format!("localhost/opm:{}", dist.version);
     let mut build = Command::new(program);
     build.args(["build", "--program-only", "--tag", &tag, "--to", &target]).env("SOURCE_DATE_EPOCH", &dist.time);
     output(&mut build)?;

@@ -31,18 +31,21 @@ pub(super) fn gather(path: &Path, content: &str, texts: &mut HashMap<String, Tex
 /// Reports dependencies that no file of a crate names.
 pub(super) fn unused(
     metadata: &Value,
+    all: &Value,
     root: &Path,
     texts: &HashMap<String, Texts>,
     findings: &mut Findings,
 ) -> Result<()> {
+    let libraries = libraries(all)?;
     for package in list(metadata, "packages")? {
         let manifest = Path::new(text(package, "manifest_path")?);
         let directory = manifest.parent().and_then(|directory| directory.strip_prefix(root).ok());
         let directory = directory.map(|directory| directory.to_string_lossy().replace('\\', "/")).unwrap_or_default();
         let Some(texts) = texts.get(&directory) else { continue };
         for dependency in list(package, "dependencies")? {
-            let name = dependency["rename"].as_str().map_or_else(|| text(dependency, "name"), Ok)?;
-            let word = name.replace('-', "_");
+            let name = text(dependency, "name")?;
+            let library = dependency["rename"].as_str().or_else(|| libraries.get(name).copied()).unwrap_or(name);
+            let word = library.replace('-', "_");
             // Tests may use what the program uses; the program needs its dependencies itself.
             let is_for_program = dependency["kind"].is_null();
             if !has_word(&texts.program, &word) && (is_for_program || !has_word(&texts.around, &word)) {
@@ -51,6 +54,22 @@ pub(super) fn unused(
         }
     }
     Ok(())
+}
+
+/// Returns what code calls the library of each crate.
+fn libraries(all: &Value) -> Result<HashMap<&str, &str>> {
+    let is_library = |target: &&Value| {
+        let mut kinds = target["kind"].as_array().into_iter().flatten();
+        kinds.any(|kind| matches!(kind.as_str(), Some("lib" | "rlib" | "proc-macro")))
+    };
+    let mut libraries = HashMap::new();
+    for package in list(all, "packages")? {
+        let mut targets = package["targets"].as_array().into_iter().flatten();
+        if let Some(name) = targets.find(is_library).and_then(|target| target["name"].as_str()) {
+            libraries.insert(text(package, "name")?, name);
+        }
+    }
+    Ok(libraries)
 }
 
 /// Reports crates that are banned, or that come from elsewhere than the registry.
@@ -95,12 +114,17 @@ mod tests {
         "dependencies": [
             {"name": "serde-json", "kind": null, "rename": null}, {"name": "tonic", "kind": null, "rename": null},
             {"name": "insta", "kind": "dev", "rename": null}, {"name": "x", "kind": null, "rename": "renamed"},
-            {"name": "unused", "kind": "dev", "rename": null},
+            {"name": "unused", "kind": "dev", "rename": null}, {"name": "rustls-x", "kind": null, "rename": null},
         ]}]});
+        let all = json!({"packages": [{"name": "rustls-x", "targets": [{"kind": ["lib"], "name": "x509"}]}]});
         let mut texts = HashMap::new();
-        gather(Path::new("crates/a/src/lib.rs"), "use serde_json::Value; renamed::call(); my_tonic();", &mut texts);
+        gather(
+            Path::new("crates/a/src/lib.rs"),
+            "serde_json::Value; renamed::call(); my_tonic(); x509::a();",
+            &mut texts,
+        );
         gather(Path::new("crates/a/tests/a.rs"), "insta::assert!(tonic::is_here());", &mut texts);
-        let found = errors(|findings| unused(&metadata, Path::new("/w"), &texts, findings).unwrap());
+        let found = errors(|findings| unused(&metadata, &all, Path::new("/w"), &texts, findings).unwrap());
         assert_eq!(
             found,
             [
