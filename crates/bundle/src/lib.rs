@@ -36,8 +36,8 @@ mod testing;
 pub use annotations::{Annotated, annotated};
 pub use apis::ApiKey;
 pub use check::{
-    Findings, Given, MediaType, Optional, Platforms, VALIDATORS, Validator, check_content, check_format, check_more,
-    media_type,
+    Findings, Given, MediaType, Optional, Platforms, Sibling, VALIDATORS, Validator, check_content, check_format,
+    check_more, check_package_manifest, check_siblings, media_type,
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use error::Error;

@@ -17,9 +17,13 @@ mod media_type;
 mod meta;
 mod multiarch;
 mod objects;
+mod openshift;
 mod operator_group;
+mod package_manifest;
 mod removed_apis;
+mod schema;
 mod scorecard;
+mod siblings;
 mod suites;
 mod whole_bundle;
 
@@ -36,6 +40,8 @@ use crate::whole::Object;
 pub use content::check_content;
 pub use format::check_format;
 pub use media_type::{MediaType, media_type};
+pub use package_manifest::check_package_manifest;
+pub use siblings::{Sibling, check_siblings};
 pub use suites::{Given, Platforms, VALIDATORS, Validator, check_more};
 
 /// The annotations that every bundle has.

@@ -1,8 +1,8 @@
 //! Checks that are asked for by name or suite.
 
 use super::{
-    Findings, author, certified, community, good_practices, hub, multiarch, objects, operator_group, removed_apis,
-    scorecard, whole_bundle,
+    Findings, author, certified, community, good_practices, hub, multiarch, objects, openshift, operator_group,
+    removed_apis, schema, scorecard, whole_bundle,
 };
 use crate::whole::{Object, Whole};
 
@@ -170,6 +170,27 @@ pub const VALIDATORS: &[Validator] = &[
         optional: false,
         about: "feature annotations, related images, restricted networks, security context constraints",
         run: certified::check,
+    },
+    Validator {
+        name: "schemas",
+        suites: &["olm-v0", "olm-v1", "community", "certified"],
+        optional: false,
+        about: "whether schemas of CRDs are structural, and examples fit them",
+        run: schema::check,
+    },
+    Validator {
+        name: "openshift-versions",
+        suites: &["community"],
+        optional: false,
+        about: "the versions of OpenShift that the bundle is for",
+        run: openshift::check,
+    },
+    Validator {
+        name: "marketplace",
+        suites: &["marketplace"],
+        optional: false,
+        about: "links of the marketplace",
+        run: openshift::check_marketplace,
     },
     Validator {
         name: "author",

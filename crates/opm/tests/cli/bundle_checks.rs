@@ -68,6 +68,9 @@ fn optional_checks_are_selected_by_label() {
     bundle-objects         name=bundle-objects,suite=certified                                                 objects that harm the stability of a cluster
     required-fields        name=required-fields,suite=community                                                the fields that the community's pipeline asks for
     certification          name=certification,suite=certified                                                  feature annotations, related images, restricted networks, security context constraints
+    schemas                name=schemas,suite=olm-v0,suite=olm-v1,suite=community,suite=certified              whether schemas of CRDs are structural, and examples fit them
+    openshift-versions     name=openshift-versions,suite=community                                             the versions of OpenShift that the bundle is for
+    marketplace            name=marketplace,suite=marketplace                                                  links of the marketplace
     author                 name=author,suite=olm-v0,suite=olm-v1,suite=community,suite=certified               accounts that nobody makes, fixed namespaces, conditions, ignored namespaces, images by tag
     --- stderr
     ");
@@ -134,4 +137,72 @@ fn programs_get_findings() {
     ::warning file=1.3.0/manifests/lantern.clusterserviceversion.yaml,line=9,col=3,title=csv-min-kube-version::(lantern.v1.3.0) csv.Spec.minKubeVersion is not informed. It is recommended you provide this information. Otherwise, it would mean that your operator project can be distributed and installed in any cluster version available, which is not necessarily the case for all projects.
     --- stderr
     ");
+}
+
+#[test]
+fn several_bundles_are_checked_together() {
+    let env = env();
+    env.copy_of("examples/bundles/lantern/1.3.0");
+    let csv = env.read("1.3.0/manifests/lantern.clusterserviceversion.yaml");
+    env.file("other/manifests/csv.yaml", csv.replace("lantern.v1.3.0", "lantern.v1.4.0"));
+    env.file("other/metadata/annotations.yaml", env.read("1.3.0/metadata/annotations.yaml"));
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let output = env.command().args(["bundle", "validate"]).args(arguments).args(["-O", "json"]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let count = |json: &serde_json::Value, bundle: &str| {
+        json["findings"].as_array().unwrap().iter().filter(|finding| finding["bundle"] == bundle).count()
+    };
+    let (one, other) = (json(&["1.3.0", "--suite", "olm-v1"]), json(&["other", "--suite", "olm-v1"]));
+    let both = json(&["1.3.0", "other", "--suite", "olm-v1"]);
+    assert!(count(&one, "lantern.v1.3.0") > 0 && count(&other, "lantern.v1.4.0") > 0);
+    assert_eq!(count(&both, "lantern.v1.3.0"), count(&one, "lantern.v1.3.0"));
+    assert_eq!(count(&both, "lantern.v1.4.0"), count(&other, "lantern.v1.4.0"));
+    let all = |json: &serde_json::Value| json["findings"].as_array().unwrap().len();
+    assert_eq!(all(&both), all(&one) + all(&other));
+    // Without a suite, several are judged like one.
+    let text = env.opm(&["bundle", "validate", "1.3.0", "other"]);
+    assert!(text.contains("1.3.0/manifests/") && text.contains("other/manifests/csv.yaml"), "{text}");
+}
+
+#[test]
+fn findings_on_the_bundles_of_the_examples_are_counted_by_rule() {
+    let env = env();
+    let output = env.command().args(["bundle", "validate", "1.3.0", "--suite", "all", "-O", "json"]).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut counts = std::collections::BTreeMap::new();
+    for finding in json["findings"].as_array().unwrap() {
+        *counts.entry(finding["id"].as_str().unwrap().to_owned()).or_insert(0) += 1;
+    }
+    let text: Vec<String> = counts.iter().map(|(id, count)| format!("{count} {id}")).collect();
+    insta::assert_snapshot!(text.join("\n"));
+}
+
+#[test]
+fn versions_of_an_operator_are_checked_together() {
+    let env = TestEnv::new();
+    let csv = |version: &str, more: &str| {
+        format!(
+            "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  name: foo.v{version}\nspec:\n  version: \
+             {version}\n{more}"
+        )
+    };
+    let annotations = "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  operators.operatorframework.io.bundle.channels.v1: stable\n";
+    for (version, more) in [("1.0.0", ""), ("1.1.0", "  replaces: foo.v0.9.0\n")] {
+        env.file(&format!("foo/{version}/manifests/csv.yaml"), csv(version, more));
+        env.file(&format!("foo/{version}/metadata/annotations.yaml"), annotations);
+    }
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "--repo", "foo"]), @r#"
+    exit 1
+    --- stdout
+    foo.v1.0.0: error: nothing replaces or skips it in channel "stable", and it is not the head [dangling-bundle]
+      --> foo/1.0.0/manifests/csv.yaml:4:9
+    foo.v1.1.0: error: it replaces "foo.v0.9.0", which is no other version of the operator [replaces-exists]
+      --> foo/1.1.0/manifests/csv.yaml:7:13
+    --- stderr
+    "#);
+    env.file("foo.package.yaml", "packageName: foo\nchannels:\n- name: a\n");
+    let told = env.opm(&["bundle", "validate", "--package-manifest", "foo.package.yaml"]);
+    assert!(told.starts_with("exit 1") && told.contains("(foo) channel \"a\" currentCSV is empty"), "{told}");
+    assert!(env.opm(&["bundle", "validate", "--repo", "nowhere"]).starts_with("exit 1"));
 }

@@ -25,6 +25,8 @@ metadata:
     repository: x
     support: x
     description: ten letters
+    marketplace.openshift.io/remote-workflow: https://marketplace.redhat.com/en-us/operators/foo/pricing?utm_source=openshift_console
+    marketplace.openshift.io/support-workflow: https://marketplace.redhat.com/en-us/operators/foo/support?utm_source=openshift_console
     features.operators.openshift.io/disconnected: 'true'
     features.operators.openshift.io/fips-compliant: 'true'
     features.operators.openshift.io/proxy-aware: 'true'
@@ -118,6 +120,8 @@ fn each_rule_has_a_csv_that_trips_it() {
         ("field-links", "links: [{name: home, url: 'https://example.com'}]", "links: []"),
         ("field-annotation", "support: x", "support: ''"),
         ("field-keywords", "keywords: [foo]", "keywords: []"),
+        ("marketplace-links", "foo/pricing", "bar/pricing"),
+        ("openshift-versions", "  version: 1.2.3\n", "  version: 1.2.3\n  minKubeVersion: 1.25.0\n"),
         ("feature-annotations", "proxy-aware: 'true'", "proxy-aware: 'yes'"),
         ("images-in-related", "relatedImages: [{name: foo,", "relatedImages: []\n  other: [{name: foo,"),
         ("restricted-network", "RELATED_IMAGE_X", "OTHER"),
@@ -269,6 +273,44 @@ fn examples_fit_schemas_and_descriptors() {
     assert_eq!(judged(&example(""), described), "info spec-block, error spec-descriptors");
     assert_eq!(judged(&example(r#","spec":{"size":1},"status":{"any":1}"#), described), "error status-descriptors");
     assert_eq!(judged("no list", described), "");
+}
+
+#[test]
+fn schemas_are_structural_and_examples_fit_them() {
+    let judged = |crd: &str, example: &str| {
+        let csv = good().replacen("    capabilities:", &format!("    alm-examples: '{example}'\n    capabilities:"), 1);
+        let directory = bundle(&csv).manifest("crd.yaml", crd);
+        let whole = read_whole(directory.path(), &Limits::default()).unwrap();
+        let found = check_more(&Given::new(&whole, (1, 1)), &["schemas"]);
+        found.list.iter().map(|finding| format!("{} {}", finding.id, finding.message)).collect::<Vec<_>>().join("\n")
+    };
+    let example = |size: &str| {
+        format!(
+            r#"[{{"apiVersion":"example.com/v1","kind":"Foo","metadata":{{"name":"a"}},"spec":{{"size":{size}}}}}]"#
+        )
+    };
+    assert_eq!(judged(CRD, &example("1")), "");
+    insta::assert_snapshot!(judged(CRD, &example("true")), @r#"example-fits-schema example Foo "a" does not fit its schema: spec.size: boolean instead of integer"#);
+    insta::assert_snapshot!(judged(&CRD.replace("size: {type: integer}", "size: {}"), &example("1")), @"crd-structural foos.example.com v1: spec.size: the type is missing");
+    insta::assert_snapshot!(judged(&CRD.replace("schema: {", "other: {"), &example("1")), @"crd-structural foos.example.com v1 has no schema, which apiextensions.k8s.io/v1 asks for");
+}
+
+#[test]
+fn versions_of_openshift_are_not_older_than_the_kubernetes_that_is_needed() {
+    let judged = |least: &str, versions: &str| {
+        let csv = good().replacen("  version: 1.2.3\n", &format!("  version: 1.2.3\n  minKubeVersion: {least}\n"), 1);
+        let annotations = format!("{ANNOTATIONS}  com.redhat.openshift.versions: '{versions}'\n");
+        let directory = bundle(&csv).metadata("annotations.yaml", annotations);
+        let whole = read_whole(directory.path(), &Limits::default()).unwrap();
+        let found = check_more(&Given::new(&whole, (1, 1)), &["openshift-versions"]);
+        found.list.iter().map(|finding| finding.message.clone()).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(judged("1.25.0", "v4.12-v4.16"), "");
+    assert_eq!(judged("1.25.0", "=v4.12"), "");
+    assert_eq!(judged("1.17.0", "v4.5,v4.6"), "");
+    insta::assert_snapshot!(judged("1.25.0", "v4.11"), @"minKubeVersion 1.25.0 is newer than OpenShift 4.11, which is Kubernetes 1.24");
+    insta::assert_snapshot!(judged("1.25.0", "v4.12,v4.13"), @r#"com.redhat.openshift.versions is "v4.12,v4.13": a list with commas can be v4.5,v4.6 alone, use a range"#);
+    insta::assert_snapshot!(judged("1.25.0", "four"), @r#"com.redhat.openshift.versions "four" is no range like v4.12-v4.16"#);
 }
 
 #[test]

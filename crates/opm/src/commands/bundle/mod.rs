@@ -4,6 +4,7 @@ mod build;
 #[cfg(feature = "cluster")]
 pub(crate) mod extract;
 mod generate;
+mod repository;
 mod suites;
 mod unpack;
 mod validate;

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
 use rehearse::{Bundle, For, Level, Mode, v0};
 
+use super::repository;
 use super::validate::compatible;
 use crate::checks_file::Configuration;
 use crate::choice::choice;
@@ -41,12 +42,19 @@ pub(super) struct SuiteFlags {
     /// File with levels and waivers; defaults to .opm.yaml or .opm-checks.yaml in the bundle or above it
     #[arg(long, value_name = "FILE")]
     checks: Option<std::path::PathBuf>,
+    /// Directory of an operator with a directory for each version, as repositories of operators have it: names and upgrades
+    /// of all of them are checked together
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(super) repo: Option<PathBuf>,
+    /// Package manifest to check, of the layout before bundles
+    #[arg(long, value_name = "FILE")]
+    pub(super) package_manifest: Option<PathBuf>,
     /// Output format
     #[arg(short = 'O', long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
     output: Output,
 }
 
-const SUITES: [&str; 5] = ["olm-v0", "olm-v1", "community", "certified", "all"];
+const SUITES: [&str; 6] = ["olm-v0", "olm-v1", "community", "certified", "marketplace", "all"];
 
 fn fail_on() -> impl TypedValueParser<Value = Severity> {
     choice([("error", Severity::Error), ("warning", Severity::Warning)])
@@ -59,6 +67,8 @@ impl SuiteFlags {
             && self.select_optional.is_none()
             && self.optional_values.is_empty()
             && self.checks.is_none()
+            && self.repo.is_none()
+            && self.package_manifest.is_none()
             && self.fail_on == Severity::Error
             && self.output == Output::Text
     }
@@ -87,8 +97,8 @@ pub(super) fn list(printer: &mut Printer) -> Outcome {
 fn names(flags: &SuiteFlags) -> Result<Vec<&'static str>, Failure> {
     let mut names: Vec<&'static str> = Vec::new();
     for validator in VALIDATORS {
-        // What asks registries is asked for by its name.
-        let aside = matches!(validator.name, "operatorhub" | "multiarch");
+        // What asks registries, and what one shop alone asks for, is asked for by its name.
+        let aside = matches!(validator.name, "operatorhub" | "multiarch" | "marketplace");
         let all = flags.suite.iter().any(|suite| suite == "all") && !aside;
         let named = flags.suite.iter().any(|suite| validator.suites.contains(&&**suite));
         if all || named {
@@ -139,6 +149,12 @@ pub(super) fn run(
     let mut found = Vec::new();
     for one in each.collect::<Vec<_>>() {
         found.extend(one?);
+    }
+    if let Some(repo) = &flags.repo {
+        found.extend(repository::siblings(repo)?);
+    }
+    if let Some(file) = &flags.package_manifest {
+        found.extend(repository::package_manifest(file)?);
     }
     findings::sort(&mut found);
     let passed = !found.iter().any(|finding| finding.severity >= flags.fail_on);

@@ -33,11 +33,12 @@ use crate::printer::Printer;
         opm bundle validate ./bundle --suite olm-v1,community\n  \
         opm bundle validate ./bundle --select-optional suite=operatorframework --optional-values k8s-version=1.25\n  \
         opm bundle validate ./bundle --suite all -O sarif > findings.sarif\n  \
+        opm bundle validate --repo ./operators/foo                 # all versions of an operator together\n  \
         opm bundle validate --list-optional"
 )]
 pub(super) struct ValidateArgs {
     /// Directory or image of the bundle; several are checked together, as with --suite
-    #[arg(value_name = "BUNDLE", required_unless_present = "list_optional")]
+    #[arg(value_name = "BUNDLE", required_unless_present_any = ["list_optional", "repo", "package_manifest"])]
     sources: Vec<String>,
     /// Further checks; can be given several times
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]

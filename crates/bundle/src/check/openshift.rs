@@ -1,0 +1,72 @@
+//! Which versions of OpenShift a bundle is for, and links of its marketplace.
+
+use serde_json::Value;
+
+use super::csv::annotation as annotation_pointer;
+use super::suites::Given;
+use super::{Findings, text};
+
+const VERSIONS: &str = "com.redhat.openshift.versions";
+/// OpenShift 4.N is Kubernetes 1.(N + 13).
+const AHEAD: u32 = 13;
+
+/// Checks that the versions of OpenShift are not older than the Kubernetes that the operator needs.
+pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
+    let Some(object) = given.csv() else { return };
+    findings.look_at_object(object);
+    let written = given.whole.annotations.iter().find(|(key, _)| key == VERSIONS).map(|(_, value)| value.trim());
+    let least = text(&object.value, "/spec/minKubeVersion").trim();
+    let pointer = "/spec/minKubeVersion";
+    if let Some(written) = written
+        && written.contains(',')
+        && written != "v4.5,v4.6"
+        && written != "v4.6,v4.5"
+    {
+        let text = format!("{VERSIONS} is {written:?}: a list with commas can be v4.5,v4.6 alone, use a range");
+        findings.error("openshift-versions", "", text);
+        return;
+    }
+    let Some(kubernetes) = minor(least, "1.") else { return };
+    let Some(written) = written.filter(|written| !written.is_empty()) else {
+        let text = format!("minKubeVersion is {least}, and metadata/annotations.yaml names no {VERSIONS}");
+        findings.warning("openshift-versions", pointer, text);
+        return;
+    };
+    let first = written.trim_start_matches('=').split(['-', ',']).next().unwrap_or_default();
+    match minor(first, "v4.") {
+        None => {
+            findings.error("openshift-versions", "", format!("{VERSIONS} {written:?} is no range like v4.12-v4.16"))
+        }
+        Some(openshift) if openshift + AHEAD < kubernetes => {
+            let text = format!(
+                "minKubeVersion {least} is newer than OpenShift 4.{openshift}, which is Kubernetes 1.{}",
+                openshift + AHEAD
+            );
+            findings.error("openshift-versions", pointer, text);
+        }
+        Some(_) => {}
+    }
+}
+
+/// Reads the number behind a prefix.
+fn minor(version: &str, prefix: &str) -> Option<u32> {
+    version.strip_prefix(prefix)?.split('.').next()?.parse().ok()
+}
+
+/// Checks the links that the marketplace asks for.
+pub(super) fn check_marketplace(given: &Given<'_>, findings: &mut Findings) {
+    let Some(object) = given.csv() else { return };
+    findings.look_at_object(object);
+    let package = &given.whole.package;
+    let annotations = object.value.pointer("/metadata/annotations");
+    for (key, page) in [("remote-workflow", "pricing"), ("support-workflow", "support")] {
+        let key = format!("marketplace.openshift.io/{key}");
+        let wanted =
+            format!("https://marketplace.redhat.com/en-us/operators/{package}/{page}?utm_source=openshift_console");
+        let written = annotations.and_then(|all| all.get(&key)).and_then(Value::as_str);
+        if written != Some(&wanted) {
+            let text = format!("annotation {key} must be {wanted}");
+            findings.error("marketplace-links", annotation_pointer(&key), text);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Whether a value fits a schema: types, required fields, enums, bounds, and their combinations.
+
+use serde_json::{Map, Value};
+
+use super::{FAULTS, Fault};
+
+/// So many schemas are compared with values; what takes more is not judged.
+const STEPS: usize = 200_000;
+
+/// Returns how a value does not fit, no more than a few faults; nothing where that would take too long.
+pub(super) fn faults(schema: &Value, value: &Value) -> Result<Vec<Fault>, ()> {
+    let mut judge = Judge { faults: Vec::new(), steps: STEPS };
+    judge.value(schema, value, "")?;
+    Ok(judge.faults)
+}
+
+struct Judge {
+    faults: Vec<Fault>,
+    steps: usize,
+}
+
+impl Judge {
+    fn fault(&mut self, path: &str, why: impl Into<String>) {
+        if self.faults.len() < FAULTS {
+            self.faults.push(Fault { path: path.to_owned(), why: why.into() });
+        }
+    }
+
+    fn value(&mut self, schema: &Value, value: &Value, path: &str) -> Result<(), ()> {
+        self.steps = self.steps.checked_sub(1).ok_or(())?;
+        let Some(fields) = schema.as_object() else { return Ok(()) };
+        let is_true = |key: &str| fields.get(key) == Some(&Value::Bool(true));
+        if value.is_null() && is_true("nullable") {
+            return Ok(());
+        }
+        let either = is_true("x-kubernetes-int-or-string");
+        if either && !(value.is_string() || is_integer(value)) {
+            self.fault(path, format!("{} instead of integer or string", kind(value)));
+            return Ok(());
+        }
+        if let Some(wanted) = fields.get("type").and_then(Value::as_str)
+            && !either
+            && !has_type(value, wanted)
+        {
+            self.fault(path, format!("{} instead of {wanted}", kind(value)));
+            return Ok(());
+        }
+        if let Some(values) = fields.get("enum").and_then(Value::as_array)
+            && !values.contains(value)
+        {
+            let known: Vec<String> = values.iter().take(10).map(ToString::to_string).collect();
+            self.fault(path, format!("{value} is none of {}", known.join(", ")));
+        }
+        match value {
+            Value::Object(members) => self.object(fields, members, path)?,
+            Value::Array(items) => self.array(fields, items, path)?,
+            Value::String(text) => {
+                self.bounds(fields, text.chars().count() as f64, ["minLength", "maxLength"], "characters", path);
+            }
+            Value::Number(number) => self.number(fields, number.as_f64().unwrap_or_default(), path),
+            _ => {}
+        }
+        self.junctors(fields, value, path)
+    }
+
+    fn object(&mut self, fields: &Map<String, Value>, members: &Map<String, Value>, path: &str) -> Result<(), ()> {
+        let properties = fields.get("properties").and_then(Value::as_object);
+        for name in fields.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+            let schema = properties.and_then(|all| all.get(name));
+            let given = members.get(name).is_some_and(|value| !is_dropped(schema, value));
+            if !given && schema.is_none_or(|schema| schema.get("default").is_none()) {
+                self.fault(&join(path, name), "is required");
+            }
+        }
+        self.bounds(fields, members.len() as f64, ["minProperties", "maxProperties"], "fields", path);
+        let rest = fields.get("additionalProperties").filter(|rest| rest.is_object());
+        for (name, member) in members {
+            // What no schema knows is dropped by API servers.
+            if let Some(schema) = properties.and_then(|all| all.get(name)).or(rest)
+                && !is_dropped(Some(schema), member)
+            {
+                self.value(schema, member, &join(path, name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, fields: &Map<String, Value>, items: &[Value], path: &str) -> Result<(), ()> {
+        self.bounds(fields, items.len() as f64, ["minItems", "maxItems"], "items", path);
+        if let Some(schema) = fields.get("items") {
+            for (at, item) in items.iter().enumerate() {
+                self.value(schema, item, &format!("{path}[{at}]"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, fields: &Map<String, Value>, number: f64, path: &str) {
+        let bound = |key: &str| fields.get(key).and_then(Value::as_f64);
+        let excludes = |key: &str| fields.get(key) == Some(&Value::Bool(true));
+        if let Some(least) = bound("minimum")
+            && (number < least || number <= least && excludes("exclusiveMinimum"))
+        {
+            self.fault(path, format!("{number} is less than {least} allows"));
+        }
+        if let Some(most) = bound("maximum")
+            && (number > most || number >= most && excludes("exclusiveMaximum"))
+        {
+            self.fault(path, format!("{number} is more than {most} allows"));
+        }
+    }
+
+    fn bounds(&mut self, fields: &Map<String, Value>, count: f64, keys: [&str; 2], what: &str, path: &str) {
+        let bound = |key: &str| fields.get(key).and_then(Value::as_f64);
+        if let Some(least) = bound(keys[0]).filter(|least| count < *least) {
+            self.fault(path, format!("{count} {what}, at least {least} are asked for"));
+        }
+        if let Some(most) = bound(keys[1]).filter(|most| count > *most) {
+            self.fault(path, format!("{count} {what}, at most {most} are allowed"));
+        }
+    }
+
+    fn junctors(&mut self, fields: &Map<String, Value>, value: &Value, path: &str) -> Result<(), ()> {
+        let inner = |key: &str| fields.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        for schema in inner("allOf") {
+            self.value(schema, value, path)?;
+        }
+        for (key, words) in [("anyOf", "none of the alternatives fits"), ("oneOf", "not exactly one alternative fits")]
+        {
+            let schemas = inner(key);
+            let mut fitting = 0;
+            for schema in schemas {
+                fitting += usize::from(self.fits(schema, value)?);
+            }
+            let good = if key == "anyOf" { fitting > 0 } else { fitting == 1 };
+            if !schemas.is_empty() && !good {
+                self.fault(path, words);
+            }
+        }
+        if let Some(schema) = fields.get("not")
+            && self.fits(schema, value)?
+        {
+            self.fault(path, "what `not` excludes");
+        }
+        Ok(())
+    }
+
+    /// Returns whether a value fits, without a word about it.
+    fn fits(&mut self, schema: &Value, value: &Value) -> Result<bool, ()> {
+        let mut judge = Judge { faults: Vec::new(), steps: self.steps };
+        let outcome = judge.value(schema, value, "");
+        self.steps = judge.steps;
+        outcome.map(|()| judge.faults.is_empty())
+    }
+}
+
+/// Returns whether API servers drop a member before they judge: a null where none is allowed.
+fn is_dropped(schema: Option<&Value>, value: &Value) -> bool {
+    let nullable = schema.is_some_and(|schema| schema.get("nullable") == Some(&Value::Bool(true)));
+    value.is_null() && !nullable
+}
+
+fn is_integer(value: &Value) -> bool {
+    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn has_type(value: &Value, wanted: &str) -> bool {
+    match wanted {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "number" => value.is_number(),
+        "integer" => is_integer(value),
+        _ => true,
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(schema: Value, value: Value) -> String {
+        faults(&schema, &value).unwrap().iter().map(Fault::said).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_named_with_their_place() {
+        let schema = json!({"type": "object", "required": ["spec"], "properties": {"spec": {
+        "type": "object", "required": ["size", "kept"], "properties": {
+            "size": {"type": "integer", "minimum": 1, "maximum": 9},
+            "kept": {"type": "string", "default": "x"},
+            "mode": {"type": "string", "enum": ["a", "b"]},
+            "list": {"type": "array", "minItems": 1, "items": {"type": "string", "maxLength": 2}},
+            "port": {"x-kubernetes-int-or-string": true},
+            "either": {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+            "maybe": {"type": "string", "nullable": true},
+            "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+        }}}});
+        let spec = |spec: Value| said(schema.clone(), json!({"spec": spec}));
+        let good = json!({"size": 3, "mode": "a", "list": ["x"], "port": "http", "either": {"a": 1}, "maybe": null, "map": {"k": 1}, "unknown": 1});
+        assert_eq!(spec(good), "");
+        assert_eq!(said(schema.clone(), json!({})), "spec: is required");
+        assert_eq!(spec(json!({})), "spec.size: is required");
+        assert_eq!(spec(json!({"size": null})), "spec.size: is required");
+        assert_eq!(spec(json!({"size": 1, "kept": null, "list": null})), "");
+        assert_eq!(spec(json!({"size": "3"})), "spec.size: string instead of integer");
+        assert_eq!(spec(json!({"size": 0})), "spec.size: 0 is less than 1 allows");
+        assert_eq!(spec(json!({"size": 1, "mode": "c"})), "spec.mode: \"c\" is none of \"a\", \"b\"");
+        assert_eq!(spec(json!({"size": 1, "list": ["abc"]})), "spec.list[0]: 3 characters, at most 2 are allowed");
+        assert_eq!(spec(json!({"size": 1, "list": []})), "spec.list: 0 items, at least 1 are asked for");
+        assert_eq!(spec(json!({"size": 1, "port": true})), "spec.port: boolean instead of integer or string");
+        assert_eq!(
+            spec(json!({"size": 1, "either": {"a": 1, "b": 2}})),
+            "spec.either: not exactly one alternative fits"
+        );
+        assert_eq!(spec(json!({"size": 1, "map": {"k": "v"}})), "spec.map.k: string instead of integer");
+    }
+
+    #[test]
+    fn a_comparison_that_takes_too_long_is_given_up() {
+        let many: Vec<Value> = (0..1000).map(|_| json!({"type": "string"})).collect();
+        let schema = json!({"type": "array", "items": {"anyOf": many}});
+        let items: Vec<Value> = (0..1000).map(|_| json!(1)).collect();
+        assert!(faults(&schema, &Value::Array(items)).is_err());
+    }
+}
