@@ -70,7 +70,7 @@ impl Error {
     }
 
     /// Tells whether the API server says that somebody may not do something.
-    pub(crate) fn is_forbidden(&self) -> bool {
+    pub fn is_forbidden(&self) -> bool {
         matches!(self, Error::Api { source, .. } if has_code(source, 403))
     }
 

@@ -1,5 +1,6 @@
 //! `opm catalog`: catalogs of a cluster.
 
+mod both;
 mod file;
 mod v1;
 
@@ -129,9 +130,9 @@ struct ListArgs {
     /// Those of all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Which OLM's catalogs: v0 has CatalogSources, v1 ClusterCatalogs
-    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
-    olm: Generation,
+    /// Which OLM's catalogs: v0 has CatalogSources, v1 ClusterCatalogs; defaults to both
+    #[arg(long, value_name = "GENERATION", value_parser = generation())]
+    olm: Option<Generation>,
     /// How to print them
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = shape())]
     output: Shape,
@@ -195,7 +196,7 @@ pub(crate) fn run(args: &CatalogArgs, printer: &mut Printer) -> Outcome {
     match &args.command {
         CatalogCommand::Apply(args) if args.olm == Generation::V1 => v1::apply(args, printer),
         CatalogCommand::Status(args) if args.olm == Generation::V1 => v1::status(args, printer),
-        CatalogCommand::List(args) if args.olm == Generation::V1 => v1::list(args, printer),
+        CatalogCommand::List(args) if args.olm == Some(Generation::V1) => v1::list(args, printer),
         CatalogCommand::Delete(args) if args.olm == Generation::V1 => v1::delete(args, printer),
         CatalogCommand::Apply(args) if args.unavailable => {
             Err(Failure::Usage(format!("--unavailable is for --olm v1: CatalogSource {} has no such mode", args.name)))
@@ -329,7 +330,12 @@ fn as_text(state: &CatalogState) -> String {
 fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
     block_on("", async {
         let cluster = args.cluster.connect().await?;
-        let states = cluster::list_catalogs(&cluster, args.all_namespaces).await.map_err(failure)?;
+        let states = cluster::list_catalogs(&cluster, args.all_namespaces).await;
+        if args.olm.is_none() {
+            let others = cluster::list_cluster_catalogs(&cluster).await;
+            return printed(&both::of(states, others)?, args.output, printer);
+        }
+        let states = states.map_err(failure)?;
         let text = match args.output {
             Shape::Json => {
                 let mut values = serde_json::to_value(&states).map_err(|error| Failure::message(error.to_string()))?;
@@ -352,6 +358,14 @@ fn list(args: &ListArgs, printer: &mut Printer) -> Outcome {
         };
         Ok(printer.data().write_all(text.as_bytes())?)
     })
+}
+
+fn printed(listed: &both::Listed, output: Shape, printer: &mut Printer) -> Outcome {
+    let text = match output {
+        Shape::Json => as_json(&listed.json()?)?,
+        Shape::Table => listed.table(),
+    };
+    Ok(printer.data().write_all(text.as_bytes())?)
 }
 
 fn delete(args: &DeleteArgs, printer: &Printer) -> Outcome {

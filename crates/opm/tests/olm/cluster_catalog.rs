@@ -24,6 +24,11 @@ async fn a_cluster_catalog_is_made_changed_and_deleted() {
     let status = opm(&["catalog", "status", &name]);
     assert!(status.contains("Available") && status.contains("every 10m") && !status.contains("Complaint"), "{status}");
     assert!(opm(&["catalog", "list"]).contains("[NAME]"));
+    // Without a generation, both are listed.
+    stage.stage.source("source", "127.0.0.1:1", serde_json::json!({})).await;
+    let both = stage.stage.opm(&["catalog", "list"]).await;
+    let line = |kind: &str, name: &str| both.lines().any(|line| line.starts_with(kind) && line.contains(name));
+    assert!(line("ClusterCatalog", "-made") && line("CatalogSource", "source"), "{both}");
     // What is not asked for any more goes; a catalog that is not to be served is taken away.
     let gone = apply(&["--image", &image, "--unavailable", "--wait", "--timeout", "2m"]);
     assert!(gone.contains("ClusterCatalog [NAME] is no longer served"), "{gone}");

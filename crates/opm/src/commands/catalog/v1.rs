@@ -48,7 +48,7 @@ pub(super) fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
         return print_object(&plan.object(), args.output.unwrap_or(Format::Yaml), printer);
     }
     let name = &args.name;
-    block_on("the catalog may have been changed already; 'opm catalog status --olm v1' tells", async {
+    block_on("the catalog may have been changed already; 'opm catalog status --olm v1' shows it", async {
         let cluster = args.cluster.connect().await?;
         let now = Instant::now();
         let deadline = now.checked_add(args.timeout).unwrap_or(now + Duration::from_secs(365 * 86400));
@@ -88,7 +88,7 @@ pub(super) fn status(args: &StatusArgs, printer: &mut Printer) -> Outcome {
     })
 }
 
-fn word(state: &ClusterCatalogState) -> &str {
+pub(super) fn word(state: &ClusterCatalogState) -> &str {
     if state.serving.is_empty() { "unknown" } else { &state.serving }
 }
 

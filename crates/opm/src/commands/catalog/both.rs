@@ -1,0 +1,70 @@
+//! Catalogs of both generations of OLM, in one list.
+
+use cluster::{CatalogState, ClusterCatalogState, Kind};
+use serde_json::{Value, json};
+
+use super::v1;
+use crate::cluster_flags::failure;
+use crate::exit::Failure;
+use crate::table;
+
+/// What a cluster has of both.
+pub(super) struct Listed {
+    sources: Vec<CatalogState>,
+    clusters: Vec<ClusterCatalogState>,
+}
+
+type Answer<T> = Result<Vec<T>, cluster::Error>;
+
+/// Puts both lists together. A kind that the cluster does not know, or the user may not list, is left out, unless that
+/// holds for both.
+pub(super) fn of(sources: Answer<CatalogState>, clusters: Answer<ClusterCatalogState>) -> Result<Listed, Failure> {
+    let passes = |error: &cluster::Error| error.is_missing() || error.is_forbidden();
+    match (sources, clusters) {
+        (Ok(sources), Ok(clusters)) => Ok(Listed { sources, clusters }),
+        (Ok(sources), Err(error)) if passes(&error) => Ok(Listed { sources, clusters: Vec::new() }),
+        (Err(error), Ok(clusters)) if passes(&error) => Ok(Listed { sources: Vec::new(), clusters }),
+        (Err(error), _) | (_, Err(error)) => Err(failure(error)),
+    }
+}
+
+impl Listed {
+    pub(super) fn table(&self) -> String {
+        let source = |state: &CatalogState| {
+            let from = if state.image.is_empty() { state.address.clone() } else { Some(state.image.clone()) };
+            let shown = if state.state.is_empty() { "unknown" } else { &state.state };
+            let cells = [
+                Kind::CATALOG_SOURCE.kind,
+                &state.namespace,
+                &state.name,
+                shown,
+                &from.unwrap_or_default(),
+                &state.display_name,
+            ];
+            cells.map(str::to_owned).to_vec()
+        };
+        let cluster = |state: &ClusterCatalogState| {
+            [Kind::CLUSTER_CATALOG.kind, "", &state.name, v1::word(state), &state.image, ""].map(str::to_owned).to_vec()
+        };
+        let rows = self.sources.iter().map(source).chain(self.clusters.iter().map(cluster));
+        table::text(&["KIND", "NAMESPACE", "NAME", "STATE", "FROM", "DISPLAY NAME"], rows.collect())
+    }
+
+    pub(super) fn json(&self) -> Result<Value, Failure> {
+        let wrong = |error: serde_json::Error| Failure::message(error.to_string());
+        let mut all = Vec::new();
+        for state in &self.sources {
+            let mut value = serde_json::to_value(state).map_err(wrong)?;
+            value["kind"] = json!(Kind::CATALOG_SOURCE.kind);
+            // A list reads no pods.
+            value.as_object_mut().map(|value| value.remove("pods"));
+            all.push(value);
+        }
+        for state in &self.clusters {
+            let mut value = serde_json::to_value(state).map_err(wrong)?;
+            value["kind"] = json!(Kind::CLUSTER_CATALOG.kind);
+            all.push(value);
+        }
+        Ok(Value::Array(all))
+    }
+}
