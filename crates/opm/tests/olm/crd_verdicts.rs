@@ -1,15 +1,17 @@
 //! `opm crd-diff` beside operator-controller: changes of CRDs, and whether an upgrade is refused for them.
 
 use serde_json::{Value, json};
+use testkit::published::BUNDLES;
 
-use crate::stage_v1::{StageV1, condition};
+use crate::crd_cases::{Case, compared};
+use crate::stage_v1::StageV1;
 
 /// Names the number of changes that are tried.
 const ROUNDS: &str = "OPM_CRD_CHANGES";
 /// What fits into a run of all tests.
 const DEFAULT: usize = 6;
-/// So many extensions are installed at a time.
-const TOGETHER: usize = 25;
+/// Names that published bundles are compared as well, which takes minutes.
+const PUBLISHED: &str = "OPM_CRD_PUBLISHED";
 
 /// A change of one field: what it was, and what it becomes.
 type Change = (&'static str, Value, Value);
@@ -135,62 +137,17 @@ fn changes() -> Vec<Change> {
     all
 }
 
-/// A package with two versions, whose CRDs differ in a field.
-struct Case {
-    package: String,
-    change: Change,
-    crds: [Value; 2],
-}
-
-impl Case {
-    fn new(stage: &StageV1, number: usize, change: Change) -> Case {
-        let package = format!("c{number}");
-        let operator = stage.stage.operator(&package, "1.0.0");
-        let crds = [&change.1, &change.2].map(|schema| {
-            let mut crd = operator.crd();
-            crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({
-                "type": "object", "properties": {"spec": {"type": "object", "properties": {"field": schema}}},
-            });
-            crd
+fn case(stage: &StageV1, number: usize, change: &Change) -> Case {
+    let package = format!("c{number}");
+    let operator = stage.stage.operator(&package, "1.0.0");
+    let crds = [&change.1, &change.2].map(|schema| {
+        let mut crd = operator.crd();
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({
+            "type": "object", "properties": {"spec": {"type": "object", "properties": {"field": schema}}},
         });
-        Case { package, change, crds }
-    }
-
-    /// Pushes both bundles, and returns the blobs of the package.
-    fn blobs(&self, stage: &StageV1) -> String {
-        let package = &self.package;
-        let mut text = format!(
-            "---\nschema: olm.package\nname: {package}\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: {package}\n\
-             name: stable\nentries:\n- name: {package}.v1.0.0\n- name: {package}.v2.0.0\n  replaces: {package}.v1.0.0\n"
-        );
-        for (version, crd) in ["1.0.0", "2.0.0"].into_iter().zip(&self.crds) {
-            let mut operator = stage.stage.operator(package, version);
-            // Nothing but the CRD is of interest.
-            operator.more = json!({
-                "installModes": [{"type": "AllNamespaces", "supported": true}],
-                "install": {"strategy": "deployment", "spec": {"deployments": []}},
-            });
-            let mut files = operator.files();
-            files.retain(|(path, _)| !path.ends_with("crd.json"));
-            files.push(("/manifests/crd.json".into(), crd.to_string().into_bytes()));
-            let image = stage.stage.push(&format!("{package}-bundle:v{version}"), &files, &operator.labels());
-            text += &format!(
-                "---\nschema: olm.bundle\nname: {package}.v{version}\npackage: {package}\nimage: {image}\nproperties:\n\
-                 - type: olm.package\n  value: {{packageName: {package}, version: {version}}}\n"
-            );
-        }
-        text
-    }
-}
-
-/// Returns the message of an upgrade, or nothing once the version is installed.
-fn outcome(status: &Value, version: &str) -> Option<Option<String>> {
-    if status["install"]["bundle"]["version"] == version {
-        return Some(None);
-    }
-    let progressing = condition(status, "Progressing");
-    let retrying = matches!(progressing["reason"].as_str(), Some("Retrying" | "Blocked"));
-    retrying.then(|| progressing["message"].as_str().map(str::to_owned))
+        vec![crd]
+    });
+    Case { package, what: format!("{}: {} -> {}", change.0, change.1, change.2), crds }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,46 +157,51 @@ async fn upgrades_of_crds_are_refused_as_crd_diff_says() {
     let count = std::env::var(ROUNDS).ok().and_then(|text| text.parse().ok()).unwrap_or(DEFAULT).min(all.len());
     // A few of all, or all.
     let step = all.len() / count.max(1);
-    let cases: Vec<Case> = all
-        .into_iter()
-        .step_by(step)
-        .take(count)
-        .enumerate()
-        .map(|(at, change)| Case::new(&stage, at, change))
-        .collect();
-    let text: String = cases.iter().map(|case| case.blobs(&stage)).collect();
-    stage.stage.env.file("catalog/catalog.yaml", text);
-    stage.catalog("catalog", json!({})).await;
-    stage.account().await;
-    let (mut differences, mut compared, mut refused) = (Vec::new(), 0, 0);
-    for group in cases.chunks(TOGETHER) {
-        for case in group {
-            stage.extension(&case.package, &case.package, json!({"version": "1.0.0"})).await;
-        }
-        for case in group {
-            stage.decided(&case.package, |status| outcome(status, "1.0.0") == Some(None)).await;
-            stage.change(&case.package, json!({"version": "2.0.0"})).await;
-        }
-        for case in group {
-            let status = stage.decided(&case.package, |status| outcome(status, "2.0.0").is_some()).await;
-            let message = outcome(&status, "2.0.0").flatten().unwrap_or_default();
-            let theirs = message.contains("validating upgrade for CRD");
-            assert!(theirs || message.is_empty(), "{:?}: {message}", case.change);
-            let found = review::crd::compare(&case.crds[0], &case.crds[1]);
-            let ours = found.iter().any(|change| change.blocks);
-            compared += 1;
-            refused += usize::from(theirs);
-            // Each rule that they name is one that we name.
-            let unnamed = found.iter().find(|change| change.blocks && !message.contains(change.rule));
-            if ours != theirs || unnamed.is_some() {
-                let (name, old, new) = &case.change;
-                differences.push(format!("{name}: {old} -> {new}\nopm: {found:?}\noperator-controller: {message}"));
+    let some = all.iter().step_by(step).take(count).enumerate();
+    let cases: Vec<Case> = some.map(|(at, change)| case(&stage, at, change)).collect();
+    let found = compared(&stage, &cases).await;
+    assert!(found.differences.is_empty(), "{found}");
+    assert!(found.refused > 0 && found.refused < found.compared, "{found}");
+}
+
+/// Returns the CRDs of a bundle, as OLM v1 reads them.
+fn crds_of(directory: &std::path::Path) -> Vec<Value> {
+    let whole = bundle::read_whole(directory, &fbc::Limits::default()).expect("a bundle");
+    let crds = whole.of_kind("CustomResourceDefinition").map(|crd| crd.value.clone());
+    crds.filter(|crd| crd["apiVersion"] == "apiextensions.k8s.io/v1").collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stderr, reason = "what was counted")]
+async fn upgrades_of_published_operators_are_refused_as_crd_diff_says() {
+    if std::env::var_os(PUBLISHED).is_none() {
+        return;
+    }
+    let Some(stage) = StageV1::shared().await else { return };
+    let Some(unpacked) = BUNDLES.unpack() else { return };
+    let inside = |path: &std::path::Path| {
+        let entries = std::fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path());
+        let mut all: Vec<_> = entries.filter(|path| path.is_dir()).collect();
+        all.sort();
+        all
+    };
+    let mut cases = Vec::new();
+    for operator in inside(&unpacked.path().join("operators")) {
+        let mut versions = inside(&operator);
+        versions.sort_by_key(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let parsed = fbc::version::Version::parse_tolerant(&name).ok();
+            (parsed.map(|version| (version.major(), version.minor(), version.patch())), name)
+        });
+        for pair in versions.windows(2) {
+            let crds = [crds_of(&pair[0]), crds_of(&pair[1])];
+            if !crds[0].is_empty() && !crds[1].is_empty() {
+                let what = format!("{} -> {}", pair[0].display(), pair[1].display());
+                cases.push(Case { package: format!("q{}", cases.len()), what, crds });
             }
         }
-        let names: Vec<&str> = group.iter().map(|case| case.package.as_str()).collect();
-        stage.remove(&names, &[]).await;
     }
-    stage.remove(&[], &["catalog"]).await;
-    assert!(differences.is_empty(), "{} of {compared} differ\n{}", differences.len(), differences.join("\n\n"));
-    assert!(refused > 0 && refused < compared, "{refused} of {compared}");
+    let found = compared(&stage, &cases).await;
+    eprintln!("{found}");
+    assert!(found.differences.is_empty(), "{found}");
 }

@@ -10,6 +10,7 @@ mod stage_v1;
 
 mod catalogd;
 mod cluster_catalog;
+mod crd_cases;
 mod crd_verdicts;
 mod extension;
 mod mirror;
