@@ -4,6 +4,8 @@
 //! entry on the chain of its channel, from the head down, that replaces or skips the bundle or whose `skipRange` has
 //! its version, and so on from there. Entries that another entry skips are not on the chain.
 
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use catalog::channel;
@@ -11,6 +13,8 @@ use fbc::blob::Entry;
 use fbc::version::Version;
 
 use crate::outline::{Channel, Outline, Package};
+
+pub use words::regressions;
 
 /// Names of bundles that clusters never choose, each with its package.
 pub type Forbidden = HashSet<(String, String)>;

@@ -10,13 +10,13 @@ use fbc::{Fbc, Limits};
 use serde_json::{Value, json};
 
 use crate::bundles::{self, Read};
-use crate::commands::offline::wish::{Wish, wish};
 use crate::exit::{Failure, in_path};
 use crate::images::Images;
 use crate::interrupt::Unfinished;
 use crate::printer::Printer;
 use crate::source::{self, Source};
 use crate::{limits, table};
+use resolve::wish::{Wish, wish};
 
 /// Which bundles of a catalog are meant
 #[derive(clap::Args)]

@@ -3,6 +3,7 @@
 //! A map, in reading order: [`input`] is what a cluster looks at, [`objects`] reads it from a real one; [`pool`] finds in it what meets a need, in the order
 //! clusters prefer; [`resolver`] says what becomes of a namespace by the rules of the first generation of cluster
 //! software, and [`v1`] by those of the second. [`explain`] puts a conflict in words, [`path`] follows upgrades,
+//! [`wish`] reads how people name what they mean, [`plan`] and [`why`] answer them in words,
 //! [`dependencies`] looks at a whole catalog. Nothing here touches disk, network or terminal.
 
 mod build;
@@ -13,7 +14,9 @@ pub mod masterminds;
 pub mod objects;
 pub mod path;
 pub mod place;
+pub mod plan;
 pub mod pool;
+pub mod requirers;
 pub mod resolver;
 #[cfg_attr(not(feature = "cel"), path = "rule/absent.rs")]
 pub mod rule;
@@ -21,4 +24,6 @@ mod search;
 #[cfg(test)]
 mod tests;
 pub mod v1;
+pub mod why;
+pub mod wish;
 pub mod words;

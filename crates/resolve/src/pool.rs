@@ -210,6 +210,11 @@ impl<'a> Pool<'a> {
         order
     }
 
+    /// Lets the next question take as much work as the first one could.
+    pub fn renew(&self) {
+        self.work.set(MOST_WORK);
+    }
+
     /// Accounts for work.
     ///
     /// # Errors

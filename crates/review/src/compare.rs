@@ -151,7 +151,8 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
             if before.iter().any(|known| known.covers(rule, &right)) {
                 continue;
             }
-            let narrower = Rule { scope: Scope::Namespaces, ..rule.clone() };
+            let mut narrower = rule.clone();
+            narrower.rule.scope = Scope::Namespaces;
             if rule.scope == Scope::Cluster && before.iter().any(|known| known.covers(&narrower, &right)) {
                 told.add("scope-wider", Severity::High, rule, right, "may now in the whole cluster");
                 continue;

@@ -1,32 +1,27 @@
 //! What accounts may do.
 
+use std::ops::Deref;
+
 use bundle::Whole;
-use serde_json::Value;
 
-use crate::{list, text, texts};
+pub(crate) use crate::facts::Scope;
+use crate::{facts, list, text};
 
-/// Where a right holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
-    /// In the namespaces that the operator watches, or in its own.
-    Namespaces,
-    /// In the whole cluster.
-    Cluster,
-}
-
-/// A rule that an account is given, as it is written.
+/// A rule that an account is given, and where it is written.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
-    pub(crate) account: String,
-    pub(crate) scope: Scope,
-    pub(crate) groups: Vec<String>,
-    pub(crate) resources: Vec<String>,
-    pub(crate) verbs: Vec<String>,
-    pub(crate) names: Vec<String>,
-    pub(crate) urls: Vec<String>,
+    pub(crate) rule: facts::Rule,
     pub(crate) file: String,
     pub(crate) document: usize,
     pub(crate) pointer: String,
+}
+
+impl Deref for Rule {
+    type Target = facts::Rule;
+
+    fn deref(&self) -> &facts::Rule {
+        &self.rule
+    }
 }
 
 /// One right: a verb on a resource, or on a URL.
@@ -82,16 +77,6 @@ impl Rule {
             || !other.names.is_empty() && other.names.iter().all(|name| self.names.contains(name));
         has(&self.groups, &right.group) && resource && names
     }
-
-    fn same(&self, other: &Rule) -> bool {
-        self.account == other.account
-            && self.scope == other.scope
-            && self.groups == other.groups
-            && self.resources == other.resources
-            && self.verbs == other.verbs
-            && self.names == other.names
-            && self.urls == other.urls
-    }
 }
 
 /// Collects what accounts may do: by the CSV, and by roles and bindings of the bundle.
@@ -100,42 +85,24 @@ impl Rule {
 pub(crate) fn collect(whole: &Whole, everywhere: bool) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     let Some(csv) = whole.csv() else { return rules };
-    let scoped = if everywhere { Scope::Cluster } else { Scope::Namespaces };
-    for (field, scope) in [("permissions", scoped), ("clusterPermissions", Scope::Cluster)] {
-        let base = format!("/spec/install/spec/{field}");
-        for (at, permission) in list(&csv.value, &base).iter().enumerate() {
-            let account = match text(permission, "/serviceAccountName") {
-                "" => "default",
-                name => name,
-            };
-            for (index, rule) in list(permission, "/rules").iter().enumerate() {
-                let pointer = format!("{base}/{at}/rules/{index}");
-                add(&mut rules, rule, account, scope, (&csv.file, csv.document, pointer));
-            }
+    for (mut rule, pointer) in facts::rules(&csv.value) {
+        if everywhere {
+            rule.scope = Scope::Cluster;
         }
+        if rule.account.is_empty() {
+            "default".clone_into(&mut rule.account);
+        }
+        add(&mut rules, rule, (&csv.file, csv.document, pointer));
     }
     bound(whole, &mut rules);
     rules
 }
 
 /// Adds a rule, unless it is there already.
-fn add(rules: &mut Vec<Rule>, rule: &Value, account: &str, scope: Scope, place: (&str, usize, String)) {
-    let owned = |pointer| texts(rule, pointer).into_iter().map(str::to_owned).collect::<Vec<_>>();
-    let made = Rule {
-        account: account.to_owned(),
-        scope,
-        groups: owned("/apiGroups"),
-        resources: owned("/resources"),
-        verbs: owned("/verbs"),
-        names: owned("/resourceNames"),
-        urls: owned("/nonResourceURLs"),
-        file: place.0.to_owned(),
-        document: place.1,
-        pointer: place.2,
-    };
-    // Only the last few are looked at: a rule that is repeated far away is told once anyway.
-    if !rules.iter().rev().take(200).any(|known| known.same(&made)) {
-        rules.push(made);
+fn add(rules: &mut Vec<Rule>, rule: facts::Rule, (file, document, pointer): (&str, usize, String)) {
+    // Only the last few are compared: a rule that is repeated far away is reported once anyway.
+    if !rules.iter().rev().take(200).any(|known| known.rule == rule) {
+        rules.push(Rule { rule, file: file.to_owned(), document, pointer });
     }
 }
 
@@ -155,12 +122,14 @@ fn bound(whole: &Whole, rules: &mut Vec<Rule>) {
             match role {
                 Some(role) => {
                     for (index, rule) in list(&role.value, "/rules").iter().enumerate() {
-                        add(rules, rule, account, scope, (&role.file, role.document, format!("/rules/{index}")));
+                        let rule = facts::Rule::read(rule, account, scope);
+                        add(rules, rule, (&role.file, role.document, format!("/rules/{index}")));
                     }
                 }
                 None if name == "cluster-admin" => {
                     let everything = serde_json::json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
-                    add(rules, &everything, account, scope, (&binding.file, binding.document, "/roleRef".into()));
+                    let rule = facts::Rule::read(&everything, account, scope);
+                    add(rules, rule, (&binding.file, binding.document, "/roleRef".into()));
                 }
                 None => {}
             }

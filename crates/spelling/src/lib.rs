@@ -1,4 +1,4 @@
-//! What others have laid down how to write: times, durations, names in addresses, text in markup.
+//! What others have laid down how to write: times, durations, names in addresses, text in markup, words of a shell.
 //!
 //! Every crate may use this one, so that each of these is written once.
 
@@ -6,3 +6,4 @@ pub mod calendar;
 pub mod duration;
 pub mod html;
 pub mod percent;
+pub mod shell;

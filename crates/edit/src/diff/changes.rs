@@ -1,6 +1,7 @@
 //! What differs between two catalogs, for people to read.
 
 mod bundles;
+mod lines;
 mod report;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +15,11 @@ use fbc::{Blob, Content, Fbc, Limits};
 use rayon::prelude::*;
 
 use super::Side;
-pub use super::facts::Scope;
+pub use super::facts::{Contents, Scope};
+pub use lines::{Line, Part, lines, package_lines, summary};
 pub use report::{
-    BundleChange, Change, Changes, ChannelChange, CrdChange, DeprecationChange, Difference, EntryChange, OtherChange,
-    PackageChange, PermissionChange, Property, RelatedImage, What,
+    BundleChange, Change, Changes, ChannelChange, CrdChange, DeprecationChange, Difference, EntryChange, FieldChange,
+    OtherChange, PackageChange, PermissionChange, Property, RelatedImage, What,
 };
 
 /// How much is reported.
@@ -167,7 +169,7 @@ fn properties(text: Raw<'_>) -> BTreeSet<Property> {
     properties.map(property).collect()
 }
 
-fn canonical(value: Raw<'_>) -> String {
+pub(super) fn canonical(value: Raw<'_>) -> String {
     let mut out = Vec::new();
     write_canonical(value, Layout::Compact, &mut out);
     String::from_utf8_lossy(&out).into_owned()

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use catalog::needs::Need;
 use clap::builder::TypedValueParser;
-use edit::upgrades::{self, ChannelReport, Fate, Fix, Forbidden, Outcome as Upgrade, Side, Unmet, Way};
+use edit::Outline;
+use edit::upgrades::{self, ChannelReport, Fate, Forbidden, Outcome as Upgrade, Side, Unmet};
 use fbc::json::Raw;
 use fbc::locate::Locator;
 use fbc::{Blob, path};
@@ -75,19 +76,14 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
     let (old, old_source) = read(&args.old, &images, printer)?;
     let (new, new_source) = read(&args.new, &images, printer)?;
     let others = sources::load(&args.with, &[], &images, printer)?;
-    let (old_forbidden, new_forbidden) = (forbidden(&old_source), forbidden(&new_source));
-    let unmet = unmet(old_source, new_source, others);
-    let reports = upgrades::check(
-        Side { outline: &old.outline, forbidden: &old_forbidden, unmet: &Unmet::new() },
-        Side { outline: &new.outline, forbidden: &new_forbidden, unmet: &unmet },
-    );
+    let reports = reports((&old.outline, &old_source), (&new.outline, &new_source), others);
     let text = match args.output {
         Output::Text => text(&reports, args),
         Output::Json => format!("{:#}\n", as_json(&reports, &args.new)),
         Output::Github => github(&reports, &new, args),
     };
     printer.data().write_all(text.as_bytes())?;
-    match regressions(&reports) {
+    match upgrades::regressions(&reports) {
         0 => Ok(()),
         _ => Err(Failure::Told),
     }
@@ -100,6 +96,20 @@ fn read(reference: &str, images: &Images, printer: &Printer) -> Result<(Loaded, 
     let loaded = workbench::load(Path::new(&path), &look, printer)?;
     let source = reader.finish(&loaded.fbc);
     Ok((loaded, source))
+}
+
+/// Works out what becomes of clusters when one catalog takes the place of another; `others` are those beside it.
+pub(crate) fn reports(
+    (old, old_source): (&Outline, &Source),
+    (new, new_source): (&Outline, &Source),
+    others: Vec<Source>,
+) -> Vec<ChannelReport> {
+    let (old_forbidden, new_forbidden) = (forbidden(old_source), forbidden(new_source));
+    let unmet = unmet(old_source.clone(), new_source.clone(), others);
+    upgrades::check(
+        Side { outline: old, forbidden: &old_forbidden, unmet: &Unmet::new() },
+        Side { outline: new, forbidden: &new_forbidden, unmet: &unmet },
+    )
 }
 
 fn forbidden(source: &Source) -> Forbidden {
@@ -142,75 +152,6 @@ fn why(finding: &Finding<'_>) -> String {
     if hints.is_empty() { finding.reason.clone() } else { format!("{} ({})", finding.reason, hints.join("; ")) }
 }
 
-fn regressions(reports: &[ChannelReport]) -> usize {
-    reports.iter().flat_map(|report| &report.outcomes).filter(|outcome| outcome.is_regression()).count()
-}
-
-/// Says in words what becomes of a bundle.
-fn words(outcome: &Upgrade) -> String {
-    let upgraded = |way: &Way| match way.steps {
-        1 => way.end.clone(),
-        steps => format!("{} in {steps} steps", way.end),
-    };
-    let now = match &outcome.now {
-        Fate::Latest => "is the newest".to_owned(),
-        Fate::Upgraded(way) => format!("is upgraded to {}", upgraded(way)),
-        Fate::Stuck(None) => "is stuck: nothing upgrades it".to_owned(),
-        Fate::Stuck(Some(way)) => format!("is stuck at {}: nothing upgrades that", way.end),
-        Fate::HeldBack { way, by, why } => {
-            let at = way.as_ref().map(|way| format!(" at {}", way.end)).unwrap_or_default();
-            format!("stays{at}: {by} comes next, but cannot be installed: {why}")
-        }
-        Fate::NoPath => "has no path: it is not in the channel any more, and nothing upgrades it".to_owned(),
-        Fate::ChannelGone => {
-            "cannot be upgraded: its channel is gone, and installing anything in its namespace fails".to_owned()
-        }
-        Fate::PackageGone => "cannot be upgraded: its package is gone".to_owned(),
-        Fate::Broken(heads) => {
-            format!("cannot be upgraded: the channel has not one head but {} ({})", heads.len(), heads.join(", "))
-        }
-    };
-    match (outcome.is_regression(), &outcome.before) {
-        (true, Fate::Upgraded(way)) => format!("{now}; so far it is upgraded to {}", upgraded(way)),
-        (true, _) => format!("{now}; so far it is the newest"),
-        (false, before) if !before.is_good() && !outcome.now.is_good() => format!("{now}, as before"),
-        _ => now,
-    }
-}
-
-/// Says in words what fixes a channel.
-fn advice(report: &ChannelReport, new: &str) -> Option<String> {
-    let edge = |bundle: &str| {
-        format!(
-            "opm edit set-edge {} {bundle} --package {} --channel {}",
-            shell(new),
-            report.package,
-            shell(&report.channel)
-        )
-    };
-    Some(match report.fix.as_ref()? {
-        Fix::AddSkips { bundle, skips } => format!("{} --add-skip {}", edge(bundle), shell(&skips.join(","))),
-        Fix::SkipRange { bundle, range } => format!("{} --skip-range {}", edge(bundle), shell(range)),
-        Fix::KeepChannel => {
-            format!("keep channel {:?} until nobody follows it; 'opm edit deprecate' warns them", report.channel)
-        }
-        Fix::KeepPackage => {
-            format!("keep package {:?} until nobody runs it; 'opm edit deprecate' warns them", report.package)
-        }
-        Fix::OneHead => "give the channel one head; 'opm validate' shows more".to_owned(),
-    })
-}
-
-/// Quotes a word for a shell, if it needs that.
-fn shell(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@+=%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
-}
-
 fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
     let mut out = String::new();
     for report in reports {
@@ -222,14 +163,14 @@ fn text(reports: &[ChannelReport], args: &CheckUpgradesArgs) -> String {
         let _ = writeln!(out, "{} / {}", report.package, report.channel);
         for outcome in told {
             let mark = if outcome.is_regression() { "!" } else { " " };
-            let _ = writeln!(out, "  {mark} {} {}", outcome.bundle, words(outcome));
+            let _ = writeln!(out, "  {mark} {} {}", outcome.bundle, outcome.words());
         }
-        if let Some(advice) = advice(report, &args.new) {
+        if let Some(advice) = report.advice(&args.new) {
             let _ = writeln!(out, "    fix: {advice}");
         }
     }
     let all: usize = reports.iter().map(|report| report.outcomes.len()).sum();
-    match regressions(reports) {
+    match upgrades::regressions(reports) {
         0 => {
             let _ = writeln!(out, "nobody is stranded: {all} bundles in {} channels checked", reports.len());
         }
@@ -285,11 +226,11 @@ fn as_json(reports: &[ChannelReport], new: &str) -> Value {
                 "package": report.package,
                 "channel": report.channel,
                 "bundles": bundles,
-                "fix": advice(report, new),
+                "fix": report.advice(new),
             })
         })
         .collect();
-    json!({"regressions": regressions(reports), "channels": channels})
+    json!({"regressions": upgrades::regressions(reports), "channels": channels})
 }
 
 /// Workflow commands that make GitHub show regressions at the channels they are in.
@@ -310,9 +251,9 @@ fn github(reports: &[ChannelReport], new: &Loaded, args: &CheckUpgradesArgs) -> 
         let located = place.as_ref().filter(|_| file.is_some()).and_then(|place| locator.locate(place));
         let mut message = format!("{} / {}", report.package, report.channel);
         for outcome in lost {
-            let _ = write!(message, "\n{} {}", outcome.bundle, words(outcome));
+            let _ = write!(message, "\n{} {}", outcome.bundle, outcome.words());
         }
-        if let Some(advice) = advice(report, &args.new) {
+        if let Some(advice) = report.advice(&args.new) {
             let _ = write!(message, "\nfix: {advice}");
         }
         let annotation = Annotation {

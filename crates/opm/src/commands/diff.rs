@@ -166,7 +166,12 @@ pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Prin
 }
 
 /// Loads and checks the catalogs of one side, joined by commas.
-fn load(references: &str, images: &Images, limits: &Limits, printer: &Printer) -> Result<(Fbc, Catalog), Failure> {
+pub(crate) fn load(
+    references: &str,
+    images: &Images,
+    limits: &Limits,
+    printer: &Printer,
+) -> Result<(Fbc, Catalog), Failure> {
     let inspect = catalog::inspect(Warnings::Off);
     let options = source::Options {
         keep_text: true,

@@ -6,7 +6,6 @@ use crate::choice::choice;
 
 pub(super) mod namespace;
 pub(super) mod sources;
-pub(crate) mod wish;
 
 /// Reads the value of `--output` where people or programs read.
 pub(super) fn output() -> impl TypedValueParser<Value = Output> {

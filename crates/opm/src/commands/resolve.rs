@@ -7,13 +7,14 @@ use clap::builder::TypedValueParser;
 use resolve::explain::explain;
 use resolve::input::State;
 use resolve::masterminds::Range;
-use resolve::pool::{Node, Pool};
-use resolve::resolver::{self, Chosen, Item, Outcome as Resolved, Reason};
+use resolve::plan::{self, Step, origin, passed_over, reasons};
+use resolve::pool::Pool;
+use resolve::resolver::{self, Chosen, Item, Outcome as Resolved};
 use resolve::v1;
+use resolve::wish::{self, Wish};
 use serde_json::{Value, json};
 
 use super::offline::namespace::{self, NamespaceArgs};
-use super::offline::wish::{self, Wish};
 use super::offline::{Output, output, sources};
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &ResolveArgs, tls: &TlsFlags, printer: &mut Printer) -> 
 /// Resolves a namespace as the first generation does.
 fn first(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut Printer) -> Outcome {
     for wish in &args.install {
-        namespace::subscribe(wish, pool, state)?;
+        wish::subscribe(wish, pool, state).map_err(Failure::message)?;
     }
     let chosen = match resolver::resolve(pool, state) {
         Resolved::Solved(chosen) => chosen,
@@ -110,7 +111,7 @@ fn first(args: &ResolveArgs, pool: &Pool<'_>, state: &mut State, printer: &mut P
         }
     };
     let answer = match args.output {
-        Output::Text => text(pool, state, &chosen),
+        Output::Text => text(&plan::steps(pool, state, &chosen)),
         Output::Json => format!("{:#}\n", as_json(pool, state, &chosen)),
     };
     printer.data().write_all(answer.as_bytes())?;
@@ -134,95 +135,17 @@ pub(super) fn refuse(output: Output, reason: &str, message: &str, lines: &[Strin
     Err(Failure::Told)
 }
 
-/// Says where a member comes from.
-pub(super) fn origin(pool: &Pool<'_>, node: Node) -> String {
-    let member = pool.member(node);
-    let version = member.bundle.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let source = &pool.sources[member.source].name;
-    format!("{}{version}, channel {} of {source}", member.bundle.package, member.channel)
-}
-
-/// Says by which edge a bundle takes the place of another.
-pub(super) fn by(edge: Edge, old: &str) -> String {
-    match edge {
-        Edge::Replaces => format!("it replaces {old}"),
-        Edge::Skips => format!("it skips {old}"),
-        Edge::SkipRange => format!("the version of {old} is in its skipRange"),
-    }
-}
-
-/// Says why a bundle is there.
-fn reasons(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
-    let words = |reason: &Reason| match reason {
-        Reason::Subscription(place) => {
-            let wish = &state.subscriptions[*place];
-            match (&wish.installed, chosen.item) {
-                (None, _) => "asked for".to_owned(),
-                (Some(_), Item::Installed(_)) => "nothing upgrades it".to_owned(),
-                (Some(old), Item::Member(_)) => match resolver::edge(pool, state, chosen) {
-                    Some(edge) => by(edge, old),
-                    None => format!("upgrades {old}"),
-                },
-            }
-        }
-        Reason::Needed { by, need } => format!("{} requires {need}", resolver::bundle(pool, state, *by).name),
-        Reason::Unmanaged => "installed without a Subscription".to_owned(),
-    };
-    let mut told: Vec<String> = Vec::new();
-    for reason in chosen.reasons.iter().map(words) {
-        if !told.contains(&reason) {
-            told.push(reason);
-        }
-    }
-    told
-}
-
-/// Says why a Subscription gets something other than the first that its channel offers.
-fn passed_over(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
-    let asked = chosen.reasons.iter().find_map(|reason| match reason {
-        Reason::Subscription(place) => Some(*place),
-        _ => None,
-    });
-    let (Some(place), Item::Member(node)) = (asked, chosen.item) else { return Vec::new() };
-    let chain = pool.chain_of(node);
-    let newest = chain.as_ref().as_ref().ok().and_then(|chain| chain.first().copied()).filter(|newest| *newest != node);
-    let wish = &state.subscriptions[place];
-    let (Some(newest), None, None) = (newest, &wish.installed, &wish.starting_csv) else { return Vec::new() };
-    let name = &pool.member(newest).bundle.name;
-    let mut forced = state.clone();
-    forced.subscriptions[place].starting_csv = Some(name.clone());
-    let why = match resolver::resolve(pool, &forced) {
-        Resolved::Unsatisfiable(conflict) => explain(pool, &forced, &conflict),
-        Resolved::Error(message) => vec![message],
-        Resolved::Solved(_) => return Vec::new(),
-    };
-    let heading = format!("{name} is newer, but cannot be installed:");
-    std::iter::once(heading).chain(why.into_iter().map(|line| format!("  {line}"))).collect()
-}
-
-fn text(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> String {
+fn text(steps: &[Step]) -> String {
     let mut out = String::new();
-    let mut changes = 0;
-    for chosen in chosen {
-        let name = &resolver::bundle(pool, state, chosen.item).name;
-        let _ = match (chosen.item, chosen.replaces) {
-            (Item::Installed(_), _) => writeln!(out, "keep     {name}"),
-            // What covers its own version is up to date.
-            (Item::Member(_), Some(place)) if state.installed[place].name == *name => writeln!(out, "keep     {name}"),
-            (Item::Member(node), None) => {
-                changes += 1;
-                writeln!(out, "install  {name}  ({})", origin(pool, node))
-            }
-            (Item::Member(node), Some(place)) => {
-                changes += 1;
-                writeln!(out, "upgrade  {} to {name}  ({})", state.installed[place].name, origin(pool, node))
-            }
-        };
-        for reason in reasons(pool, state, chosen).into_iter().chain(passed_over(pool, state, chosen)) {
+    for Step { action, name, replaces, origin, reasons } in steps {
+        let from = replaces.as_ref().map(|old| format!("{old} to ")).unwrap_or_default();
+        let origin = if origin.is_empty() { String::new() } else { format!("  ({origin})") };
+        let _ = writeln!(out, "{action:<7}  {from}{name}{origin}");
+        for reason in reasons {
             let _ = writeln!(out, "           {reason}");
         }
     }
-    if changes == 0 {
+    if steps.iter().all(|step| step.action == "keep") {
         out += "nothing changes\n";
     }
     out

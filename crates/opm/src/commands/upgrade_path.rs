@@ -3,13 +3,12 @@
 use std::fmt::Write;
 
 use resolve::path::{self, End, Path, Start};
+use resolve::plan::origin;
 use resolve::pool::Pool;
+use resolve::wish::{self, Wish};
 use serde_json::{Value, json};
 
-use super::offline::namespace;
-use super::offline::wish::Wish;
 use super::offline::{Output, output, sources};
-use super::resolve::origin;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
@@ -65,19 +64,20 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
     };
     let here = |&node: &usize| pool.member(node).source == 0;
     let default = pool.of_package(&args.package).iter().copied().filter(here).find(|&node| pool.is_default(node));
-    let Some(default) = default else { return Err(wish(&args.from).unknown(&pool)) };
+    let Some(default) = default else { return Err(Failure::message(wish(&args.from).unknown(&pool))) };
     let channel = args.channel.as_deref().unwrap_or(pool.member(default).channel);
     let known = |&node: &usize| here(&node) && pool.member(node).channel == channel;
     if !pool.of_package(&args.package).iter().any(known) {
-        return Err(wish(&args.from).unknown(&pool));
+        return Err(Failure::message(wish(&args.from).unknown(&pool)));
     }
-    let (from, _) = namespace::installed(&wish(&args.from), &pool)?;
+    let (from, _) = wish::installed(&wish(&args.from), &pool).map_err(Failure::message)?;
     let to = match &args.to {
         None => None,
         Some(version) => {
             let wanted = wish(version);
             let members = Wish { channel: Some(channel.to_owned()), ..wanted.clone() }.members(&pool);
-            Some(members.first().map(|&node| &pool.member(node).bundle.name).ok_or_else(|| wanted.unknown(&pool))?)
+            let found = members.first().map(|&node| &pool.member(node).bundle.name);
+            Some(found.ok_or_else(|| Failure::message(wanted.unknown(&pool)))?)
         }
     };
     let to = to.map(String::as_str);

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use catalog::Package;
-use fbc::blob::TextBuffer;
 use fbc::release::cmp_version_release;
-use fbc::same::related_images;
 use fbc::{Blob, Content, Fbc, property};
+use review::facts::Crd;
 
-use super::report::{BundleChange, Change, CrdChange, Difference, PermissionChange, Property, RelatedImage, What};
+use super::report::{BundleChange, Change, CrdChange, Difference, FieldChange, PermissionChange, What};
 use super::{Options, PackageSide, union};
-use crate::diff::facts::{Crds, Facts, Grant};
+use crate::diff::facts::{Contents, Crds, Grant, grants, served};
 use crate::diff::path;
 
 /// Compares the bundles of a package; they come by version.
@@ -37,25 +36,18 @@ fn change(
     new: PackageSide<'_>,
     options: &Options,
 ) -> io::Result<Option<BundleChange>> {
-    let mut change = BundleChange {
-        name: name.to_owned(),
-        what: What::of(old.bundle(name).is_some(), new.bundle(name).is_some()),
-        version: new.version(name).or_else(|| old.version(name)).unwrap_or_default(),
-        compared_with: None,
-        image: Change::of(image(old.bundle(name)), image(new.bundle(name))),
-        related_images: Difference::default(),
-        properties: Difference::default(),
-        permissions: Vec::new(),
-        crds: Vec::new(),
-        manifests: false,
-    };
+    let what = What::of(old.bundle(name).is_some(), new.bundle(name).is_some());
+    let version = new.version(name).or_else(|| old.version(name)).unwrap_or_default();
+    let mut change = BundleChange::nothing(name, what, version);
+    change.image = Change::of(image(old.bundle(name)), image(new.bundle(name)));
+    let limits = Some(&options.limits);
     match (old.bundle(name), new.bundle(name)) {
         (Some(before), Some(after)) => {
             if new.fbc.same_bundle(after, old.fbc, before)? {
                 return Ok(None);
             }
-            let before = Contents::of(old.fbc, before, Some(options))?;
-            let after = Contents::of(new.fbc, after, Some(options))?;
+            let before = Contents::of(old.fbc, before, limits)?;
+            let after = Contents::of(new.fbc, after, limits)?;
             change.tell(&before, &after);
             // What is the same in all other ways is spelled in another way there.
             change.manifests = before.manifests != after.manifests || !change.tells_something();
@@ -63,8 +55,8 @@ fn change(
         (None, Some(after)) => match predecessor(name, old, new).filter(|_| options.changelog) {
             Some((fbc, blob)) => {
                 change.compared_with = Some(blob.name.to_string());
-                let mut before = Contents::of(fbc, blob, Some(options))?;
-                let mut after = Contents::of(new.fbc, after, Some(options))?;
+                let mut before = Contents::of(fbc, blob, limits)?;
+                let mut after = Contents::of(new.fbc, after, limits)?;
                 // Another bundle has another version; that says nothing new.
                 for contents in [&mut before, &mut after] {
                     contents.properties.retain(|property| property.kind != property::PACKAGE);
@@ -85,52 +77,47 @@ impl BundleChange {
             || !self.properties.is_empty()
             || !self.permissions.is_empty()
             || !self.crds.is_empty()
+            || !self.fields.is_empty()
     }
 
     fn tell(&mut self, old: &Contents, new: &Contents) {
         self.related_images = Difference::of(&old.related_images, &new.related_images);
         self.properties = Difference::of(&old.properties, &new.properties);
-        if let (Some(old), Some(new)) = (&old.facts.permissions, &new.facts.permissions) {
-            self.permissions = permissions(old, new);
+        let (old, new) = (&old.facts, &new.facts);
+        if let (Some(old), Some(new)) = (&old.rules, &new.rules) {
+            self.permissions = permissions(&grants(old), &grants(new));
         }
-        let crds = match (&old.facts, &new.facts) {
-            (Facts { served: Some(old), .. }, Facts { served: Some(new), .. }) => Some((old, new)),
-            (Facts { owned: Some(old), .. }, Facts { owned: Some(new), .. }) => Some((old, new)),
-            _ => None,
-        };
-        self.crds = crds.map(|(old, new)| crd_changes(old, new)).unwrap_or_default();
+        match (&old.crds, &new.crds, &old.owned, &new.owned) {
+            (Some(old), Some(new), ..) => {
+                self.crds = crd_changes(&served(old), &served(new), (old, new));
+                self.fields = fields(old, new);
+            }
+            (.., Some(old), Some(new)) => self.crds = crd_changes(old, new, (&[], &[])),
+            _ => {}
+        }
     }
-}
 
-/// What of a bundle is compared.
-#[derive(Default)]
-struct Contents {
-    related_images: BTreeSet<RelatedImage>,
-    properties: BTreeSet<Property>,
-    facts: Facts,
-    /// Its objects and metadata, canonical.
-    manifests: Vec<String>,
-}
+    /// Compares two bundles of one package, the older one first.
+    pub fn between(old: &Contents, new: &Contents) -> BundleChange {
+        let mut change = BundleChange::nothing("", What::Changed, String::new());
+        change.tell(old, new);
+        change
+    }
 
-impl Contents {
-    /// Reads a bundle, with its manifests if there are `options` for that.
-    fn of(fbc: &Fbc, blob: &Blob, options: Option<&Options>) -> io::Result<Contents> {
-        let mut buffer = TextBuffer::default();
-        let text = fbc.text(blob, &mut buffer)?;
-        let images = related_images(text).into_iter();
-        let properties = fbc.plain_properties(blob, text)?.into_iter();
-        let mut contents = Contents {
-            related_images: images.map(|it| RelatedImage { name: it.name, image: it.image }).collect(),
-            properties: properties.map(|it| Property { kind: it.kind, value: it.value }).collect(),
-            ..Contents::default()
-        };
-        if let Some(options) = options {
-            contents.facts = Facts::of(fbc, blob, text, &options.limits);
-            contents.manifests = fbc.objects(blob, text, &options.limits);
-            let metadata = property::of(text).filter(|(kind, _)| kind == property::CSV_METADATA);
-            contents.manifests.extend(metadata.filter_map(|(_, value)| value).map(super::canonical));
+    fn nothing(name: &str, what: What, version: String) -> BundleChange {
+        BundleChange {
+            name: name.to_owned(),
+            what,
+            version,
+            compared_with: None,
+            image: None,
+            related_images: Difference::default(),
+            properties: Difference::default(),
+            permissions: Vec::new(),
+            crds: Vec::new(),
+            fields: Vec::new(),
+            manifests: false,
         }
-        Ok(contents)
     }
 }
 
@@ -180,13 +167,70 @@ fn permissions(
     changes.filter(|change| !change.verbs.is_empty()).collect()
 }
 
-fn crd_changes(old: &Crds, new: &Crds) -> Vec<CrdChange> {
+fn crd_changes(old: &Crds, new: &Crds, definitions: (&[Crd], &[Crd])) -> Vec<CrdChange> {
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let versions =
-        |crds: &Crds, name: &String| crds.get(name).map(|it| it.iter().cloned().collect()).unwrap_or_default();
+    let versions = |crds: &Crds, name: &String| -> Vec<String> {
+        crds.get(name).map(|it| it.iter().cloned().collect()).unwrap_or_default()
+    };
+    let stored = |crds: &[Crd], name: &String| crds.iter().find(|crd| crd.name == *name)?.stored.clone();
     let change = |name: &String| {
-        let versions = Change::of(versions(old, name), versions(new, name))?;
-        Some(CrdChange { name: name.clone(), versions })
+        let both = old.contains_key(name) && new.contains_key(name);
+        let stored = Change::of(stored(definitions.0, name), stored(definitions.1, name)).filter(|_| both);
+        let versions = Change { old: versions(old, name), new: versions(new, name) };
+        (versions.old != versions.new || stored.is_some()).then(|| CrdChange { name: name.clone(), versions, stored })
     };
     names.into_iter().filter_map(change).collect()
+}
+
+/// Compares the fields of CRDs that both bundles have.
+fn fields(old: &[Crd], new: &[Crd]) -> Vec<FieldChange> {
+    let mut changes = Vec::new();
+    for crd in new {
+        let Some(before) = old.iter().find(|before| before.name == crd.name) else { continue };
+        crd_fields(before, crd, &mut changes);
+    }
+    changes
+}
+
+fn crd_fields(old: &Crd, new: &Crd, changes: &mut Vec<FieldChange>) {
+    let mut add = |what, path: &str, narrows, detail: String| {
+        changes.push(FieldChange { crd: new.name.clone(), path: path.to_owned(), what, narrows, detail });
+    };
+    // A version that came or went is reported as such.
+    let version = |path: &str| path.split('.').next().unwrap_or_default().to_owned();
+    let versions = |crd: &Crd| -> BTreeSet<String> { crd.fields.keys().map(|path| version(path)).collect() };
+    let (before, after) = (versions(old), versions(new));
+    for (path, field) in &new.fields {
+        match old.fields.get(path) {
+            None if before.contains(&version(path)) => {
+                let required = if field.required { ", required" } else { "" };
+                add(What::Added, path, field.required, format!("{}{required}", field.kind));
+            }
+            None => {}
+            Some(was) => {
+                if was.kind != field.kind {
+                    add(What::Changed, path, true, format!("is {} instead of {}", field.kind, was.kind));
+                }
+                if field.required && !was.required {
+                    add(What::Changed, path, true, "is required now".to_owned());
+                }
+                let gone: Vec<&str> = was.values.difference(&field.values).map(String::as_str).collect();
+                if !field.values.is_empty() && (!gone.is_empty() || was.values.is_empty()) {
+                    let detail = match gone.as_slice() {
+                        [] => "allows only some values now".to_owned(),
+                        gone => format!("no longer allows {}", gone.join(", ")),
+                    };
+                    add(What::Changed, path, true, detail);
+                }
+            }
+        }
+    }
+    for path in old.fields.keys().filter(|path| !new.fields.contains_key(*path)) {
+        // A field below one that is gone is gone with it.
+        let parent = path.rsplit_once('.').map(|(parent, _)| parent);
+        let with_it = parent.is_some_and(|parent| old.fields.contains_key(parent) && !new.fields.contains_key(parent));
+        if after.contains(&version(path)) && !with_it {
+            add(What::Removed, path, true, String::new());
+        }
+    }
 }

@@ -4,10 +4,15 @@ use std::collections::BTreeSet;
 
 use serde::{Serialize, Serializer};
 
+use fbc::json::Raw;
+
 use super::Scope;
 
+/// No value of the other reader is deeper.
+const DEEPEST: usize = 200;
+
 /// What became of something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
     /// Only the new catalog has it.
@@ -19,6 +24,15 @@ pub enum What {
 }
 
 impl What {
+    /// Returns the word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            What::Added => "added",
+            What::Removed => "removed",
+            What::Changed => "changed",
+        }
+    }
+
     pub(super) fn of(old: bool, new: bool) -> What {
         match (old, new) {
             (false, _) => What::Added,
@@ -201,6 +215,9 @@ pub struct BundleChange {
     /// The versions of its CRDs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub crds: Vec<CrdChange>,
+    /// The fields of its CRDs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldChange>,
     /// Whether its manifests, or what is shown of them, are not what they were.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub manifests: bool,
@@ -215,6 +232,15 @@ pub struct Property {
     /// Its value, as JSON on one line with sorted keys.
     #[serde(serialize_with = "as_json")]
     pub value: String,
+}
+
+impl Property {
+    /// Makes a property of a value; the order of its keys does not matter.
+    pub fn new(kind: &str, value: &serde_json::Value) -> Property {
+        let text = value.to_string();
+        let sorted = Raw::parse(&text, DEEPEST).map_or_else(|_| text.clone(), super::canonical);
+        Property { kind: kind.to_owned(), value: sorted }
+    }
 }
 
 /// An image that a bundle uses.
@@ -247,6 +273,25 @@ pub struct CrdChange {
     pub name: String,
     /// The versions.
     pub versions: Change<Vec<String>>,
+    /// The version that objects are stored in, if that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored: Option<Change<Option<String>>>,
+}
+
+/// What differs in a field of a CRD.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldChange {
+    /// The name of the CRD.
+    pub crd: String,
+    /// The field, behind its version: `v1.spec.size`.
+    pub path: String,
+    /// What became of it.
+    pub what: What,
+    /// Whether objects that were accepted may be refused, or lose the field.
+    pub narrows: bool,
+    /// The rest in words, to be read after the path.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
 }
 
 /// What differs in a deprecation.

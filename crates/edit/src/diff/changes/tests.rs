@@ -139,6 +139,39 @@ fn channels_heads_edges_and_default_channels_are_told() {
 }
 
 #[test]
+fn fields_of_crds_that_ask_for_more_or_are_gone_narrow() {
+    let schema = |fields: &str, required: &str| {
+        crd(&format!(
+            r#"{{"name":"v1","storage":true,"schema":{{"openAPIV3Schema":{{"properties":{{"spec":{{"required":[{required}],"properties":{{{fields}}}}}}}}}}}}}"#
+        ))
+    };
+    let old = schema(
+        r#""a":{"type":"string"},"b":{"type":"string","enum":["x","y"]},"c":{"type":"object","properties":{"d":{}}}"#,
+        "",
+    );
+    let new = schema(
+        r#""a":{"type":"integer"},"b":{"type":"string","enum":["x"]},"e":{"type":"string"},"f":{"type":"string"}"#,
+        r#""a","e""#,
+    );
+    let changes = found(&format!("foo a: 1\nfoo.v1 {old}"), &format!("foo a: 1\nfoo.v1 {new}"), false);
+    let fields: Vec<String> = changes.packages[0].bundles[0]
+        .fields
+        .iter()
+        .map(|it| {
+            format!("{} {} {} {}{}", it.what.word(), it.crd, it.path, it.detail, if it.narrows { " !" } else { "" })
+        })
+        .collect();
+    assert_snapshot!(fields.join("\n"), @r"
+    changed foos.g v1.spec.a is integer instead of string !
+    changed foos.g v1.spec.a is required now !
+    changed foos.g v1.spec.b no longer allows y !
+    added foos.g v1.spec.e string, required !
+    added foos.g v1.spec.f string
+    removed foos.g v1.spec.c  !
+    ");
+}
+
+#[test]
 fn permissions_and_crd_versions_of_a_changed_bundle_are_told() {
     let old_rules = r#"{"apiGroups":["apps",""],"resources":["deployments"],"verbs":["get","list"]}"#;
     let new_rules = r#"{"apiGroups":["apps"],"resources":["deployments"],"verbs":["get","delete"]},{"nonResourceURLs":["/metrics"],"verbs":["get"]},{"apiGroups":[""],"resources":["secrets"],"resourceNames":["s"],"verbs":["*"]}"#;
@@ -175,7 +208,8 @@ fn permissions_and_crd_versions_of_a_changed_bundle_are_told() {
         bundle.crds,
         [CrdChange {
             name: "foos.g".into(),
-            versions: Change { old: vec!["v1".into()], new: vec!["v1".into(), "v2".into()] }
+            versions: Change { old: vec!["v1".into()], new: vec!["v1".into(), "v2".into()] },
+            stored: None,
         }]
     );
     assert_eq!(bundle.image, Some(Change { old: Some("registry.example/foo.v1".into()), new: Some("new".into()) }));

@@ -1,248 +1,10 @@
-//! Differences as text and as Markdown.
-//!
-//! Both are the same lines, which know their depth, what became of the thing they are about, and which of their words
-//! are names.
+//! Differences as text and as Markdown, from the same lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use edit::diff::changes::{
-    BundleChange, Change, Changes, ChannelChange, Difference, EntryChange, PackageChange, Property, Scope, What,
-};
+use edit::diff::changes::{Changes, Part, What, lines, summary};
 use fbc::quote::quote;
-
-/// Longer values are cut.
-const LONGEST_VALUE: usize = 200;
-
-struct Line {
-    depth: usize,
-    what: Option<What>,
-    parts: Vec<Part>,
-}
-
-enum Part {
-    Word(Cow<'static, str>),
-    /// A name or value from a catalog.
-    Name(String),
-}
-
-/// A line under construction.
-#[derive(Default)]
-struct Words(Vec<Part>);
-
-impl Words {
-    fn new(word: &'static str) -> Words {
-        Words::default().word(word)
-    }
-
-    fn word(mut self, word: impl Into<Cow<'static, str>>) -> Words {
-        self.0.push(Part::Word(word.into()));
-        self
-    }
-
-    fn name(mut self, name: impl Into<String>) -> Words {
-        self.0.push(Part::Name(name.into()));
-        self
-    }
-
-    fn names(mut self, names: &[String]) -> Words {
-        for (index, name) in names.iter().enumerate() {
-            self = if index > 0 { self.word(", ") } else { self }.name(name);
-        }
-        self
-    }
-
-    /// Reports of a value that was something else before, or of one that came or went.
-    fn change(self, change: &Change<Option<String>>) -> Words {
-        let value = |words: Words, value: &Option<String>| match value {
-            Some(value) => words.name(value),
-            None => words.word("none"),
-        };
-        let words = value(self, &change.old).word(" -> ");
-        value(words, &change.new)
-    }
-}
-
-#[derive(Default)]
-struct Lines(Vec<Line>);
-
-impl Lines {
-    fn add(&mut self, depth: usize, what: impl Into<Option<What>>, words: Words) {
-        self.0.push(Line { depth, what: what.into(), parts: words.0 });
-    }
-
-    fn of(changes: &Changes) -> Lines {
-        let mut lines = Lines::default();
-        changes.packages.iter().for_each(|package| lines.package(package));
-        if !changes.others.is_empty() {
-            lines.add(0, None, Words::new("other blobs"));
-        }
-        for other in &changes.others {
-            let words = Words::default().name(&other.schema);
-            let words = if other.name.is_empty() { words } else { words.word(" ").name(&other.name) };
-            let words = if other.package.is_empty() { words } else { words.word(" of package ").name(&other.package) };
-            lines.add(1, other.what, words);
-        }
-        lines
-    }
-
-    fn package(&mut self, package: &PackageChange) {
-        self.add(0, package.what, Words::new("package ").name(&package.name));
-        if let Some(change) = &package.default_channel {
-            match (package.what, &change.new) {
-                (What::Removed, _) => {}
-                (What::Added, Some(new)) => self.add(1, None, Words::new("default channel ").name(new)),
-                _ => self.add(1, None, Words::new("default channel ").change(change)),
-            }
-        }
-        for detail in &package.details {
-            self.add(1, What::Changed, Words::new(detail));
-        }
-        self.properties(1, &package.properties);
-        package.channels.iter().for_each(|channel| self.channel(channel, package.what));
-        package.bundles.iter().for_each(|bundle| self.bundle(bundle));
-        for deprecation in &package.deprecations {
-            let kind = deprecation.schema.strip_prefix("olm.").unwrap_or(deprecation.schema);
-            let words = Words::new("deprecation of ").word(kind);
-            let words = if deprecation.name.is_empty() { words } else { words.word(" ").name(&deprecation.name) };
-            let (what, message) = match (&deprecation.message.old, &deprecation.message.new) {
-                (None, new) => (What::Added, new),
-                (old, None) => (What::Removed, old),
-                (_, new) => (What::Changed, new),
-            };
-            self.add(1, what, words.word(": ").name(cut(message.as_deref().unwrap_or_default())));
-        }
-    }
-
-    fn channel(&mut self, channel: &ChannelChange, package: What) {
-        let words = Words::new("channel ").name(&channel.name);
-        let words = match (&channel.head, channel.what) {
-            (Some(Change { new: Some(head), .. }), What::Added) => words.word(", head ").name(head),
-            (Some(change), What::Changed) => words.word(", head ").change(change),
-            _ => words,
-        };
-        self.add(1, channel.what, words);
-        // All entries of what is gone are gone.
-        if package != What::Removed && channel.what != What::Removed {
-            channel.entries.iter().for_each(|entry| self.entry(entry));
-        }
-        self.properties(2, &channel.properties);
-    }
-
-    fn entry(&mut self, entry: &EntryChange) {
-        let mut words = Words::default().name(&entry.bundle);
-        if entry.what == What::Removed {
-            return self.add(2, entry.what, words);
-        }
-        let added = entry.what == What::Added;
-        for (kind, change) in [(" replaces ", &entry.replaces), (" skipRange ", &entry.skip_range)] {
-            match change {
-                Some(Change { new: Some(new), .. }) if added => words = words.word(kind).name(new),
-                Some(change) => words = words.word(kind).change(change),
-                None => {}
-            }
-        }
-        if !entry.skips.added.is_empty() {
-            words = words.word(if added { " skips " } else { " skips now " }).names(&entry.skips.added);
-        }
-        if !entry.skips.removed.is_empty() {
-            words = words.word(" skips no longer ").names(&entry.skips.removed);
-        }
-        self.add(2, entry.what, words);
-    }
-
-    fn bundle(&mut self, bundle: &BundleChange) {
-        let mut words = Words::new("bundle ").name(&bundle.name).word(", version ").name(&bundle.version);
-        if let (What::Added, Some(Change { new: Some(image), .. })) = (bundle.what, &bundle.image) {
-            words = if image.is_empty() { words } else { words.word(", image ").name(image) };
-        }
-        if let Some(before) = &bundle.compared_with {
-            words = words.word(", against ").name(before);
-        }
-        self.add(1, bundle.what, words);
-        if bundle.what == What::Removed || (bundle.what == What::Added && bundle.compared_with.is_none()) {
-            return;
-        }
-        if let (What::Changed, Some(change)) = (bundle.what, &bundle.image) {
-            self.add(2, What::Changed, Words::new("image ").change(change));
-        }
-        for (what, permissions) in [(What::Added, true), (What::Removed, false)] {
-            for permission in &bundle.permissions {
-                let verbs = if permissions { &permission.verbs.added } else { &permission.verbs.removed };
-                if !verbs.is_empty() {
-                    let scope = match permission.scope {
-                        Scope::Cluster => "cluster permission of ",
-                        Scope::Namespace => "permission of ",
-                    };
-                    let words = Words::new(scope).name(&permission.service_account).word(": ").names(verbs);
-                    self.add(2, what, words.word(" ").name(&permission.resource));
-                }
-            }
-        }
-        for crd in &bundle.crds {
-            let words = Words::new("CRD ").name(&crd.name);
-            match (crd.versions.old.is_empty(), crd.versions.new.is_empty()) {
-                (true, _) => self.add(2, What::Added, words.word(": ").names(&crd.versions.new)),
-                (_, true) => self.add(2, What::Removed, words.word(": ").names(&crd.versions.old)),
-                _ => {
-                    let words = words.word(": ").names(&crd.versions.old).word(" -> ").names(&crd.versions.new);
-                    self.add(2, What::Changed, words);
-                }
-            }
-        }
-        self.properties(2, &bundle.properties);
-        for (what, images) in
-            [(What::Added, &bundle.related_images.added), (What::Removed, &bundle.related_images.removed)]
-        {
-            for image in images {
-                let words = Words::new("related image ");
-                let words = if image.name.is_empty() { words } else { words.name(&image.name).word(" ") };
-                self.add(2, what, words.name(&image.image));
-            }
-        }
-        if bundle.manifests {
-            self.add(2, What::Changed, Words::new("manifests"));
-        }
-    }
-
-    fn properties(&mut self, depth: usize, properties: &Difference<Property>) {
-        for (what, properties) in [(What::Added, &properties.added), (What::Removed, &properties.removed)] {
-            for property in properties {
-                let words = Words::new("property ").name(&property.kind).word(" ").name(cut(&property.value));
-                self.add(depth, what, words);
-            }
-        }
-    }
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(LONGEST_VALUE) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-/// Returns how much there is of everything.
-fn summary(changes: &Changes) -> String {
-    let mut text = String::new();
-    let mut count = |things: &str, whats: &mut dyn Iterator<Item = What>| {
-        let (mut added, mut removed, mut changed) = (0, 0, 0);
-        for what in whats {
-            match what {
-                What::Added => added += 1,
-                What::Removed => removed += 1,
-                What::Changed => changed += 1,
-            }
-        }
-        let separator = if text.is_empty() { "" } else { "; " };
-        let _ = write!(text, "{separator}{things}: {added} added, {removed} removed, {changed} changed");
-    };
-    let packages = || changes.packages.iter();
-    count("packages", &mut packages().map(|package| package.what));
-    count("channels", &mut packages().flat_map(|package| package.channels.iter().map(|channel| channel.what)));
-    count("bundles", &mut packages().flat_map(|package| package.bundles.iter().map(|bundle| bundle.what)));
-    text
-}
 
 /// Shows differences on a terminal or in a file.
 pub(super) fn text(changes: &Changes, colour: bool) -> String {
@@ -250,7 +12,7 @@ pub(super) fn text(changes: &Changes, colour: bool) -> String {
         return "no differences\n".to_owned();
     }
     let mut out = String::new();
-    for line in Lines::of(changes).0 {
+    for line in lines(changes) {
         let (sign, code) = match line.what {
             Some(What::Added) => ("+ ", "32"),
             Some(What::Removed) => ("- ", "31"),
@@ -296,7 +58,7 @@ pub(super) fn markdown(changes: &Changes) -> String {
     }
     let _ = writeln!(out, "\n{}.", first_upper(&summary(changes)));
     let mut depth = 0;
-    for line in Lines::of(changes).0 {
+    for line in lines(changes) {
         let what = match line.what {
             Some(What::Added) => "added",
             Some(What::Removed) => "removed",

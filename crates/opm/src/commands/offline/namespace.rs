@@ -1,13 +1,11 @@
 //! What is installed in a namespace, put together from a file and from flags.
 
 use fbc::stream;
-use fbc::version::Version;
-use resolve::input::{Bundle, Source, State, Subscription};
+use resolve::input::{Source, State};
 use resolve::objects::Objects;
-use resolve::place::Place;
-use resolve::pool::{Node, Pool};
+use resolve::pool::Pool;
+use resolve::wish::{self, Wish};
 
-use super::wish::Wish;
 use crate::exit::{Failure, in_path};
 use crate::limits;
 use crate::printer::{Printer, Style};
@@ -23,10 +21,10 @@ pub(crate) struct NamespaceArgs {
     #[arg(short, long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
     /// Bundle that is installed and subscribed to; can be given several times
-    #[arg(long, value_name = "BUNDLE|PACKAGE[@CHANNEL]=VERSION", value_parser = super::wish::wish)]
+    #[arg(long, value_name = "BUNDLE|PACKAGE[@CHANNEL]=VERSION", value_parser = wish::wish)]
     pub(crate) installed: Vec<Wish>,
     /// Bundle that is installed without a Subscription; can be given several times
-    #[arg(long, value_name = "BUNDLE|PACKAGE=VERSION", value_parser = super::wish::wish)]
+    #[arg(long, value_name = "BUNDLE|PACKAGE=VERSION", value_parser = wish::wish)]
     pub(crate) unsubscribed: Vec<Wish>,
 }
 
@@ -83,7 +81,7 @@ pub(crate) fn read(
             "{} {name} is not among the ClusterServiceVersions of the file; {note}",
             printer.paint(Style::Note, "note:")
         ));
-        let bundle = known.cloned().unwrap_or_else(|| unknown(name, &wish.package, None));
+        let bundle = known.cloned().unwrap_or_else(|| wish::unknown(name, &wish.package, None));
         state.installed.push(bundle);
     }
     Ok((namespace, state))
@@ -92,127 +90,10 @@ pub(crate) fn read(
 /// Adds what flags say is installed.
 pub(crate) fn add_installed(args: &NamespaceArgs, pool: &Pool<'_>, state: &mut State) -> Result<(), Failure> {
     for wish in &args.installed {
-        let wish = wish.settle(pool);
-        let (bundle, node) = installed(&wish, pool)?;
-        let channel = wish.channel.clone().or_else(|| channel_of(pool, &bundle, node));
-        let source = node.map_or_else(|| source_of(pool, &bundle.package), |node| pool.member(node).source);
-        let source = &pool.sources[source];
-        state.subscriptions.push(Subscription {
-            name: bundle.package.clone(),
-            package: bundle.package.clone(),
-            channel,
-            starting_csv: None,
-            installed: Some(bundle.name.clone()),
-            source: (source.name.clone(), source.namespace.clone()),
-        });
-        state.installed.push(bundle);
+        wish::add_installed(wish, pool, state).map_err(Failure::message)?;
     }
     for wish in &args.unsubscribed {
-        state.installed.push(installed(&wish.settle(pool), pool)?.0);
+        state.installed.push(wish::installed(&wish.settle(pool), pool).map_err(Failure::message)?.0);
     }
-    Ok(())
-}
-
-/// Finds the bundle that is installed, in the catalogs if it is there.
-pub(crate) fn installed(wish: &Wish, pool: &Pool<'_>) -> Result<(Bundle, Option<Node>), Failure> {
-    let anywhere = Wish { channel: None, ..wish.clone() };
-    let nodes = anywhere.members(pool);
-    let in_channel = nodes.iter().copied().find(|&node| Some(pool.member(node).channel) == wish.channel.as_deref());
-    if let Some(node) = in_channel.or_else(|| nodes.first().copied()) {
-        return Ok((pool.member(node).bundle.clone(), Some(node)));
-    }
-    // A bundle that has left the catalog can still be named, and upgraded from.
-    let Some(version) = &wish.version else {
-        let named_version = wish.package.rsplit_once(".v").and_then(|(_, it)| Version::parse_tolerant(it).ok());
-        let package = wish.package.split(".v").next().unwrap_or_default();
-        return match named_version {
-            Some(version) if !pool.of_package(package).is_empty() => {
-                Ok((unknown(&wish.package, package, Some(version)), None))
-            }
-            _ if pool.of_package(&wish.package).is_empty() => Err(wish.unknown(pool)),
-            _ => Err(Failure::message(format!(
-                "which version of {} is installed? Write {}=VERSION or the name of the bundle",
-                wish.package, wish.package
-            ))),
-        };
-    };
-    if pool.of_package(&wish.package).is_empty() {
-        return Err(wish.unknown(pool));
-    }
-    Ok(match Version::parse_tolerant(version) {
-        // Bundles are nearly always called like that.
-        Ok(parsed) => (unknown(&format!("{}.v{version}", wish.package), &wish.package, Some(parsed)), None),
-        Err(_) => {
-            let parsed = version.rsplit_once(".v").and_then(|(_, it)| Version::parse_tolerant(it).ok());
-            (unknown(version, &wish.package, parsed), None)
-        }
-    })
-}
-
-/// A bundle of which no more is known than its name.
-fn unknown(name: &str, package: &str, version: Option<Version>) -> Bundle {
-    let mut bundle = Bundle::installed(name, version.clone(), "[]");
-    bundle.package = package.to_owned();
-    bundle.facts.packages.push((package.to_owned(), version));
-    bundle
-}
-
-/// Returns the channel that somebody who has a bundle probably follows: the default one if it has it or leads on from
-/// it, or the first that does.
-fn channel_of(pool: &Pool<'_>, bundle: &Bundle, node: Option<Node>) -> Option<String> {
-    let leads = |node: &Node| {
-        let member = pool.member(*node);
-        member.bundle.name == bundle.name
-            || catalog::chain::Edge::between(member.entry, &bundle.name, bundle.version.as_ref()).is_some()
-    };
-    let mut nodes: Vec<Node> = pool.of_package(&bundle.package).iter().copied().filter(leads).collect();
-    nodes.sort_by_key(|&node| (!pool.is_default(node), pool.member(node).channel));
-    nodes.first().copied().or(node).map(|node| pool.member(node).channel.to_owned())
-}
-
-/// Returns the catalog that a package is taken from: the one of the highest priority that has it, then by name.
-pub(crate) fn source_of(pool: &Pool<'_>, package: &str) -> usize {
-    let mut sources: Vec<usize> = pool.of_package(package).iter().map(|&node| pool.member(node).source).collect();
-    sources.sort_by_key(|&source| (-pool.sources[source].priority, &pool.sources[source].name));
-    sources.first().copied().unwrap_or_default()
-}
-
-/// Adds a Subscription for what is wished, or changes the one that is there.
-pub(crate) fn subscribe(wish: &Wish, pool: &Pool<'_>, state: &mut State) -> Result<(), Failure> {
-    let wish = wish.settle(pool);
-    let known = state.subscriptions.iter_mut().find(|it| it.package == wish.package);
-    if let Some(known) = known {
-        if let Some(version) = &wish.version {
-            return Err(Failure::message(format!(
-                "{} is subscribed to already, so that {version} cannot be asked for: clusters choose by the channel",
-                wish.package
-            )));
-        }
-        if wish.channel.is_some() {
-            known.channel = wish.channel;
-        }
-        return Ok(());
-    }
-    let mut nodes = wish.members(pool);
-    if wish.version.is_some() && nodes.is_empty() {
-        return Err(wish.unknown(pool));
-    }
-    nodes.sort_by_key(|&node| (!Place::of(pool, node).is_on_chain(), !pool.is_default(node)));
-    let first = nodes.first().map(|&node| *pool.member(node));
-    let source = first.map_or_else(|| source_of(pool, &wish.package), |member| member.source);
-    let source = &pool.sources[source];
-    let default = || {
-        let nodes = pool.of_package(&wish.package).iter();
-        let mut here = nodes.filter(|&&node| pool.sources[pool.member(node).source].name == source.name);
-        here.find(|&&node| pool.is_default(node)).map(|&node| pool.member(node).channel.to_owned())
-    };
-    state.subscriptions.push(Subscription {
-        name: wish.package.clone(),
-        package: wish.package.clone(),
-        channel: wish.channel.clone().or_else(|| first.map(|member| member.channel.to_owned())).or_else(default),
-        starting_csv: first.map(|member| member.bundle.name.clone()),
-        installed: None,
-        source: (source.name.clone(), source.namespace.clone()),
-    });
     Ok(())
 }

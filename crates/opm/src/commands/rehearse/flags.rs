@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use super::Rehearsal;
 use crate::choice::choice;
-use crate::commands::offline::wish::{Wish, wish};
 use crate::exit::{Failure, in_path};
 use crate::findings;
 use crate::images::PullFlags;
+use resolve::wish::{Wish, wish};
 
 /// Show what a cluster would make of a bundle, without a cluster
 #[derive(clap::Args)]

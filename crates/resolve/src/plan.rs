@@ -1,0 +1,107 @@
+//! What a resolution comes to, in words.
+
+use catalog::chain::Edge;
+
+use crate::explain::explain;
+use crate::input::State;
+use crate::pool::{Node, Pool};
+use crate::resolver::{self, Chosen, Item, Outcome, Reason};
+
+/// What happens to a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// `install`, `upgrade` or `keep`.
+    pub action: &'static str,
+    /// The bundle.
+    pub name: String,
+    /// The bundle whose place it takes.
+    pub replaces: Option<String>,
+    /// Where it comes from, in words; empty for what stays.
+    pub origin: String,
+    /// Why it is there, and why nothing newer is.
+    pub reasons: Vec<String>,
+}
+
+/// Says what happens to every bundle.
+pub fn steps(pool: &Pool<'_>, state: &State, chosen: &[Chosen]) -> Vec<Step> {
+    let step = |chosen: &Chosen| {
+        let name = resolver::bundle(pool, state, chosen.item).name.clone();
+        let old = chosen.replaces.map(|place| state.installed[place].name.clone());
+        let (action, origin) = match chosen.item {
+            // What covers its own version is up to date.
+            Item::Member(node) if old.as_ref() != Some(&name) => {
+                (if old.is_some() { "upgrade" } else { "install" }, origin(pool, node))
+            }
+            _ => ("keep", String::new()),
+        };
+        let reasons = reasons(pool, state, chosen).into_iter().chain(passed_over(pool, state, chosen)).collect();
+        Step { action, name, replaces: old.filter(|_| action == "upgrade"), origin, reasons }
+    };
+    chosen.iter().map(step).collect()
+}
+
+/// Says where a member comes from.
+pub fn origin(pool: &Pool<'_>, node: Node) -> String {
+    let member = pool.member(node);
+    let version = member.bundle.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let source = &pool.sources[member.source].name;
+    format!("{}{version}, channel {} of {source}", member.bundle.package, member.channel)
+}
+
+/// Says by which edge a bundle takes the place of another.
+pub fn by(edge: Edge, old: &str) -> String {
+    match edge {
+        Edge::Replaces => format!("it replaces {old}"),
+        Edge::Skips => format!("it skips {old}"),
+        Edge::SkipRange => format!("the version of {old} is in its skipRange"),
+    }
+}
+
+/// Says why a bundle is there.
+pub fn reasons(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
+    let words = |reason: &Reason| match reason {
+        Reason::Subscription(place) => {
+            let wish = &state.subscriptions[*place];
+            match (&wish.installed, chosen.item) {
+                (None, _) => "asked for".to_owned(),
+                (Some(_), Item::Installed(_)) => "nothing upgrades it".to_owned(),
+                (Some(old), Item::Member(_)) => match resolver::edge(pool, state, chosen) {
+                    Some(edge) => by(edge, old),
+                    None => format!("upgrades {old}"),
+                },
+            }
+        }
+        Reason::Needed { by, need } => format!("{} requires {need}", resolver::bundle(pool, state, *by).name),
+        Reason::Unmanaged => "installed without a Subscription".to_owned(),
+    };
+    let mut told: Vec<String> = Vec::new();
+    for reason in chosen.reasons.iter().map(words) {
+        if !told.contains(&reason) {
+            told.push(reason);
+        }
+    }
+    told
+}
+
+/// Says why a Subscription gets something other than the first that its channel offers.
+pub fn passed_over(pool: &Pool<'_>, state: &State, chosen: &Chosen) -> Vec<String> {
+    let asked = chosen.reasons.iter().find_map(|reason| match reason {
+        Reason::Subscription(place) => Some(*place),
+        _ => None,
+    });
+    let (Some(place), Item::Member(node)) = (asked, chosen.item) else { return Vec::new() };
+    let chain = pool.chain_of(node);
+    let newest = chain.as_ref().as_ref().ok().and_then(|chain| chain.first().copied()).filter(|newest| *newest != node);
+    let wish = &state.subscriptions[place];
+    let (Some(newest), None, None) = (newest, &wish.installed, &wish.starting_csv) else { return Vec::new() };
+    let name = &pool.member(newest).bundle.name;
+    let mut forced = state.clone();
+    forced.subscriptions[place].starting_csv = Some(name.clone());
+    let why = match resolver::resolve(pool, &forced) {
+        Outcome::Unsatisfiable(conflict) => explain(pool, &forced, &conflict),
+        Outcome::Error(message) => vec![message],
+        Outcome::Solved(_) => return Vec::new(),
+    };
+    let heading = format!("{name} is newer, but cannot be installed:");
+    std::iter::once(heading).chain(why.into_iter().map(|line| format!("  {line}"))).collect()
+}

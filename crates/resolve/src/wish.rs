@@ -1,0 +1,264 @@
+//! A package, a channel of it, or a version: how users name what they mean.
+
+use crate::input::{Bundle, State, Subscription};
+use crate::place::Place;
+use crate::pool::{Node, Pool};
+use fbc::version::Version;
+
+/// What somebody named: `PACKAGE[@CHANNEL][=VERSION]`, or the name of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// As it is written.
+    pub text: String,
+    /// The package.
+    pub package: String,
+    /// The channel.
+    pub channel: Option<String>,
+    /// A version, a range, or the name of a bundle.
+    pub version: Option<String>,
+}
+
+/// Reads a wish.
+///
+/// # Errors
+/// Says what is expected.
+pub fn wish(text: &str) -> Result<Wish, String> {
+    const EXPECTED: &str =
+        "expected PACKAGE, PACKAGE@CHANNEL, PACKAGE=VERSION, PACKAGE@CHANNEL=VERSION or a bundle name";
+    let (rest, version) = match text.split_once('=') {
+        Some((rest, version)) => (rest, Some(version)),
+        None => (text, None),
+    };
+    let (package, channel) = match rest.split_once('@') {
+        Some((package, channel)) => (package, Some(channel)),
+        None => (rest, None),
+    };
+    if [Some(package), channel, version].contains(&Some("")) {
+        return Err(EXPECTED.to_owned());
+    }
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    Ok(Wish { text: text.to_owned(), package: package.to_owned(), channel: owned(channel), version: owned(version) })
+}
+
+impl Wish {
+    /// Finds out what is meant, now that the catalogs are known: `etcd.v1.0.0` is a bundle, and `etcd@1.0.0` a version.
+    pub fn settle(&self, pool: &Pool<'_>) -> Wish {
+        let mut wish = self.clone();
+        let packages = |name: &str| !pool.of_package(name).is_empty();
+        if !packages(&wish.package) && wish.version.is_none() {
+            let bundle = pool.members().find(|(_, member)| member.bundle.name == wish.package);
+            if let Some((_, member)) = bundle {
+                wish.version = Some(member.bundle.name.clone());
+                wish.package = member.bundle.package.clone();
+            }
+        }
+        let is_channel = |name: &str| pool.of_package(&wish.package).iter().any(|&it| pool.member(it).channel == name);
+        if let Some(channel) = wish.channel.take_if(|channel| !is_channel(channel)) {
+            match Version::parse_tolerant(&channel) {
+                Ok(_) if wish.version.is_none() => wish.version = Some(channel),
+                _ => wish.channel = Some(channel),
+            }
+        }
+        wish
+    }
+
+    /// Returns the members that are meant, if a version or bundle is named.
+    pub fn members(&self, pool: &Pool<'_>) -> Vec<Node> {
+        let Some(version) = &self.version else { return Vec::new() };
+        let parsed = Version::parse_tolerant(version).ok();
+        let nodes = pool.of_package(&self.package).iter().copied().filter(|&node| {
+            let member = pool.member(node);
+            let same = |own: &Version| parsed.as_ref().is_some_and(|it| it.cmp_precedence(own).is_eq());
+            let fits = member.bundle.name == *version || member.bundle.version.as_ref().is_some_and(same);
+            fits && self.channel.as_ref().is_none_or(|channel| channel == member.channel)
+        });
+        nodes.collect()
+    }
+
+    /// Says that nothing of the name is there, and what is.
+    pub fn unknown(&self, pool: &Pool<'_>) -> String {
+        let nodes = pool.of_package(&self.package);
+        let catalogs: Vec<&str> = pool.sources.iter().map(|source| source.name.as_str()).collect();
+        if nodes.is_empty() {
+            let stem = self.package.split(['.', '-']).next().unwrap_or_default();
+            let mut alike: Vec<&str> = pool
+                .sources
+                .iter()
+                .flat_map(|source| source.packages.keys().map(String::as_str))
+                .filter(|name| !stem.is_empty() && name.contains(stem))
+                .collect();
+            alike.sort_unstable();
+            alike.dedup();
+            alike.truncate(10);
+            let help = if alike.is_empty() { String::new() } else { format!("\nhelp: there is {}", alike.join(", ")) };
+            let what = format!("no package or bundle {:?} in {}{help}", self.package, catalogs.join(", "));
+            return what;
+        }
+        if let Some(channel) = &self.channel {
+            let mut channels: Vec<&str> = nodes.iter().map(|&node| pool.member(node).channel).collect();
+            channels.sort_unstable();
+            channels.dedup();
+            if !channels.contains(&channel.as_str()) {
+                let there = channels.join(", ");
+                return format!("package {} has no channel {channel:?}, only {there}", self.package);
+            }
+        }
+        let mut versions: Vec<&Version> =
+            nodes.iter().filter_map(|&node| pool.member(node).bundle.version.as_ref()).collect();
+        versions.sort_by(|a, b| b.cmp_precedence(a));
+        versions.dedup();
+        let shown: Vec<String> = versions.iter().take(10).map(ToString::to_string).collect();
+        let more = versions.len().saturating_sub(shown.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let wanted = self.version.as_deref().unwrap_or_default();
+        format!("package {} has no version {wanted}, only {}{more}", self.package, shown.join(", "))
+    }
+}
+
+/// Finds the bundle that is installed, in the catalogs if it is there.
+///
+/// # Errors
+/// Says what is not known, or not said.
+pub fn installed(wish: &Wish, pool: &Pool<'_>) -> Result<(Bundle, Option<Node>), String> {
+    let anywhere = Wish { channel: None, ..wish.clone() };
+    let nodes = anywhere.members(pool);
+    let in_channel = nodes.iter().copied().find(|&node| Some(pool.member(node).channel) == wish.channel.as_deref());
+    if let Some(node) = in_channel.or_else(|| nodes.first().copied()) {
+        return Ok((pool.member(node).bundle.clone(), Some(node)));
+    }
+    // A bundle that has left the catalog can still be named, and upgraded from.
+    let Some(version) = &wish.version else {
+        let named_version = wish.package.rsplit_once(".v").and_then(|(_, it)| Version::parse_tolerant(it).ok());
+        let package = wish.package.split(".v").next().unwrap_or_default();
+        return match named_version {
+            Some(version) if !pool.of_package(package).is_empty() => {
+                Ok((unknown(&wish.package, package, Some(version)), None))
+            }
+            _ if pool.of_package(&wish.package).is_empty() => Err(wish.unknown(pool)),
+            _ => Err(format!(
+                "which version of {} is installed? Write {}=VERSION or the name of the bundle",
+                wish.package, wish.package
+            )),
+        };
+    };
+    if pool.of_package(&wish.package).is_empty() {
+        return Err(wish.unknown(pool));
+    }
+    Ok(match Version::parse_tolerant(version) {
+        // Bundles are nearly always called like that.
+        Ok(parsed) => (unknown(&format!("{}.v{version}", wish.package), &wish.package, Some(parsed)), None),
+        Err(_) => {
+            let parsed = version.rsplit_once(".v").and_then(|(_, it)| Version::parse_tolerant(it).ok());
+            (unknown(version, &wish.package, parsed), None)
+        }
+    })
+}
+
+/// A bundle of which no more is known than its name.
+pub fn unknown(name: &str, package: &str, version: Option<Version>) -> Bundle {
+    let mut bundle = Bundle::installed(name, version.clone(), "[]");
+    bundle.package = package.to_owned();
+    bundle.facts.packages.push((package.to_owned(), version));
+    bundle
+}
+
+/// Adds a bundle that is installed, with the Subscription that somebody who has it probably has.
+///
+/// # Errors
+/// Says what is not known, or not said.
+pub fn add_installed(wish: &Wish, pool: &Pool<'_>, state: &mut State) -> Result<(), String> {
+    let wish = wish.settle(pool);
+    let (bundle, node) = installed(&wish, pool)?;
+    let channel = wish.channel.clone().or_else(|| channel_of(pool, &bundle, node));
+    let source = node.map_or_else(|| source_of(pool, &bundle.package), |node| pool.member(node).source);
+    let source = &pool.sources[source];
+    state.subscriptions.push(Subscription {
+        name: bundle.package.clone(),
+        package: bundle.package.clone(),
+        channel,
+        starting_csv: None,
+        installed: Some(bundle.name.clone()),
+        source: (source.name.clone(), source.namespace.clone()),
+    });
+    state.installed.push(bundle);
+    Ok(())
+}
+
+/// Returns the channel that somebody who has a bundle probably follows: the default one if it has it or leads on from
+/// it, or the first that does.
+fn channel_of(pool: &Pool<'_>, bundle: &Bundle, node: Option<Node>) -> Option<String> {
+    let leads = |node: &Node| {
+        let member = pool.member(*node);
+        member.bundle.name == bundle.name
+            || catalog::chain::Edge::between(member.entry, &bundle.name, bundle.version.as_ref()).is_some()
+    };
+    let mut nodes: Vec<Node> = pool.of_package(&bundle.package).iter().copied().filter(leads).collect();
+    nodes.sort_by_key(|&node| (!pool.is_default(node), pool.member(node).channel));
+    nodes.first().copied().or(node).map(|node| pool.member(node).channel.to_owned())
+}
+
+/// Returns the catalog that a package is taken from: the one of the highest priority that has it, then by name.
+fn source_of(pool: &Pool<'_>, package: &str) -> usize {
+    let mut sources: Vec<usize> = pool.of_package(package).iter().map(|&node| pool.member(node).source).collect();
+    sources.sort_by_key(|&source| (-pool.sources[source].priority, &pool.sources[source].name));
+    sources.first().copied().unwrap_or_default()
+}
+
+/// Adds a Subscription for what is wished, or changes the one that is there.
+///
+/// # Errors
+/// Says what cannot be wished for.
+pub fn subscribe(wish: &Wish, pool: &Pool<'_>, state: &mut State) -> Result<(), String> {
+    let wish = wish.settle(pool);
+    let known = state.subscriptions.iter_mut().find(|it| it.package == wish.package);
+    if let Some(known) = known {
+        if let Some(version) = &wish.version {
+            return Err(format!(
+                "{} is subscribed to already, so that {version} cannot be asked for: clusters choose by the channel",
+                wish.package
+            ));
+        }
+        if wish.channel.is_some() {
+            known.channel = wish.channel;
+        }
+        return Ok(());
+    }
+    let mut nodes = wish.members(pool);
+    if wish.version.is_some() && nodes.is_empty() {
+        return Err(wish.unknown(pool));
+    }
+    nodes.sort_by_key(|&node| (!Place::of(pool, node).is_on_chain(), !pool.is_default(node)));
+    let first = nodes.first().map(|&node| *pool.member(node));
+    let source = first.map_or_else(|| source_of(pool, &wish.package), |member| member.source);
+    let source = &pool.sources[source];
+    let default = || {
+        let nodes = pool.of_package(&wish.package).iter();
+        let mut here = nodes.filter(|&&node| pool.sources[pool.member(node).source].name == source.name);
+        here.find(|&&node| pool.is_default(node)).map(|&node| pool.member(node).channel.to_owned())
+    };
+    state.subscriptions.push(Subscription {
+        name: wish.package.clone(),
+        package: wish.package.clone(),
+        channel: wish.channel.clone().or_else(|| first.map(|member| member.channel.to_owned())).or_else(default),
+        starting_csv: first.map(|member| member.bundle.name.clone()),
+        installed: None,
+        source: (source.name.clone(), source.namespace.clone()),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read() {
+        let parts = |text: &str| wish(text).map(|wish| (wish.package, wish.channel, wish.version));
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(parts("etcd"), Ok(("etcd".into(), None, None)));
+        assert_eq!(parts("etcd@stable"), Ok(("etcd".into(), some("stable"), None)));
+        assert_eq!(parts("etcd=1.0.0"), Ok(("etcd".into(), None, some("1.0.0"))));
+        assert_eq!(parts("etcd@stable=>=1.0.0"), Ok(("etcd".into(), some("stable"), some(">=1.0.0"))));
+        assert!(["", "@x", "etcd@", "etcd="].iter().all(|text| wish(text).is_err()));
+    }
+}

@@ -1,0 +1,246 @@
+//! What the manifests of a bundle hold, as values: the one place that reads rights, CRDs and their fields.
+//!
+//! Nothing is judged here. What is bad, new or worth showing is said by those who ask.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::{list, text, texts};
+
+/// Where a right holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// In the namespaces that the operator watches, or in its own.
+    Namespaces,
+    /// In the whole cluster.
+    Cluster,
+}
+
+/// A rule that an account is given, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The account.
+    pub account: String,
+    /// Where it holds.
+    pub scope: Scope,
+    /// API groups.
+    pub groups: Vec<String>,
+    /// Resources.
+    pub resources: Vec<String>,
+    /// What may be done with them.
+    pub verbs: Vec<String>,
+    /// Only those with these names; any if there are none.
+    pub names: Vec<String>,
+    /// Paths of the API server.
+    pub urls: Vec<String>,
+}
+
+impl Rule {
+    /// Reads a rule of a role.
+    pub fn read(rule: &Value, account: &str, scope: Scope) -> Rule {
+        let owned = |pointer| texts(rule, pointer).into_iter().map(str::to_owned).collect();
+        Rule {
+            account: account.to_owned(),
+            scope,
+            groups: owned("/apiGroups"),
+            resources: owned("/resources"),
+            verbs: owned("/verbs"),
+            names: owned("/resourceNames"),
+            urls: owned("/nonResourceURLs"),
+        }
+    }
+
+    /// Returns the rule as a role has it.
+    pub fn to_json(&self) -> Value {
+        let mut rule = Map::new();
+        for (name, list) in [
+            ("apiGroups", &self.groups),
+            ("resources", &self.resources),
+            ("resourceNames", &self.names),
+            ("nonResourceURLs", &self.urls),
+            ("verbs", &self.verbs),
+        ] {
+            if !list.is_empty() {
+                rule.insert(name.to_owned(), json!(list));
+            }
+        }
+        Value::Object(rule)
+    }
+}
+
+/// Returns the rules that a CSV gives to accounts, each with its place in the CSV.
+pub fn rules(csv: &Value) -> Vec<(Rule, String)> {
+    let mut rules = Vec::new();
+    for (field, scope) in [("permissions", Scope::Namespaces), ("clusterPermissions", Scope::Cluster)] {
+        let base = format!("/spec/install/spec/{field}");
+        for (at, permission) in list(csv, &base).iter().enumerate() {
+            let account = text(permission, "/serviceAccountName");
+            for (index, rule) in list(permission, "/rules").iter().enumerate() {
+                rules.push((Rule::read(rule, account, scope), format!("{base}/{at}/rules/{index}")));
+            }
+        }
+    }
+    rules
+}
+
+/// Versions by the names of CRDs.
+pub type Owned = BTreeMap<String, BTreeSet<String>>;
+
+/// What the manifests of a bundle hold. What is nothing is not known.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// The rules of accounts.
+    pub rules: Option<Vec<Rule>>,
+    /// The CRDs, if there are manifests at all.
+    pub crds: Option<Vec<Crd>>,
+    /// The versions of CRDs that it says it owns.
+    pub owned: Option<Owned>,
+}
+
+impl Facts {
+    /// Reads manifests; `metadata` is what stands for the CSV where there is none.
+    pub fn of<'a>(objects: impl IntoIterator<Item = &'a Value>, metadata: Option<&Value>) -> Facts {
+        let mut facts = Facts::default();
+        for object in objects {
+            facts.crds.get_or_insert_default();
+            match text(object, "/kind") {
+                "ClusterServiceVersion" if facts.rules.is_none() => {
+                    facts.rules = Some(rules(object).into_iter().map(|(rule, _)| rule).collect());
+                    facts.owned = Some(owned(list(object, "/spec/customresourcedefinitions/owned")));
+                }
+                "CustomResourceDefinition" => facts.crds.get_or_insert_default().push(Crd::read(object)),
+                _ => {}
+            }
+        }
+        if facts.owned.is_none() {
+            facts.owned = metadata.map(|metadata| owned(list(metadata, "/crdDescriptions/owned")));
+        }
+        facts
+    }
+}
+
+fn owned(descriptions: &[Value]) -> Owned {
+    let mut all = Owned::new();
+    for one in descriptions {
+        all.entry(text(one, "/name").to_owned()).or_default().insert(text(one, "/version").to_owned());
+    }
+    all
+}
+
+/// A CRD, as far as its users notice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Crd {
+    /// Its name.
+    pub name: String,
+    /// The kind that it defines.
+    pub kind: String,
+    /// The versions that it serves.
+    pub served: BTreeSet<String>,
+    /// The version that objects are stored in.
+    pub stored: Option<String>,
+    /// The fields of all versions: `v1.spec.size`.
+    pub fields: BTreeMap<String, Field>,
+}
+
+impl Crd {
+    /// Reads a CRD in either of its forms.
+    pub fn read(object: &Value) -> Crd {
+        let mut crd = Crd {
+            name: text(object, "/metadata/name").to_owned(),
+            kind: text(object, "/spec/names/kind").to_owned(),
+            ..Crd::default()
+        };
+        let first = "/spec/validation/openAPIV3Schema";
+        for version in list(object, "/spec/versions") {
+            let name = text(version, "/name");
+            if version.get("served") != Some(&Value::Bool(false)) {
+                crd.served.insert(name.to_owned());
+            }
+            if version.get("storage") == Some(&Value::Bool(true)) {
+                crd.stored = Some(name.to_owned());
+            }
+            let schema = version.pointer("/schema/openAPIV3Schema").or_else(|| object.pointer(first));
+            collect(schema.unwrap_or(&Value::Null), name, 0, &mut crd.fields);
+        }
+        // The first form of CRDs has one version, beside the list or in place of it.
+        if crd.served.is_empty() {
+            let name = text(object, "/spec/version");
+            crd.served.extend(Some(name.to_owned()).filter(|name| !name.is_empty()));
+            collect(object.pointer(first).unwrap_or(&Value::Null), name, 0, &mut crd.fields);
+        }
+        crd
+    }
+}
+
+/// A field of a schema, as far as it is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its type, in words.
+    pub kind: String,
+    /// Whether it must be given.
+    pub required: bool,
+    /// The values that it may have; any if there are none.
+    pub values: BTreeSet<String>,
+}
+
+/// How deep fields of schemas are looked at, and how many.
+const DEEPEST: usize = 12;
+const FIELDS: usize = 20_000;
+
+fn collect(schema: &Value, path: &str, depth: usize, all: &mut BTreeMap<String, Field>) {
+    if depth > DEEPEST || all.len() > FIELDS {
+        return;
+    }
+    let inner = if schema["properties"].is_object() { schema } else { &schema["items"] };
+    let required = texts(inner, "/required");
+    for (name, field) in inner["properties"].as_object().into_iter().flatten() {
+        // Every object has these.
+        if depth == 0 && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+            continue;
+        }
+        let path = format!("{path}.{name}");
+        let kind = match (field["type"].as_str(), field["items"]["type"].as_str()) {
+            (Some("array"), Some(inner)) => format!("list of {inner}"),
+            (kind, _) => kind.unwrap_or("anything").to_owned(),
+        };
+        let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let values = list(field, "/enum").iter().map(value).collect();
+        collect(field, &path, depth + 1, all);
+        all.insert(path, Field { kind, required: required.contains(&name.as_str()), values });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_crds_are_read() {
+        let schema = json!({"properties": {"kind": {}, "spec": {"required": ["a"], "properties": {
+            "a": {"type": "array", "items": {"type": "string"}}, "b": {"type": "string", "enum": ["x", "y"]}}}}});
+        let new = json!({"metadata": {"name": "things.x"}, "spec": {"names": {"kind": "Thing"}, "versions": [
+            {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}},
+            {"name": "v0", "served": false}]}});
+        let old = json!({"metadata": {"name": "things.x"}, "spec": {"names": {"kind": "Thing"}, "version": "v1",
+            "validation": {"openAPIV3Schema": schema}}});
+        let (new, old) = (Crd::read(&new), Crd::read(&old));
+        assert_eq!(new.served, old.served);
+        assert_eq!(new.fields, old.fields);
+        assert_eq!((new.stored.as_deref(), old.stored), (Some("v1"), None));
+        assert_eq!(new.fields["v1.spec.a"].kind, "list of string");
+        assert!(new.fields["v1.spec.a"].required && !new.fields["v1.spec.b"].required);
+        assert_eq!(new.fields.keys().collect::<Vec<_>>(), ["v1.spec", "v1.spec.a", "v1.spec.b"]);
+    }
+
+    #[test]
+    fn what_is_no_object_is_nothing() {
+        for odd in [json!(null), json!([]), json!({"kind": "CustomResourceDefinition", "spec": 3})] {
+            let facts = Facts::of([&odd], None);
+            assert!(facts.rules.is_none() && facts.owned.is_none());
+        }
+        assert!(Facts::of([], None).crds.is_none());
+        let csv = json!({"kind": "ClusterServiceVersion", "spec": {"install": {"spec": {"permissions": [{"rules": [{"verbs": ["get"]}, 1]}]}}}});
+        assert_eq!(Facts::of([&csv], None).rules.unwrap().len(), 2);
+    }
+}

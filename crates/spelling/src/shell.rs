@@ -1,0 +1,24 @@
+//! Words of a shell.
+
+/// Quotes a word for a shell, if it needs that.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@+=%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_the_word_again() {
+        assert_eq!(quoted("etcd@stable=1.0.0"), "etcd@stable=1.0.0");
+        assert_eq!(quoted(">=1 <2"), "'>=1 <2'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}
