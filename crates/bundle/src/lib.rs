@@ -37,7 +37,7 @@ pub use annotations::{Annotated, annotated};
 pub use apis::ApiKey;
 pub use check::{
     Findings, Given, MediaType, Optional, Platforms, Sibling, VALIDATORS, Validator, check_content, check_format,
-    check_more, check_package_manifest, check_siblings, media_type,
+    check_more, check_package_manifest, check_siblings, media_type, schema_faults,
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use error::Error;

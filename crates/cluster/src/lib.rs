@@ -6,6 +6,7 @@
 //! [`run`] installs bundles for a test, and [`extension`] does so with OLM v1.
 
 mod access;
+mod against;
 mod apply;
 mod bundle_map;
 mod catalog;
@@ -25,6 +26,7 @@ mod watcher;
 mod words;
 
 pub use access::{Access, Cluster, Object};
+pub use against::{Compared, compare_with_cluster};
 pub use bundle_map::{BundleMapPlan, StoredBundle, WrittenBundle, read_bundle, write_bundle};
 pub use catalog::{
     CatalogPlan, CatalogState, PodRole, PodState, apply_catalog, catalog_state, delete_catalog, list_catalogs,

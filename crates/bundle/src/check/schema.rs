@@ -45,6 +45,11 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
     check_examples(given, findings);
 }
 
+/// Returns how a value does not fit a schema, each fault with its path; nothing where that would take too long.
+pub fn schema_faults(schema: &Value, value: &Value) -> Option<Vec<String>> {
+    fits::faults(schema, value).ok().map(|faults| faults.iter().map(Fault::said).collect())
+}
+
 impl Fault {
     fn said(&self) -> String {
         if self.path.is_empty() { self.why.clone() } else { format!("{}: {}", self.path, self.why) }

@@ -21,4 +21,5 @@ mod controller_faults;
 mod controller_strain;
 mod extract;
 mod mirror;
+mod rehearse;
 mod run_bundle;

@@ -31,6 +31,7 @@ use resolve::wish::{Wish, wish};
         opm rehearse ./bundle --set watchNamespace=team-a\n  \
         opm rehearse ./bundle --installer > role.yaml                  # the rights that an installer needs\n  \
         opm rehearse my-catalog etcd@stable --from 0.9.2               # a bundle of a catalog\n  \
+        opm rehearse ./bundle --against-cluster -n foo                 # and what the cluster of the kubeconfig has against it\n  \
         opm rehearse my-catalog --all                                  # which bundles which OLM installs"
 )]
 pub(crate) struct RehearseArgs {
@@ -82,6 +83,16 @@ pub(crate) struct RehearseArgs {
     /// Print the least ClusterRole that an installer account needs: every right (every), or bind and escalate (short)
     #[arg(long, value_name = "HOW", num_args = 0..=1, default_missing_value = "every", require_equals = true, value_parser = installer())]
     pub(super) installer: Option<Installer>,
+    /// Compare with a cluster, and change nothing there: what exists and whose it is, kinds that are missing, changes of
+    /// definitions, stored custom resources, and a dry run of every object
+    #[arg(long, conflicts_with = "all")]
+    pub(super) against_cluster: bool,
+    /// File that says how to reach the cluster; defaults to KUBECONFIG, ~/.kube/config or, in a pod, its cluster
+    #[arg(long, value_name = "FILE", requires = "against_cluster")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Context in that file
+    #[arg(long, value_name = "NAME", requires = "against_cluster")]
+    pub(super) context: Option<String>,
     /// Write each object to a file of its own in this directory, which must be empty or not exist
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) output_dir: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! `opm rehearse`: what a cluster would make of a bundle, without a cluster.
 
+mod cluster;
 mod flags;
 mod many;
 mod report;
@@ -56,6 +57,10 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         None => None,
     };
     let mut found = found(&new, &rehearsal);
+    if args.against_cluster {
+        let name = Bundle::new(&new.whole).name;
+        found.extend(cluster::compared(args, &rehearsal, printer)?.into_iter().map(|finding| finding.of(&name)));
+    }
     new.locate(&mut found);
     findings::sort(&mut found);
     let installable = rehearsal.refusal.is_none() && !found.iter().any(|finding| finding.severity >= Severity::Error);

@@ -1,0 +1,219 @@
+//! Objects beside a cluster: what is there already, what the cluster does not know, and what it would refuse.
+//!
+//! Nothing is changed: objects are read, and sent as a dry run.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::discovery::ApiResource;
+use serde_json::Value;
+
+use crate::error::has_code;
+use crate::request::Requests;
+use crate::{Cluster, Error, Watcher};
+
+/// Who asks, as the API server notes it.
+const MANAGER: &str = "opm-rehearse";
+/// So many custom resources of a definition are read.
+const RESOURCES: u32 = 500;
+
+/// What a cluster makes of one object.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Compared {
+    /// Whether the cluster does not know its kind.
+    pub unknown_kind: bool,
+    /// The object of that name that is there.
+    pub there: Option<Value>,
+    /// Whose that is, in words.
+    pub owner: String,
+    /// Why the cluster would refuse it, in its words.
+    pub refused: Option<String>,
+    /// Of a definition: custom resources that are there, each with its version.
+    pub resources: Vec<Value>,
+}
+
+/// Compares objects with a cluster, each in turn.
+///
+/// # Errors
+/// Fails if the API server cannot be asked before the deadline. What the user may not ask for counts as refused.
+pub async fn compare_with_cluster(
+    cluster: &Cluster,
+    objects: &[Value],
+    deadline: Instant,
+    watcher: &dyn Watcher,
+) -> Result<Vec<Compared>, Error> {
+    let requests = Requests::new(cluster, watcher, deadline);
+    let mut kinds = Kinds { requests: &requests, known: BTreeMap::new() };
+    let mut all = Vec::new();
+    for object in objects {
+        all.push(kinds.compare(object).await?);
+    }
+    Ok(all)
+}
+
+/// The kinds of a cluster, as far as somebody asked for them.
+struct Kinds<'a> {
+    requests: &'a Requests<'a>,
+    known: BTreeMap<String, Vec<(ApiResource, bool)>>,
+}
+
+impl Kinds<'_> {
+    /// Returns where objects of a kind are, and whether they are in namespaces.
+    async fn find(&mut self, version: &str, kind: &str) -> Result<Option<(ApiResource, bool)>, Error> {
+        if !self.known.contains_key(version) {
+            let found = self.list(version).await?;
+            self.known.insert(version.to_owned(), found);
+        }
+        let known = self.known.get(version).map(Vec::as_slice).unwrap_or_default();
+        Ok(known.iter().find(|(resource, _)| resource.kind == kind).cloned())
+    }
+
+    async fn list(&self, version: &str) -> Result<Vec<(ApiResource, bool)>, Error> {
+        let client = &self.requests.cluster.client;
+        let what = format!("reading the kinds of {version}");
+        let found = self.requests.persist(&what, |_| async {
+            let listed = match version.contains('/') {
+                true => client.list_api_group_resources(version).await,
+                false => client.list_core_api_resources(version).await,
+            };
+            match listed {
+                Err(error) if has_code(&error, 404) => Ok(None),
+                listed => listed.map(Some),
+            }
+        });
+        let (group, short) = version.split_once('/').unwrap_or(("", version));
+        let resource = |kind: String, plural: String| ApiResource {
+            group: group.to_owned(),
+            version: short.to_owned(),
+            api_version: version.to_owned(),
+            kind,
+            plural,
+        };
+        let listed = found.await?.map(|list| list.resources).unwrap_or_default();
+        let whole = listed.into_iter().filter(|one| !one.name.contains('/'));
+        Ok(whole.map(|one| (resource(one.kind, one.name), one.namespaced)).collect())
+    }
+
+    async fn compare(&mut self, object: &Value) -> Result<Compared, Error> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
+        let Some((resource, namespaced)) = self.find(&text("/apiVersion"), &text("/kind")).await? else {
+            return Ok(Compared { unknown_kind: true, ..Compared::default() });
+        };
+        let api: Api<DynamicObject> = match namespaced && !namespace.is_empty() {
+            true => Api::namespaced_with(self.requests.cluster.client.clone(), &namespace, &resource),
+            false => Api::all_with(self.requests.cluster.client.clone(), &resource),
+        };
+        let mut compared = Compared::default();
+        if name.is_empty() {
+            return Ok(compared);
+        }
+        let shown = format!("{} {name}", resource.kind);
+        match self.requests.persist(&format!("reading {shown}"), |_| api.get_opt(&name)).await {
+            Ok(there) => {
+                compared.there = there.map(|there| serde_json::to_value(there).unwrap_or_default());
+                compared.owner = compared.there.as_ref().map(owner).unwrap_or_default();
+            }
+            Err(error) if error.is_forbidden() => compared.refused = Some(error.to_string()),
+            Err(error) => return Err(error),
+        }
+        let mut how = PatchParams::apply(MANAGER).force();
+        how.dry_run = true;
+        let patch = Patch::Apply(object);
+        let tried = self.requests.persist(&format!("dry run of {shown}"), |_| api.patch(&name, &how, &patch)).await;
+        match tried {
+            Ok(_) => {}
+            Err(error @ Error::Api { .. }) => compared.refused = Some(error.to_string()),
+            Err(error) => return Err(error),
+        }
+        if resource.kind == "CustomResourceDefinition"
+            && let Some(crd) = compared.there.clone()
+        {
+            compared.resources = self.resources(&crd).await?;
+        }
+        Ok(compared)
+    }
+
+    /// Returns custom resources of a definition, in every version that is served; no more than some hundred.
+    async fn resources(&self, crd: &Value) -> Result<Vec<Value>, Error> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let group = text(&crd["spec"]["group"]);
+        let mut all = Vec::new();
+        for version in crd["spec"]["versions"].as_array().into_iter().flatten() {
+            if version["served"] != true {
+                continue;
+            }
+            let version = text(&version["name"]);
+            let resource = ApiResource {
+                api_version: format!("{group}/{version}"),
+                group: group.clone(),
+                version,
+                kind: text(&crd["spec"]["names"]["kind"]),
+                plural: text(&crd["spec"]["names"]["plural"]),
+            };
+            let api: Api<DynamicObject> = Api::all_with(self.requests.cluster.client.clone(), &resource);
+            let some = ListParams::default().limit(RESOURCES);
+            let what = format!("listing {}.{group}", resource.plural);
+            match self.requests.persist(&what, |_| api.list(&some)).await {
+                Ok(found) => {
+                    let items = found.items.into_iter().map(|mut item| {
+                        item.types = Some(kube::api::TypeMeta {
+                            api_version: resource.api_version.clone(),
+                            kind: resource.kind.clone(),
+                        });
+                        serde_json::to_value(item).unwrap_or_default()
+                    });
+                    all.extend(items);
+                }
+                Err(error) if error.is_forbidden() || error.is_missing() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Returns whose an object is, in words.
+fn owner(object: &Value) -> String {
+    let label = |key: &str| object["metadata"]["labels"][key].as_str();
+    let annotation = |key: &str| object["metadata"]["annotations"][key].as_str();
+    if let (Some(kind), Some(name)) =
+        (label("olm.operatorframework.io/owner-kind"), label("olm.operatorframework.io/owner-name"))
+    {
+        return format!("{kind} {name}");
+    }
+    if let Some(name) = label("olm.owner") {
+        return format!("ClusterServiceVersion {name}");
+    }
+    if let Some(release) = annotation("meta.helm.sh/release-name") {
+        return format!("Helm release {release}");
+    }
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    match owners.and_then(|owners| owners.first()) {
+        Some(first) => {
+            let text = |key: &str| first[key].as_str().unwrap_or_default();
+            format!("{} {}", text("kind"), text("name"))
+        }
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_object_says_whose_it_is() {
+        let of = |metadata: Value| owner(&json!({"metadata": metadata}));
+        let extension = json!({"labels": {"olm.operatorframework.io/owner-kind": "ClusterExtension",
+            "olm.operatorframework.io/owner-name": "foo"}});
+        assert_eq!(of(extension), "ClusterExtension foo");
+        assert_eq!(of(json!({"labels": {"olm.owner": "foo.v1"}})), "ClusterServiceVersion foo.v1");
+        assert_eq!(of(json!({"annotations": {"meta.helm.sh/release-name": "foo"}})), "Helm release foo");
+        assert_eq!(of(json!({"ownerReferences": [{"kind": "Deployment", "name": "d"}]})), "Deployment d");
+        assert_eq!(of(json!({})), "");
+    }
+}
