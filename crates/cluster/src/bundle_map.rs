@@ -34,7 +34,7 @@ const GZIP: &str = "gzip+base64";
 const UNPACKED: u64 = 256 << 20;
 /// How long reading or writing may take.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How often a write is tried again that somebody else came between.
+/// How often a write is retried that somebody else came between.
 const CONFLICTS: usize = 5;
 
 /// How a bundle is written into a ConfigMap.
@@ -93,7 +93,7 @@ pub async fn write_bundle(
 ) -> Result<WrittenBundle, Error> {
     let maps = cluster.objects(Kind::CONFIG_MAP);
     let what = || format!("ConfigMap {}/{}", cluster.namespace, plan.name);
-    // What is wrong with the cluster is told before what is wrong with the files, as its users are used to.
+    // What is wrong with the cluster is reported before what is wrong with the files, as its users are used to.
     let requests = Requests::within(cluster, &Quiet, PATIENCE);
     let mut map = requests.persist(&what(), |_| maps.get(plan.name)).await?;
     let files = Files::read(plan, limits)?;
@@ -212,7 +212,7 @@ pub async fn read_bundle(cluster: &Cluster, name: &str) -> Result<StoredBundle, 
 }
 
 impl StoredBundle {
-    /// Tells whether a ConfigMap says that it holds a bundle.
+    /// Returns whether a ConfigMap says that it holds a bundle.
     pub fn is_in(map: &DynamicObject) -> bool {
         let annotations = map.metadata.annotations.as_ref();
         annotations.is_some_and(|all| all.contains_key(ENCODING) || all.keys().any(|key| key.starts_with(PREFIX)))

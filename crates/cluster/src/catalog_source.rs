@@ -15,7 +15,7 @@ pub(crate) const SERVING_LABEL: &str = "olm.catalogSource";
 pub(crate) const UPDATE_LABEL: &str = "catalogsource.operators.coreos.com/update";
 /// The label of everything that belongs to a catalog.
 pub(crate) const MANAGED_LABEL: &str = "olm.managed";
-/// How often an image is looked for when nobody can tell.
+/// How often an image is polled when the interval cannot be read.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
 /// What a CatalogSource asks for.
@@ -82,7 +82,7 @@ pub(crate) struct Complaint {
     pub(crate) message: String,
 }
 
-/// How often an image is looked for.
+/// How often an image is polled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interval {
     pub(crate) duration: Duration,
@@ -97,7 +97,7 @@ impl CatalogSpec {
         serde_json::from_value(spec).map_err(|error| Complaint::invalid(error.to_string()))
     }
 
-    /// Tells what is missing.
+    /// Returns what is missing.
     pub(crate) fn check(&self, name: &str) -> Result<(), Complaint> {
         let kind = self.source_type.as_str();
         match kind {
@@ -116,7 +116,7 @@ impl CatalogSpec {
         }
     }
 
-    /// Returns how often the image is looked for, if it is.
+    /// Returns how often the image is polled, if it is.
     pub(crate) fn interval(&self) -> Option<Interval> {
         let poll = self.update_strategy.as_ref()?.registry_poll.as_ref()?;
         Some(match spelling::duration::parse(&poll.interval) {

@@ -28,7 +28,7 @@ pub enum Error {
     #[error("{0}")]
     Message(String),
     /// The API server refused, or could not be asked.
-    #[error("{what}: {}", told(source))]
+    #[error("{what}: {}", said(source))]
     Api {
         /// What was being done.
         what: String,
@@ -64,12 +64,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Tells whether the API server says that something does not exist.
+    /// Returns whether the API server says that something does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Error::Api { source, .. } if has_code(source, 404))
     }
 
-    /// Tells whether the API server says that somebody may not do something.
+    /// Returns whether the API server says that somebody may not do something.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Error::Api { source, .. } if has_code(source, 403))
     }
@@ -93,7 +93,7 @@ impl Error {
 }
 
 /// Returns what the API server said, or why it could not be asked, without the ways it came.
-pub(crate) fn told(error: &kube::Error) -> String {
+pub(crate) fn said(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return if status.message.is_empty() { format!("status {}", status.code) } else { status.message.clone() };
     }
@@ -109,7 +109,7 @@ pub(crate) fn told(error: &kube::Error) -> String {
     }
 }
 
-/// Tells whether the API server answered with this code.
+/// Returns whether the API server answered with this code.
 pub(crate) fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

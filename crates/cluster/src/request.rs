@@ -28,7 +28,7 @@ const LOG_BYTES: i64 = 64 << 10;
 pub(crate) struct Named {
     /// Its kind.
     pub(crate) kind: Kind,
-    /// The namespace it is in; not looked at where the kind knows none.
+    /// The namespace it is in; ignored where the kind knows none.
     pub(crate) namespace: String,
     /// Its name.
     pub(crate) name: String,
@@ -166,7 +166,7 @@ impl<'a> Requests<'a> {
             let asked = error.as_ref().and_then(retry_after);
             let next = now + asked.unwrap_or_else(|| pauses.next());
             let is_late = now >= self.end || (asked.is_some() && next >= self.end);
-            let text = error.as_ref().map_or_else(|| "no answer".to_owned(), crate::error::told);
+            let text = error.as_ref().map_or_else(|| "no answer".to_owned(), crate::error::said);
             let error = error.map_or_else(|| Error::Silent { what: what.to_owned() }, Error::api(what));
             if is_late {
                 // What came last may say less than what came before.
@@ -350,7 +350,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Tells whether an object was made by a run.
+/// Returns whether an object was made by a run.
 pub(crate) fn is_of_run(object: &Value, run: &str) -> bool {
     object["metadata"]["labels"][crate::run::names::RUN_LABEL] == json!(run)
 }

@@ -21,7 +21,7 @@ use crate::{Kind, Object};
 const QUIET: Duration = Duration::from_secs(10);
 /// How long to wait between two looks where watching is not allowed, at most.
 const BLIND: Duration = Duration::from_secs(2);
-/// Changes that come together are looked at once.
+/// Changes that come together count once.
 const TOGETHER: Duration = Duration::from_millis(20);
 
 /// Objects that somebody waits for.

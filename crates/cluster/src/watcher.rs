@@ -1,14 +1,14 @@
-//! Who is told how things go.
+//! Who hears how things go.
 
-/// Is told of steps done and of the state that objects are in.
+/// Hears of steps done and of the state that objects are in.
 pub trait Watcher: Send + Sync {
-    /// Is told that something was done.
+    /// Hears that something was done.
     fn done(&self, text: &str);
-    /// Is told what the user should know.
+    /// Hears what the user should know.
     fn warn(&self, text: &str);
-    /// Is told what an object is at just now; an empty state means that it needs no more attention.
+    /// Hears what an object is at just now; an empty state means that it needs no more attention.
     fn state(&self, object: &str, state: &str);
-    /// Is told of a request before it is sent.
+    /// Hears of a request before it is sent.
     fn request(&self, what: &str);
 }
 

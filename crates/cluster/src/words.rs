@@ -9,7 +9,7 @@ pub(crate) struct Trouble {
     pub(crate) text: String,
     /// Whether waiting is of no use.
     pub(crate) hopeless: bool,
-    /// The container whose log may tell more.
+    /// The container whose log may say more.
     pub(crate) container: Option<String>,
 }
 
@@ -49,7 +49,7 @@ fn because(reason: &str, message: &str) -> String {
     }
 }
 
-/// Tells what keeps a pod from running.
+/// Returns what keeps a pod from running.
 pub(crate) fn pod(pod: &Value) -> Option<Trouble> {
     if at(pod, "/status/phase") == "Failed" {
         let why = because(at(pod, "/status/reason"), at(pod, "/status/message"));
@@ -69,7 +69,7 @@ pub(crate) fn pod(pod: &Value) -> Option<Trouble> {
     )))
 }
 
-/// Tells what is wrong with the first container that has something wrong with it: now, or else before.
+/// Returns what is wrong with the first container that has something wrong with it: now, or else before.
 fn container(pod: &Value) -> Option<Trouble> {
     let statuses = || list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"));
     let earlier = |status: &Value| {
@@ -104,7 +104,7 @@ fn one_container(status: &Value) -> Option<Trouble> {
     ended_trouble(status, "/state/terminated")
 }
 
-/// Tells how a container ended, if it ended badly.
+/// Returns how a container ended, if it ended badly.
 fn ended(status: &Value, path: &str) -> Option<String> {
     let ended = status.pointer(path)?;
     let code = ended["exitCode"].as_i64().unwrap_or_default();
@@ -125,7 +125,7 @@ fn holds<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
         .find(|condition| at(condition, "/type") == kind && at(condition, "/status") == "True")
 }
 
-/// Tells what keeps OLM from making an InstallPlan for a Subscription, the most telling condition first.
+/// Returns what keeps OLM from making an InstallPlan for a Subscription, the condition that explains most first.
 pub(crate) fn subscription(subscription: &Value) -> Option<Trouble> {
     const TELLING: [(&str, &str); 5] = [
         ("BundleUnpackFailed", "the bundle could not be unpacked"),
@@ -141,7 +141,7 @@ pub(crate) fn subscription(subscription: &Value) -> Option<Trouble> {
     })
 }
 
-/// Tells what a CatalogSource suffers from.
+/// Returns what a CatalogSource suffers from.
 pub(crate) fn catalog_source(source: &Value) -> Option<Trouble> {
     let (reason, message) = (at(source, "/status/reason"), at(source, "/status/message"));
     if !reason.is_empty() {
@@ -156,7 +156,7 @@ pub(crate) fn catalog_source(source: &Value) -> Option<Trouble> {
     }
 }
 
-/// Tells why an InstallPlan failed, or what it waits for.
+/// Returns why an InstallPlan failed, or what it waits for.
 pub(crate) fn install_plan(plan: &Value) -> Option<Trouble> {
     let failed = at(plan, "/status/phase") == "Failed";
     let installed = list(plan, "/status/conditions")
@@ -179,13 +179,13 @@ pub(crate) fn install_plan(plan: &Value) -> Option<Trouble> {
     }
 }
 
-/// Tells why a job failed, or that it did not end yet.
+/// Returns why a job failed, or that it did not end yet.
 pub(crate) fn job(job: &Value) -> Option<Trouble> {
     let failed = holds(job, "Failed")?;
     Some(Trouble::hopeless(because(at(failed, "/reason"), at(failed, "/message"))))
 }
 
-/// Tells why a CSV does not succeed: what it says, and which of its requirements are not met.
+/// Returns why a CSV does not succeed: what it says, and which of its requirements are not met.
 pub(crate) fn csv(csv: &Value) -> Option<Trouble> {
     let (phase, reason, message) = (at(csv, "/status/phase"), at(csv, "/status/reason"), at(csv, "/status/message"));
     if phase == "Succeeded" {
@@ -193,7 +193,7 @@ pub(crate) fn csv(csv: &Value) -> Option<Trouble> {
     }
     let mut text = match phase {
         "Failed" => format!("csv failed: reason: {reason:?}, message: {message:?}"),
-        "" => "OLM has not looked at it yet".to_owned(),
+        "" => "OLM has not reported on it yet".to_owned(),
         phase => format!("phase {phase}: {}", because(reason, message)),
     };
     for requirement in list(csv, "/status/requirementStatus") {
@@ -205,7 +205,7 @@ pub(crate) fn csv(csv: &Value) -> Option<Trouble> {
     Some(Trouble { text, hopeless: phase == "Failed", container: None })
 }
 
-/// Tells which requirement of a CSV is not met.
+/// Returns which requirement of a CSV is not met.
 fn requirement_missing(requirement: &Value) -> Option<String> {
     let status = at(requirement, "/status");
     if matches!(status, "Present" | "DeploymentAvailable" | "") {
@@ -229,7 +229,7 @@ pub(crate) fn deployments(csv: &Value) -> Vec<String> {
     list(csv, "/spec/install/spec/deployments").iter().map(|one| at(one, "/name").to_owned()).collect()
 }
 
-/// Tells what keeps a deployment from being available.
+/// Returns what keeps a deployment from being available.
 pub(crate) fn deployment(name: &str, deployment: Option<&Value>) -> Option<String> {
     let Some(deployment) = deployment else { return Some(format!("deployment {name} does not exist")) };
     let conditions = list(deployment, "/status/conditions");
@@ -252,7 +252,7 @@ pub(crate) fn selector(deployment: &Value) -> String {
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// Tells what an event warns of.
+/// Returns what an event warns of.
 pub(crate) fn event(event: &Value) -> Option<String> {
     (at(event, "/type") == "Warning").then(|| because(at(event, "/reason"), at(event, "/message")))
 }

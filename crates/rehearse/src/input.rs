@@ -200,7 +200,7 @@ impl Bundle {
         }
     }
 
-    /// Tells whether an install mode is supported.
+    /// Returns whether an install mode is supported.
     pub fn supports(&self, mode: Mode) -> bool {
         self.modes.contains(&mode)
     }

@@ -8,7 +8,7 @@ pub(crate) const LABEL: usize = 63;
 
 /// Joins a name and its end; the name is cut where both together are too long.
 ///
-/// Together exactly 63 bytes give 64, as upstream: limits tell of it.
+/// Together exactly 63 bytes give 64, as upstream: limits report it.
 pub(crate) fn joined(base: &str, suffix: &str) -> String {
     if base.len() + suffix.len() <= LABEL {
         return format!("{base}-{suffix}");

@@ -36,7 +36,7 @@ pub(crate) enum Served {
     Never,
 }
 
-/// Tells whether a cluster knows a kind.
+/// Returns whether a cluster knows a kind.
 pub(crate) fn served(api_version: &str, kind: &str) -> Served {
     if BUILT_IN.iter().any(|(version, kinds)| *version == api_version && kinds.contains(&kind)) {
         return Served::Always;
@@ -70,7 +70,7 @@ const SUPPORTED: &[(&str, bool)] = &[
     ("VerticalPodAutoscaler", false),
 ];
 
-/// Tells whether objects of a supported kind belong to a namespace; nothing for other kinds.
+/// Returns whether objects of a supported kind belong to a namespace; nothing for other kinds.
 pub(crate) fn namespaced(kind: &str) -> Option<bool> {
     SUPPORTED.iter().find(|(supported, _)| *supported == kind).map(|(_, namespaced)| *namespaced)
 }

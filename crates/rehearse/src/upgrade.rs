@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_told_with_the_worst_first() {
+    fn changes_are_reported_with_the_worst_first() {
         let named =
             |kind: &str, name: &str, spec: Value| json!({"kind": kind, "metadata": {"name": name}, "spec": spec});
         let old = [
@@ -115,12 +115,12 @@ mod tests {
             named("Role", "same", json!({})),
             named("Role", "new", json!({})),
         ];
-        let told: Vec<String> = upgrade(&old, &new)
+        let said: Vec<String> = upgrade(&old, &new)
             .iter()
             .map(|change| format!("{:?} {} {}", change.effect, change.object, change.fields.join(",")))
             .collect();
         assert_eq!(
-            told,
+            said,
             [
                 "Deleted Role gone ",
                 "Restarted Deployment d /spec/template/a",

@@ -74,7 +74,7 @@ pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
                     _ => continue,
                 }
             }
-            // A digest that became a tag; an image that is new is told by its repository.
+            // A digest that became a tag; an image that is new is reported by its repository.
             "image-unpinned" => {
                 let repository = finding.message.split([':', ' ']).next().unwrap_or_default().to_owned();
                 let had = |fact: &&Fact| fact.finding.id == "image-repository" && fact.key.ends_with(&repository);
@@ -114,7 +114,7 @@ pub(crate) fn changed(old: &[Fact], new: &[Fact]) -> Vec<Finding> {
 
 /// Returns what accounts may do, the worst of each kind.
 pub(crate) fn rights(rules: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, String> {
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let mut size = 0usize;
     for rule in rules {
         size = size.saturating_add(rule.size());
@@ -123,10 +123,10 @@ pub(crate) fn rights(rules: &[Rule], own_groups: &[String]) -> Result<Vec<Findin
         }
         for right in rule.rights() {
             let (id, severity) = judge(rule, &right, own_groups);
-            told.add(id, severity, rule, right, "may");
+            reported.add(id, severity, rule, right, "may");
         }
     }
-    Ok(told.findings())
+    Ok(reported.findings())
 }
 
 fn too_many() -> String {
@@ -135,7 +135,7 @@ fn too_many() -> String {
 
 /// Returns the rights that are new, moved or gone.
 pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) -> Result<Vec<Finding>, String> {
-    let mut told = Told::default();
+    let mut reported = Reported::default();
     let mut left = COMPARISONS;
     let of = |rules: &[Rule]| -> BTreeMap<String, Vec<Rule>> {
         let mut by_account: BTreeMap<String, Vec<Rule>> = BTreeMap::new();
@@ -154,16 +154,16 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
             let mut narrower = rule.clone();
             narrower.rule.scope = Scope::Namespaces;
             if rule.scope == Scope::Cluster && before.iter().any(|known| known.covers(&narrower, &right)) {
-                told.add("scope-wider", Severity::High, rule, right, "may now in the whole cluster");
+                reported.add("scope-wider", Severity::High, rule, right, "may now in the whole cluster");
                 continue;
             }
             left = left.checked_sub(old.len().max(1)).ok_or_else(too_many)?;
             if old.iter().any(|known| known.account != rule.account && known.covers(rule, &right)) {
-                told.add("rights-moved", Severity::Info, rule, right, "may now, as another account could,");
+                reported.add("rights-moved", Severity::Info, rule, right, "may now, as another account could,");
                 continue;
             }
             let (id, severity) = judge(rule, &right, own_groups);
-            told.add(id, severity, rule, right, "may now");
+            reported.add(id, severity, rule, right, "may now");
         }
     }
     for rule in old {
@@ -172,11 +172,11 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
             left = left.checked_sub(now.len().max(1)).ok_or_else(too_many)?;
             if !now.iter().any(|known| known.covers(rule, &right)) {
                 let gone = Rule { file: String::new(), pointer: String::new(), ..rule.clone() };
-                told.add("rights-removed", Severity::Info, &gone, right, "may no longer");
+                reported.add("rights-removed", Severity::Info, &gone, right, "may no longer");
             }
         }
     }
-    let mut findings = told.findings();
+    let mut findings = reported.findings();
     for account in new_by.keys().filter(|account| !old_by.contains_key(*account)) {
         let message = format!("ServiceAccount {account} is new");
         findings
@@ -185,9 +185,9 @@ pub(crate) fn changed_rights(old: &[Rule], new: &[Rule], own_groups: &[String]) 
     Ok(findings)
 }
 
-/// Rights by what is said of them, so that a rule with many rights is told once.
+/// Rights by what is said of them, so that a rule with many rights is reported once.
 #[derive(Default)]
-struct Told(BTreeMap<(&'static str, String, Scope, Severity, &'static str), Group>);
+struct Reported(BTreeMap<(&'static str, String, Scope, Severity, &'static str), Group>);
 
 struct Group {
     file: String,
@@ -197,7 +197,7 @@ struct Group {
     names: BTreeSet<String>,
 }
 
-impl Told {
+impl Reported {
     fn add(&mut self, id: &'static str, severity: Severity, rule: &Rule, right: Right, verb: &'static str) {
         let key = (id, rule.account.clone(), rule.scope, severity, verb);
         let group = self.0.entry(key).or_insert_with(|| Group {

@@ -1,8 +1,8 @@
 //! What a bundle may do on a cluster, and what an upgrade changes.
 //!
 //! [`facts`] reads what manifests hold. [`crd`] compares CustomResourceDefinitions as OLM v1 does before an upgrade, and says beside it what the
-//! change means. [`security`] tells what an operator may do, and what grew between two versions: `rights`
-//! collects what accounts may do and `judge` says how bad that is; `pods` and `parts` look at everything else;
+//! change means. [`security`] reports what an operator may do, and what grew between two versions: `rights`
+//! collects what accounts may do and `judge` says how bad that is; `pods` and `parts` cover everything else;
 //! `compare` finds what is new. Nothing here reads files.
 
 pub mod crd;

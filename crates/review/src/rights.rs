@@ -55,7 +55,7 @@ impl Rule {
         (self.groups.len() * self.resources.len() + self.urls.len()).saturating_mul(self.verbs.len())
     }
 
-    /// Tells whether this rule gives a right that another rule gives.
+    /// Returns whether this rule gives a right that another rule gives.
     pub(crate) fn covers(&self, other: &Rule, right: &Right) -> bool {
         let has = |list: &[String], wanted: &str| list.iter().any(|one| one == "*" || one == wanted);
         if self.scope < other.scope || !has(&self.verbs, &right.verb) {

@@ -88,7 +88,7 @@ fn name(whole: &Whole) -> String {
     whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default()
 }
 
-/// Tells what a bundle may do.
+/// Returns what a bundle may do.
 ///
 /// # Errors
 /// Returns why the bundle cannot be judged.
@@ -99,7 +99,7 @@ pub fn judge(whole: &Whole, options: Options) -> Result<Vec<Finding>, String> {
     Ok(named(findings, &name(whole)))
 }
 
-/// Tells what changes between two bundles.
+/// Returns what changes between two bundles.
 ///
 /// # Errors
 /// Returns why the bundles cannot be judged.

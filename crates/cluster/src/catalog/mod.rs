@@ -153,7 +153,7 @@ pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> 
     apply::delete(cluster, &Named::new(Kind::CATALOG_SOURCE, &cluster.namespace, name)).await
 }
 
-/// Lists the packages that the cluster knows from a catalog; nothing if nobody on the cluster can tell.
+/// Lists the packages that the cluster knows from a catalog; nothing if nobody on the cluster knows.
 ///
 /// # Errors
 /// Fails if the API server refuses or cannot be asked.

@@ -62,7 +62,7 @@ fn text(value: &Value, pointer: &str) -> Option<String> {
     value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Returns the image that a pod was started from, as its node tells.
+/// Returns the image that a pod was started from, as its node reports it.
 pub(crate) fn image_id(pod: &Object) -> Option<String> {
     let extracts = pod.data.pointer("/spec/initContainers/1").is_some();
     let place =
@@ -77,7 +77,7 @@ pub(crate) fn condition<'a>(pod: &'a Object, kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Tells whether a pod can be asked: it is ready and not about to end.
+/// Returns whether a pod can be asked: it is ready and not about to end.
 pub(crate) fn is_ready(pod: &Object) -> bool {
     pod.metadata.deletion_timestamp.is_none()
         && condition(pod, "Ready").is_some_and(|condition| condition["status"] == "True")

@@ -1,4 +1,4 @@
-//! How a catalog is, put together from what the cluster tells.
+//! How a catalog is, put together from what the cluster reports.
 
 use kube::api::ListParams;
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub struct CatalogState {
     /// The image that answers, by digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_in_use: Option<String>,
-    /// How often a newer image is looked for.
+    /// How often a newer image is polled for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_interval: Option<String>,
     /// When the cluster last polled for it.
@@ -53,7 +53,7 @@ pub struct CatalogState {
     pub message: Option<String>,
     /// Its pods, by name.
     pub pods: Vec<PodState>,
-    /// The packages that the cluster knows from it, if somebody can tell.
+    /// The packages that the cluster knows from it, if somebody knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<Vec<String>>,
 }
@@ -106,7 +106,7 @@ impl CatalogState {
         }
     }
 
-    /// Tells whether the catalog answers, and from the image that it asks for.
+    /// Returns whether the catalog answers, and from the image that it asks for.
     pub(crate) fn answers(&self) -> bool {
         let from_image = |pod: &PodState| pod.role == PodRole::Serving && pod.ready && pod.image == self.image;
         self.state == "READY" && (self.image.is_empty() || self.pods.iter().any(from_image))

@@ -48,10 +48,10 @@ impl Connections {
 
     /// Returns the state as it was last seen, and has the catalog asked again if that was a while ago.
     ///
-    /// `told` is what the status says: whoever takes over believes it until the catalog has answered.
-    pub(crate) fn look(&self, uid: &str, generation: i64, address: &str, told: Option<&str>) -> Connection {
+    /// `seen` is what the status says: whoever takes over believes it until the catalog has answered.
+    pub(crate) fn look(&self, uid: &str, generation: i64, address: &str, seen: Option<&str>) -> Connection {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = told.and_then(|told| STATES.into_iter().find(|state| *state == told)).unwrap_or("CONNECTING");
+        let state = seen.and_then(|seen| STATES.into_iter().find(|state| *state == seen)).unwrap_or("CONNECTING");
         let fresh = |state| Known { address: address.to_owned(), generation, state, asked: None, asking: false };
         let entry = known.entry(uid.to_owned()).or_insert_with(|| fresh(state));
         if entry.address != address {

@@ -1,7 +1,7 @@
 //! What has to happen to the pods of a catalog, from nothing but what is seen.
 //!
 //! The pod that answers stays until another one is ready and selected. Nothing is remembered but when a failed start may
-//! be tried again: whoever takes over sees the same and does the same.
+//! be retried: whoever takes over sees the same and does the same.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::Object;
 use crate::catalog::{PodRole, PodState, condition, is_ready};
 use crate::catalog_source::Complaint;
 
-/// The annotation that tells when a pod began to be selected in place of another.
+/// The annotation that says when a pod began to be selected in place of another.
 pub(crate) const PROMOTED: &str = "olm.catalogSource/promotedAt";
 /// How long a pod may take until it is ready.
 const START: Duration = Duration::from_secs(10 * 60);
 /// A pod that ends within this time has not started.
 const SOON: Duration = Duration::from_secs(60);
-/// When pods are looked at again that something is expected of.
+/// When pods are read again that something is expected of.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// A pod, as far as it matters here.
@@ -65,13 +65,13 @@ impl Pod {
         })
     }
 
-    /// Tells since when the pod is the one to ask.
+    /// Returns since when the pod is the one to ask.
     fn since(&self) -> Timestamp {
         self.promoted.unwrap_or(self.created)
     }
 }
 
-/// Tells whether a container is in a state that only another image or another spec can end.
+/// Returns whether a container is in a state that only another image or another spec can end.
 fn has_given_up(pod: &Object) -> bool {
     let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let mut containers = statuses.iter().filter_map(|place| pod.data.pointer(place)?.as_array()).flatten();
@@ -87,11 +87,11 @@ pub(crate) struct Wanted<'a> {
     /// The digest of the spec that pods are to have.
     pub(crate) hash: &'a str,
     pub(crate) now: Timestamp,
-    /// When the image is to be looked for next, if it is.
+    /// When the image is to be polled next, if it is.
     pub(crate) poll_at: Option<Timestamp>,
     /// How long the old pod stays after another has taken its place.
     pub(crate) overlap: Duration,
-    /// When a start that has failed may be tried again.
+    /// When a start that has failed may be retried.
     pub(crate) retry_at: Option<Timestamp>,
 }
 
@@ -108,7 +108,7 @@ pub(crate) enum Step {
     Delete { name: String, grace: u32 },
 }
 
-/// What has to happen, and what there is to tell.
+/// What has to happen, and what there is to report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) steps: Vec<Step>,

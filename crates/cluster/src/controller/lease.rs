@@ -10,7 +10,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use super::metrics::Metrics;
-use crate::error::{has_code, told};
+use crate::error::{has_code, said};
 use crate::{Cluster, Error, Kind, Object};
 
 /// A lease, and who wants it.
@@ -51,7 +51,7 @@ impl Lease {
             match self.try_hold().await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "the lease cannot be looked at"),
+                Err(error) => tracing::warn!(%error, "the lease cannot be read"),
             }
             self.metrics.beat();
             tokio::time::sleep(self.duration / 5).await;
@@ -90,7 +90,7 @@ impl Lease {
         }
     }
 
-    /// Takes the lease or renews it, and tells whether it is ours.
+    /// Takes the lease or renews it, and returns whether it is ours.
     async fn try_hold(&mut self) -> Result<bool, Error> {
         let what = || format!("lease {}/{}", self.namespace, self.name);
         let found = self.leases.get_opt(&self.name).await.map_err(Error::api(what()))?;
@@ -138,12 +138,12 @@ impl Lease {
     }
 }
 
-/// Tells whether a write came before those of others.
+/// Returns whether a write came before those of others.
 fn won(written: Result<Object, kube::Error>) -> Result<bool, kube::Error> {
     match written {
         Ok(_) => Ok(true),
         Err(error) if has_code(&error, 409) => {
-            tracing::debug!(error = told(&error), "another replica was faster");
+            tracing::debug!(error = said(&error), "another replica was faster");
             Ok(false)
         }
         Err(error) => Err(error),

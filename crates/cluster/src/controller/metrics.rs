@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use crate::{Error, Watcher};
 
-/// How long after the failure of a watch the controller counts as blind; those that fail are tried again sooner.
+/// How long after the failure of a watch the controller counts as blind; those that fail are retried sooner.
 pub(crate) const BLIND: Duration = Duration::from_secs(8);
 
 /// What a controller counts.
@@ -31,9 +31,9 @@ pub(crate) struct Metrics {
     /// Whether the API server has answered.
     pub(crate) reached: AtomicBool,
     start: Instant,
-    /// Milliseconds since the start when the election was last looked at.
+    /// Milliseconds since the start when the election was last checked.
     beat: AtomicU64,
-    /// How long it may not be looked at.
+    /// How long it may go unchecked.
     patience: Duration,
     /// When a watch last failed, and why.
     watch_failed: Mutex<Option<(Instant, String)>>,
@@ -94,11 +94,11 @@ impl Metrics {
         };
         let leading = u8::from(self.leading.load(Ordering::Relaxed));
         [
-            counter("opm_controller_reconciles_total", "Catalogs looked at.", &self.reconciles),
+            counter("opm_controller_reconciles_total", "Catalogs reconciled.", &self.reconciles),
             counter("opm_controller_errors_total", "Catalogs that could not be brought forward.", &self.errors),
             counter("opm_controller_requests_total", "Requests sent for catalogs.", &self.requests),
             counter("opm_controller_watch_errors_total", "Watches that failed.", &self.watch_errors),
-            counter("opm_controller_polls_total", "Times that an image was looked for.", &self.polls),
+            counter("opm_controller_polls_total", "Times that an image was polled.", &self.polls),
             counter("opm_controller_promotions_total", "Pods that took the place of others.", &self.promotions),
             counter("opm_controller_failed_updates_total", "Pods that should have, and failed.", &self.failed_updates),
             format!("# HELP opm_controller_leading Whether this replica does the work.\n# TYPE opm_controller_leading gauge\nopm_controller_leading {leading}\n"),

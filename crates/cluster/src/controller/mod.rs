@@ -32,7 +32,7 @@ use kube::runtime::{Controller, watcher};
 use tokio_stream::StreamExt;
 
 use crate::catalog_source::MANAGED_LABEL;
-use crate::error::told;
+use crate::error::said;
 use crate::{Cluster, Error, Kind, Object};
 use connection::Connections;
 use lease::Lease;
@@ -82,7 +82,7 @@ pub struct ControllerPlan {
 /// Runs until it is to stop, and releases the lease then.
 ///
 /// # Errors
-/// Fails if health and metrics cannot be answered where they should. What goes wrong on the cluster is tried again.
+/// Fails if health and metrics cannot be answered where they should. What goes wrong on the cluster is retried.
 pub async fn run_controller(
     cluster: Cluster,
     plan: ControllerPlan,
@@ -153,7 +153,7 @@ impl kube::runtime::utils::Backoff for WatchPauses {
 fn watch_trouble(error: &watcher::Error) -> String {
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
     match error {
-        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => told(error),
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => said(error),
         WatchError(status) => status.message.clone(),
         other => other.to_string(),
     }
@@ -238,7 +238,7 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
         let pause = PAUSE.0.saturating_mul(1 << (*count).min(8)).min(PAUSE.1);
         *count += 1;
         let (namespace, catalog) = (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
-        tracing::warn!(namespace, catalog, %error, "tried again in {pause:?}");
+        tracing::warn!(namespace, catalog, %error, "retry in {pause:?}");
         Action::requeue(pause)
     };
     let there = controller.store();
@@ -259,7 +259,7 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
                     other => other.to_string(),
                 };
                 if metrics.watch_failed(&why) {
-                    tracing::warn!(error = why, "watching fails, and is tried again");
+                    tracing::warn!(error = why, "a watch fails, and is retried");
                 }
             }
         }

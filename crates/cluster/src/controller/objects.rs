@@ -85,7 +85,7 @@ impl Source<'_> {
         json!({SERVING_LABEL: self.name(), MANAGED_LABEL: "true"})
     }
 
-    /// Returns what stands beside the pods, in the order to make it.
+    /// Returns the objects that the pods need, in the order to make them.
     pub(crate) fn companions(&self) -> Vec<(Kind, Value)> {
         let object = |kind: Kind, metadata: Value, more: Value| {
             let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata});

@@ -1,4 +1,4 @@
-//! One catalog brought to where it should be, and its status told.
+//! One catalog brought to where it should be, and its status reported.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use super::decide::{Decision, Outcome, Wanted, decide, until};
 use super::metrics::Metrics;
 use super::objects::{PodImages, Source, hash};
 use super::pods::{perform, pods_of};
-use super::status::{Told, second, tell};
+use super::status::{Report, report, second};
 use super::template::{TEMPLATE, Version, conditions, resolve};
 use crate::catalog_source::{CatalogSpec, Complaint, service_address};
 use crate::request::Requests;
@@ -25,7 +25,7 @@ use crate::{Cluster, Error, Kind, Object};
 
 /// How often the connection to a catalog is checked.
 const CHECK: Duration = Duration::from_secs(60);
-/// How soon the answer of one that is being asked is looked for.
+/// How soon the answer of one that is being asked is checked.
 const CHECK_SOON: Duration = Duration::from_secs(2);
 /// How soon it is checked again when it does not answer.
 const CHECK_AGAIN: Duration = Duration::from_secs(15);
@@ -92,9 +92,9 @@ impl Context {
     fn connection(&self, object: &Object, address: &str) -> (&'static str, Duration) {
         let (uid, generation) = (object.metadata.uid.as_deref(), object.metadata.generation);
         let connection = &object.data["status"]["connectionState"];
-        let told = connection["lastObservedState"].as_str().filter(|_| connection["address"] == address);
+        let seen = connection["lastObservedState"].as_str().filter(|_| connection["address"] == address);
         let Connection { state, asking } =
-            self.connections.look(uid.unwrap_or_default(), generation.unwrap_or_default(), address, told);
+            self.connections.look(uid.unwrap_or_default(), generation.unwrap_or_default(), address, seen);
         let again = match state {
             _ if asking => CHECK_SOON,
             "READY" => CHECK,
@@ -172,8 +172,8 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
     // A status that somebody changes meanwhile, or that says so already, needs nothing.
     let work = context.within(LAST_WORD);
     if let Ok(Some(object)) = work.read(seen).await {
-        let told = Told { complaint: Some(Complaint::registry(error.to_string())), ..Told::default() };
-        if let Err(late) = tell(&object, told, &work).await {
+        let said = Report { complaint: Some(Complaint::registry(error.to_string())), ..Report::default() };
+        if let Err(late) = report(&object, said, &work).await {
             let (namespace, catalog) = (&seen.metadata.namespace, &seen.metadata.name);
             tracing::warn!(?namespace, ?catalog, error = %late, "the status cannot be written");
         }
@@ -183,7 +183,7 @@ pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action
 
 async fn bring_forward(seen: &Object, work: &Work<'_>) -> Result<Action, Error> {
     let name = seen.metadata.name.clone().unwrap_or_default();
-    // What the watch told may be old: deciding on it would start a pod twice.
+    // What the watch reported may be old: deciding on it would start a pod twice.
     let found = work.read(seen).await?;
     let Some(mut object) = found.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
         return Ok(Action::await_change());
@@ -192,8 +192,8 @@ async fn bring_forward(seen: &Object, work: &Work<'_>) -> Result<Action, Error> 
     let spec = match CatalogSpec::of(&object).and_then(|spec| spec.check(&name).map(|()| spec)) {
         Ok(spec) => spec,
         Err(complaint) => {
-            let told = Told { complaint: Some(complaint), ..Told::default() };
-            tell(&object, told, work).await?;
+            let said = Report { complaint: Some(complaint), ..Report::default() };
+            report(&object, said, work).await?;
             return Ok(Action::await_change());
         }
     };
@@ -204,12 +204,12 @@ async fn bring_forward(seen: &Object, work: &Work<'_>) -> Result<Action, Error> 
             let (state, again) = work.context.connection(&object, &spec.address);
             let created = object.data.pointer("/status/registryService/createdAt").cloned();
             let created = created.unwrap_or_else(|| second(Timestamp::now()).into());
-            let told = Told {
+            let said = Report {
                 service: Some(json!({"protocol": "grpc", "createdAt": created})),
                 connection: Some((spec.address.clone(), state)),
-                ..Told::default()
+                ..Report::default()
             };
-            tell(&object, told, work).await?;
+            report(&object, said, work).await?;
             Ok(Action::requeue(again))
         }
         // Catalogs in ConfigMaps belong to others.
@@ -256,7 +256,7 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
     let pod_spec = match source.pod_spec(&context.images) {
         Ok(pod_spec) => pod_spec,
         Err(complaint) => {
-            tell(object, Told { complaint: Some(complaint), ..Told::default() }, work).await?;
+            report(object, Report { complaint: Some(complaint), ..Report::default() }, work).await?;
             return Ok(Action::await_change());
         }
     };
@@ -282,13 +282,13 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
     };
     let decision = decide(&pods, &wanted);
     context.remember(&uid, &hash, now, &decision);
-    let mut told = Told { service: Some(service), ..Told::default() };
+    let mut said = Report { service: Some(service), ..Report::default() };
     for step in &decision.steps {
         if let Some(time) = perform(step, &source, &pod_spec, &hash, work).await? {
-            told.polled = Some(time);
+            said.polled = Some(time);
         }
     }
-    told.complaint = decision
+    said.complaint = decision
         .complaint
         .clone()
         .or_else(|| {
@@ -302,15 +302,15 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
         (false, None) => ("CONNECTING", CHECK_AGAIN),
         (false, Some(_)) => ("TRANSIENT_FAILURE", CHECK_AGAIN),
     };
-    told.connection = Some((address, state));
-    let next_poll = if told.polled.is_none() { poll_at } else { None };
-    tell(object, told, work).await?;
+    said.connection = Some((address, state));
+    let next_poll = if said.polled.is_none() { poll_at } else { None };
+    report(object, said, work).await?;
     let again = [decision.look_again, next_poll.map(|at| until(at, Timestamp::now()))];
     let again = again.into_iter().flatten().fold(check, Duration::min);
     Ok(Action::requeue(again.max(Duration::from_millis(100))))
 }
 
-/// Tells whether a namespace takes only pods that are restricted.
+/// Returns whether a namespace takes only pods that are restricted.
 async fn enforces_restricted(object: &Object, work: &Work<'_>) -> Result<bool, Error> {
     let (name, namespaces) = (namespace_of(object), work.context.cluster.objects(Kind::NAMESPACE));
     match work.requests.persist(&format!("namespace {name}"), |_| namespaces.get_metadata_opt(name)).await {

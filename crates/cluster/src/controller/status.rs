@@ -11,7 +11,7 @@ use crate::{Error, Kind, Object};
 
 /// What a status will say.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Report {
     pub(super) complaint: Option<Complaint>,
     pub(super) polled: Option<Timestamp>,
     pub(super) service: Option<Value>,
@@ -19,19 +19,19 @@ pub(super) struct Told {
 }
 
 /// Writes the status, if it says something else than before.
-pub(super) async fn tell(object: &Object, told: Told, work: &Work<'_>) -> Result<(), Error> {
+pub(super) async fn report(object: &Object, said: Report, work: &Work<'_>) -> Result<(), Error> {
     let before = object.data.get("status").cloned().unwrap_or(Value::Null);
     let mut status = json!({
-        "reason": told.complaint.as_ref().map(|complaint| complaint.reason),
-        "message": told.complaint.as_ref().map(|complaint| complaint.message.as_str()),
+        "reason": said.complaint.as_ref().map(|complaint| complaint.reason),
+        "message": said.complaint.as_ref().map(|complaint| complaint.message.as_str()),
     });
-    if let Some(service) = told.service {
+    if let Some(service) = said.service {
         status["registryService"] = service;
     }
-    if let Some(polled) = told.polled {
+    if let Some(polled) = said.polled {
         status["latestImageRegistryPoll"] = second(polled).into();
     }
-    if let Some((address, state)) = told.connection {
+    if let Some((address, state)) = said.connection {
         let old = &before["connectionState"];
         let same = old["address"] == address.as_str() && old["lastObservedState"] == state;
         let since = if same { old["lastConnect"].clone() } else { second(Timestamp::now()).into() };
@@ -54,7 +54,7 @@ pub(super) async fn tell(object: &Object, told: Told, work: &Work<'_>) -> Result
     }
 }
 
-/// Tells whether everything in `part` is in `whole` already; nothing means that it is not there.
+/// Returns whether everything in `part` is in `whole` already; nothing means that it is not there.
 fn is_part_of(part: &Value, whole: &Value) -> bool {
     match part {
         Value::Null => whole.is_null(),

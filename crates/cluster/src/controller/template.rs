@@ -27,7 +27,7 @@ pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, Strin
     let mut image = template.to_owned();
     for (variable, value) in variables {
         if image.contains(variable) && value.is_empty() {
-            return Err(format!("the cluster does not tell what {variable} is"));
+            return Err(format!("the cluster does not say what {variable} is"));
         }
         image = image.replace(variable, &value);
     }
@@ -77,6 +77,6 @@ mod tests {
         let told = |template: &str, version: &Version| resolve(template, version).unwrap_err();
         assert_eq!(told("r.test/c:{other}", &version), "nothing is known of {other}");
         assert_eq!(told("r test", &version), "\"r test\" is no reference of an image");
-        assert_eq!(told(template, &Version::default()), "the cluster does not tell what {kube_major_version} is");
+        assert_eq!(told(template, &Version::default()), "the cluster does not say what {kube_major_version} is");
     }
 }

@@ -81,7 +81,7 @@ async fn namespace(requests: &Requests<'_>, extension: &Extension) -> Result<(),
             "namespace {namespace:?} does not exist: create it first, or say --create-namespace"
         ))),
         Ok(_) => Ok(()),
-        // Not everybody may look at namespaces.
+        // Not everybody may read namespaces.
         Err(error) if error.is_forbidden() => Ok(()),
         Err(error) => Err(error),
     }

@@ -52,7 +52,7 @@ const RIGHTS: [Right; 5] = [
     ("delete", Kind::CONFIG_MAP),
 ];
 
-/// Removes an operator; tells whether there was anything to remove.
+/// Removes an operator; returns whether there was anything to remove.
 ///
 /// # Errors
 /// Fails if `run bundle` did not install it, unless that is forced, and if something cannot be deleted before the
@@ -291,7 +291,7 @@ async fn find_source(
     requests.get(&source).await
 }
 
-/// Tells whether a CatalogSource was made for a package by `run bundle`, of this program or of the one before it.
+/// Returns whether a CatalogSource was made for a package by `run bundle`, of this program or of the one before it.
 pub(crate) fn is_ours(source: &Value, package: &str) -> bool {
     source["metadata"]["labels"][RUN_LABEL].is_string()
         || (source["spec"]["publisher"] == FIELD_MANAGER

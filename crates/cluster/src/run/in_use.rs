@@ -10,7 +10,7 @@ use crate::{Error, Kind};
 /// Returns who needs a definition, in words; nothing if it can go.
 ///
 /// Operators and unfinished InstallPlans of all namespaces count but for those in `except`, and, if asked for, its
-/// objects. Who may not look cannot tell, so that it stays.
+/// objects. Who may not look does not know, so that it stays.
 pub(crate) async fn who_needs(
     requests: &Requests<'_>,
     crd: &Value,

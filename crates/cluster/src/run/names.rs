@@ -14,7 +14,7 @@ pub const PORT: u16 = 50051;
 /// A name of one part of a host name can have so many characters.
 const LABEL: usize = 63;
 
-/// Tells whether a text can be one part of a host name, as names of namespaces and volumes must.
+/// Returns whether a text can be one part of a host name, as names of namespaces and volumes must.
 pub fn is_dns_label(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();

@@ -12,7 +12,7 @@ pub const INDEX_IMAGE: &str = "operators.operatorframework.io/index-image";
 pub const INJECTED_BUNDLES: &str = "operators.operatorframework.io/injected-bundles";
 /// The annotation of a CatalogSource with the name of the pod that serves it.
 pub const REGISTRY_POD: &str = "operators.operatorframework.io/registry-pod-name";
-/// The annotation that tells what became of a database index.
+/// The annotation that says what became of a database index.
 pub const DATABASE: &str = "opm.run/sqlite";
 
 /// Returns a CatalogSource that has no registry yet.
@@ -34,7 +34,7 @@ pub fn catalog_source(namespace: &str, package: &str, pull_secret: &str, securit
     })
 }
 
-/// What a CatalogSource is told when its pod runs.
+/// What a CatalogSource gets when its pod runs.
 #[derive(Debug, Clone)]
 pub struct Served<'a> {
     /// The address of the pod.
@@ -164,7 +164,7 @@ pub fn own(object: &mut Value, owner: &Value) {
     }]);
 }
 
-/// Tells whether an object belongs to the one with this uid.
+/// Returns whether an object belongs to the one with this uid.
 pub fn is_owned(object: &Value, uid: &Value) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array();
     uid.is_string() && owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))

@@ -71,7 +71,7 @@ impl Planned {
             match requests.get(&step.object).await {
                 Ok(None) => {}
                 Ok(Some(_)) => before.push(step.object),
-                // Who may not look at it may not delete it either.
+                // Who may not read it may not delete it either.
                 Err(error) if error.is_forbidden() => before.push(step.object),
                 Err(error) => return Err(error),
             }

@@ -35,7 +35,7 @@ impl Security {
     }
 }
 
-/// What a pod is told by flags.
+/// What flags say about a pod.
 #[derive(Debug, Clone, Default)]
 pub struct PodSettings {
     /// The account it runs as, or nothing.

@@ -1,4 +1,4 @@
-//! What is looked at before anything is created.
+//! What is checked before anything is created.
 
 use kube::api::ListParams;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[Ri
     match requests.get(&Named::new(Kind::NAMESPACE, "", namespace)).await {
         Ok(Some(_)) => {}
         Ok(None) => return Err(Error::message(format!("namespace {namespace:?} does not exist: create it first"))),
-        // Not everybody may look at namespaces.
+        // Not everybody may read namespaces.
         Err(error) if error.is_forbidden() => {}
         Err(error) => return Err(error),
     }

@@ -220,7 +220,7 @@ pub async fn upgrade(
 async fn others(requests: &Requests<'_>, source: &Named, except: &Named) -> Result<Vec<String>, Error> {
     let all = match requests.list_everywhere(Kind::SUBSCRIPTION).await {
         Ok(all) => all,
-        // Who may not look cannot tell.
+        // Who may not look does not know.
         Err(error) if error.is_forbidden() => return Ok(vec![format!("perhaps ({error})")]),
         Err(error) => return Err(error),
     };

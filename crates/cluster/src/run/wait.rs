@@ -1,4 +1,4 @@
-//! Waiting for what others do: the kubelet, and OLM. What keeps them from it is told in words.
+//! Waiting for what others do: the kubelet, and OLM. What keeps them from it is reported in words.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::watch::Watch;
 use crate::words::{self, Trouble};
 use crate::{Error, Kind};
 
-/// So many events of an object are told.
+/// So many events of an object are shown.
 const EVENTS: usize = 3;
 /// How long a version may have failed before that is final.
 const FAILED: Duration = Duration::from_secs(8);
@@ -50,7 +50,7 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &Named) -> Result<Stri
     }
 }
 
-/// Tells everything about the trouble of a pod: what it says itself, its events, and the end of its log.
+/// Returns everything about the trouble of a pod: what it says itself, its events, and the end of its log.
 async fn pod_in_full(requests: &Requests<'_>, pod: &Named, trouble: &Trouble) -> String {
     let mut text = trouble.text.clone();
     for event in events(requests, pod).await {
@@ -81,7 +81,7 @@ async fn events(requests: &Requests<'_>, object: &Named) -> Vec<String> {
     texts.split_off(skipped)
 }
 
-/// What is looked at while OLM is waited for.
+/// What is read while OLM is waited for.
 pub(crate) struct Scene<'a> {
     pub(crate) subscription: &'a Named,
     pub(crate) catalog_source: &'a Named,
@@ -125,7 +125,7 @@ pub(crate) async fn for_install_plan(
     }
 }
 
-/// Looks for the first real cause why there is no InstallPlan.
+/// Finds the first real cause why there is no InstallPlan.
 async fn why_no_plan(requests: &Requests<'_>, scene: &Scene<'_>, subscription: &Value) -> String {
     let requests = &requests.last_look();
     if let Ok(Some(pod)) = requests.get(scene.pod).await
@@ -144,7 +144,7 @@ async fn why_no_plan(requests: &Requests<'_>, scene: &Scene<'_>, subscription: &
         Ok(Some(source)) => match words::catalog_source(&source) {
             Some(trouble) => format!("catalog source {}: {}", scene.catalog_source.name, trouble.text),
             None if source["status"].is_null() => {
-                "OLM has not looked at the catalog source: does its catalog operator run?".into()
+                "OLM has not reported on the catalog source: does its catalog operator run?".into()
             }
             None => "OLM has not said why; its catalog operator's log may".into(),
         },
@@ -152,7 +152,7 @@ async fn why_no_plan(requests: &Requests<'_>, scene: &Scene<'_>, subscription: &
     }
 }
 
-/// Tells what keeps OLM from unpacking the bundle.
+/// Returns what keeps OLM from unpacking the bundle.
 async fn unpacking(requests: &Requests<'_>, scene: &Scene<'_>) -> Option<String> {
     let digest = Sha256::digest(scene.bundle_image.as_bytes());
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -196,18 +196,18 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
     let shown = format!("{}/{}", csv.namespace, csv.name);
     let watcher = requests.watcher;
     watcher.done(&format!("Waiting for ClusterServiceVersion \"{shown}\" to reach 'Succeeded' phase"));
-    let (mut told, mut failed) = (None, None);
+    let (mut shown_phase, mut failed) = (None, None);
     let mut watch = Watch::objects(requests, &[csv, plan]);
     loop {
         let there = requests.get(csv).await?;
         let phase = there.as_ref().map(|there| there["status"]["phase"].as_str().unwrap_or_default().to_owned());
-        if told.as_ref() != Some(&phase) {
+        if shown_phase.as_ref() != Some(&phase) {
             match &phase {
                 None => watcher.done(&format!("  Waiting for ClusterServiceVersion \"{shown}\" to appear")),
                 Some(phase) if phase.is_empty() => {}
                 Some(phase) => watcher.done(&format!("  Found ClusterServiceVersion \"{shown}\" phase: {phase}")),
             }
-            told = Some(phase.clone());
+            shown_phase = Some(phase.clone());
         }
         if phase.as_deref() == Some("Succeeded") {
             watcher.state(&csv.to_string(), "");

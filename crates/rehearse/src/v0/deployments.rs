@@ -44,7 +44,7 @@ impl Made<'_> {
         }
     }
 
-    /// Tells containers the name of their OperatorCondition.
+    /// Gives containers the name of their OperatorCondition.
     fn name_condition(&self, deployment: &mut Value) {
         const VARIABLE: &str = "OPERATOR_CONDITION_NAME";
         let containers = deployment.pointer_mut("/spec/template/spec/containers").and_then(Value::as_array_mut);
@@ -57,7 +57,7 @@ impl Made<'_> {
     }
 }
 
-/// Puts the certificate of a Secret where webhooks look for it: volumes of the two names and the first mount at
+/// Puts the certificate of a Secret where webhooks read it: volumes of the two names and the first mount at
 /// each path go first.
 fn mount_certificate(deployment: &mut Value, secret: &str) {
     let Some(pod) = deployment.pointer_mut("/spec/template/spec").filter(|pod| pod.is_object()) else { return };

@@ -152,7 +152,7 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Tells whether the operator watches all namespaces.
+    /// Returns whether the operator watches all namespaces.
     fn everywhere(&self) -> bool {
         matches!(&*self.options.targets, [only] if only.is_empty())
     }

@@ -54,7 +54,7 @@ impl Made<'_> {
     }
 }
 
-/// Puts the certificate of a Secret where webhooks look for it, in place of what is there.
+/// Puts the certificate of a Secret where webhooks read it, in place of what is there.
 fn mount_certificate(deployment: &mut Value, secret: &str) {
     let Some(pod) = deployment.pointer_mut("/spec/template/spec") else { return };
     let mut replaced: BTreeSet<String> = CERTIFICATE_VOLUMES.iter().map(|volume| volume.0.to_owned()).collect();

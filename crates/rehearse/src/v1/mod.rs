@@ -120,14 +120,14 @@ fn render(bundle: &Bundle, options: &Options) -> Result<Installation, Refusal> {
     for object in &mut objects {
         label(object, &options.extension);
     }
-    let mut told = Vec::new();
+    let mut noted = Vec::new();
     match profile.runtime {
-        Runtime::Helm => told = helm::arrange(&mut objects, &options.extension),
+        Runtime::Helm => noted = helm::arrange(&mut objects, &options.extension),
         Runtime::Boxcutter => boxcutter::arrange(&mut objects, bundle),
     }
     unknown_kinds(&objects)?;
-    told.extend(notes(&objects));
-    Ok(Installation { objects, targets, notes: told })
+    noted.extend(notes(&objects));
+    Ok(Installation { objects, targets, notes: noted })
 }
 
 /// What is being made.
@@ -139,7 +139,7 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Tells whether the operator watches all namespaces.
+    /// Returns whether the operator watches all namespaces.
     fn everywhere(&self) -> bool {
         matches!(self.targets, [only] if only.is_empty())
     }

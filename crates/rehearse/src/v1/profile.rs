@@ -50,19 +50,19 @@ impl Profile {
 
     /// Says what of this release matters to bundles, for people.
     pub fn differences(&self) -> Vec<&'static str> {
-        let mut told = Vec::new();
+        let mut notes = Vec::new();
         if self.single_own_namespace {
-            told.push("installs bundles without AllNamespaces");
+            notes.push("installs bundles without AllNamespaces");
         }
         if self.minor >= 11 {
-            told.push("works as cluster-admin; spec.serviceAccount is ignored");
+            notes.push("works as cluster-admin; spec.serviceAccount is ignored");
         } else {
-            told.push("works with the rights of spec.serviceAccount");
+            notes.push("works with the rights of spec.serviceAccount");
         }
         if self.operator_namespace() {
-            told.push("annotates pods with olm.operatorNamespace");
+            notes.push("annotates pods with olm.operatorNamespace");
         }
-        told
+        notes
     }
 }
 

@@ -6,7 +6,7 @@ use super::Change;
 
 /// Returns what crdify would report with the settings of OLM v1.
 ///
-/// Checks that found nothing are left out, and what only we look at.
+/// Checks that found nothing are left out, and what only we check.
 pub fn crdify(changes: &[Change]) -> Value {
     let refused: Vec<&Change> = changes.iter().filter(|change| change.blocks).collect();
     let of = |wanted: fn(&Change) -> bool| -> Vec<&Change> {

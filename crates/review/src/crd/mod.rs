@@ -78,7 +78,7 @@ impl Change {
 
 /// Compares CRDs of the same name in an old and a new bundle.
 ///
-/// CRDs that are gone are told as well; new ones harm nobody.
+/// CRDs that are gone are reported as well; new ones harm nobody.
 pub fn compare_all(old: &[Value], new: &[Value]) -> Vec<Change> {
     let name = |crd: &Value| text(crd, "/metadata/name").to_owned();
     let mut changes = Vec::new();
@@ -133,7 +133,7 @@ fn version_of<'a>(crd: &'a Value, name: &str) -> Option<&'a Value> {
     list(crd, "/spec/versions").iter().find(|version| text(version, "/name") == name)
 }
 
-/// Tells versions that are stored and gone.
+/// Reports versions that are stored and gone.
 fn stored(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
     let mut stored = texts(old, "/status/storedVersions");
     if stored.is_empty() {
@@ -181,19 +181,19 @@ fn served_pairs(crd: &Value) -> Vec<(String, node::Found)> {
     found
 }
 
-/// Tells what OLM v1 does not look at.
+/// Returns what OLM v1 ignores.
 fn ours(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
-    let mut told = |rule, severity, words: String| changes.push(whole(name, rule, words, false, Some(severity)));
+    let mut report = |rule, severity, words: String| changes.push(whole(name, rule, words, false, Some(severity)));
     for version in list(old, "/spec/versions") {
         let version_name = text(version, "/name");
         let is = |version: &Value, field: &str| version.get(field) == Some(&Value::Bool(true));
         let now = version_of(new, version_name);
         if is(version, "served") && !now.is_some_and(|now| is(now, "served")) {
-            told("servedVersionRemoval", Severity::Error, format!("version {version_name} is no longer served"));
+            report("servedVersionRemoval", Severity::Error, format!("version {version_name} is no longer served"));
         }
         let Some(now) = now else { continue };
         if is(version, "storage") && !is(now, "storage") {
-            told(
+            report(
                 "storageVersion",
                 Severity::Warning,
                 format!("version {version_name} is no longer the one that is stored"),
@@ -203,7 +203,7 @@ fn ours(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
             list(version, "/additionalPrinterColumns").iter().map(|column| text(column, "/name").to_owned()).collect()
         };
         for column in columns(version).difference(&columns(now)) {
-            told(
+            report(
                 "printerColumnRemoval",
                 Severity::Warning,
                 format!("column {column} of version {version_name} is gone"),
@@ -212,7 +212,7 @@ fn ours(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
         for part in ["status", "scale"] {
             let has = |version: &Value| version.pointer(&format!("/subresources/{part}")).is_some();
             if has(version) && !has(now) {
-                told(
+                report(
                     "subresourceRemoval",
                     Severity::Warning,
                     format!("subresource {part} of version {version_name} is gone"),
@@ -223,14 +223,18 @@ fn ours(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
     for (field, rule) in [("plural", "names"), ("kind", "names")] {
         let pointer = format!("/spec/names/{field}");
         if text(old, &pointer) != text(new, &pointer) {
-            told(rule, Severity::Error, format!("{field} changed: {} -> {}", text(old, &pointer), text(new, &pointer)));
+            report(
+                rule,
+                Severity::Error,
+                format!("{field} changed: {} -> {}", text(old, &pointer), text(new, &pointer)),
+            );
         }
     }
     for field in ["shortNames", "categories"] {
         let pointer = format!("/spec/names/{field}");
         let now = texts(new, &pointer);
         for gone in texts(old, &pointer).iter().filter(|name| !now.contains(name)) {
-            told("names", Severity::Warning, format!("{gone} is gone from {field}"));
+            report("names", Severity::Warning, format!("{gone} is gone from {field}"));
         }
     }
     let strategy = |crd| match text(crd, "/spec/conversion/strategy") {
@@ -238,6 +242,6 @@ fn ours(old: &Value, new: &Value, name: &str, changes: &mut Vec<Change>) {
         strategy => strategy.to_owned(),
     };
     if strategy(old) != strategy(new) {
-        told("conversion", Severity::Warning, format!("conversion changed: {} -> {}", strategy(old), strategy(new)));
+        report("conversion", Severity::Warning, format!("conversion changed: {} -> {}", strategy(old), strategy(new)));
     }
 }

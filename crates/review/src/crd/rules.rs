@@ -34,13 +34,13 @@ const WARNING: Option<Severity> = Some(Severity::Warning);
 
 /// Compares what two schemas say themselves.
 pub(super) fn check(old: &Value, new: &Value, path: &str, found: &mut Vec<Found>) {
-    let mut told = |rule, words: String, meaning| {
+    let mut report = |rule, words: String, meaning| {
         found.push(Found { path: path.to_owned(), rule, words, blocks: true, meaning });
     };
     let (was, is) = (text(old, "/type"), text(new, "/type"));
     if was != is {
         let wider = is.is_empty() && new.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
-        told("type", format!("type changed : {was:?} -> {is:?}"), if wider { WARNING } else { ERROR });
+        report("type", format!("type changed : {was:?} -> {is:?}"), if wider { WARNING } else { ERROR });
     }
     let required: BTreeSet<&str> = texts(old, "/required").into_iter().collect();
     let added: Vec<&str> = texts(new, "/required").into_iter().filter(|name| !required.contains(name)).collect();
@@ -51,16 +51,16 @@ pub(super) fn check(old: &Value, new: &Value, path: &str, found: &mut Vec<Found>
                 .is_some_and(|property| property.get("default").is_some())
         });
         let words = format!("new required fields: [{}]", added.join(" "));
-        told("required", words, if defaulted { WARNING } else { ERROR });
+        report("required", words, if defaulted { WARNING } else { ERROR });
     }
     match (old.get("default"), new.get("default")) {
         (None, Some(now)) => {
-            told("default", format!("default added when there was none previously : {:?}", now.to_string()), WARNING);
+            report("default", format!("default added when there was none previously : {:?}", now.to_string()), WARNING);
         }
-        (Some(was), None) => told("default", format!("default value removed : {:?}", was.to_string()), WARNING),
+        (Some(was), None) => report("default", format!("default value removed : {:?}", was.to_string()), WARNING),
         (Some(was), Some(now)) if !same(was, now) => {
             let words = format!("default value changed : {:?} -> {:?}", was.to_string(), now.to_string());
-            told("default", words, WARNING);
+            report("default", words, WARNING);
         }
         _ => {}
     }
@@ -69,31 +69,31 @@ pub(super) fn check(old: &Value, new: &Value, path: &str, found: &mut Vec<Found>
     let shown = |values: &mut dyn Iterator<Item = &String>| values.cloned().collect::<Vec<_>>().join(" ");
     if was.is_empty() && !now.is_empty() {
         let words = format!("enum constraint added when there was none previously: [{}]", shown(&mut now.iter()));
-        told("enum", words, ERROR);
+        report("enum", words, ERROR);
     } else if was.difference(&now).next().is_some() {
         // OLM v1 sees values go, also where any value is allowed afterwards.
         let meaning = if now.is_empty() { None } else { ERROR };
-        told("enum", format!("allowed enum values removed : [{}]", shown(&mut was.difference(&now))), meaning);
+        report("enum", format!("allowed enum values removed : [{}]", shown(&mut was.difference(&now))), meaning);
     }
-    bounds(old, new, &mut told);
+    bounds(old, new, &mut report);
     let (was, is) = (text(old, "/pattern"), text(new, "/pattern"));
     match (was, is) {
         _ if was == is => {}
-        ("", _) => told("pattern", format!("pattern added : {was:?} -> {is:?}"), ERROR),
-        (_, "") => told("pattern", format!("pattern removed : {was:?} -> {is:?}"), None),
-        _ => told("pattern", format!("pattern changed : {was:?} -> {is:?}"), ERROR),
+        ("", _) => report("pattern", format!("pattern added : {was:?} -> {is:?}"), ERROR),
+        (_, "") => report("pattern", format!("pattern removed : {was:?} -> {is:?}"), None),
+        _ => report("pattern", format!("pattern changed : {was:?} -> {is:?}"), ERROR),
     }
     let nullable = |schema: &Value| schema.get("nullable") == Some(&Value::Bool(true));
     match (nullable(old), nullable(new)) {
-        (false, true) => told("nullable", "nullable added : false -> true".into(), None),
-        (true, false) => told("nullable", "nullable removed : true -> false".into(), ERROR),
+        (false, true) => report("nullable", "nullable added : false -> true".into(), None),
+        (true, false) => report("nullable", "nullable removed : true -> false".into(), ERROR),
         _ => {}
     }
-    one_of(old, new, &mut told);
-    unhandled(old, new, &mut told);
+    one_of(old, new, &mut report);
+    unhandled(old, new, &mut report);
 }
 
-/// Tells whether two values are equal, whatever their numbers are written like.
+/// Returns whether two values are equal, whatever their numbers are written like.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -101,14 +101,14 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-fn bounds(old: &Value, new: &Value, told: &mut impl FnMut(&'static str, String, Option<Severity>)) {
+fn bounds(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, String, Option<Severity>)) {
     let number = |schema: &Value, field: &str| schema.get(field).and_then(Value::as_f64);
     for field in ["maximum", "maxItems", "maxLength", "maxProperties"] {
         match (number(old, field), number(new, field)) {
             (None, Some(now)) => {
-                told(field, format!("maximum constraint added when there was none previously : {now}"), ERROR);
+                report(field, format!("maximum constraint added when there was none previously : {now}"), ERROR);
             }
-            (Some(was), Some(now)) if now < was => told(field, format!("maximum decreased : {was} -> {now}"), ERROR),
+            (Some(was), Some(now)) if now < was => report(field, format!("maximum decreased : {was} -> {now}"), ERROR),
             _ => {}
         }
     }
@@ -117,15 +117,15 @@ fn bounds(old: &Value, new: &Value, told: &mut impl FnMut(&'static str, String, 
             (None, Some(now)) => {
                 // Nothing is shorter than nothing.
                 let meaning = if now <= 0.0 && field != "minimum" { None } else { ERROR };
-                told(field, format!("minimum constraint added when there was none previously : {now}"), meaning);
+                report(field, format!("minimum constraint added when there was none previously : {now}"), meaning);
             }
-            (Some(was), Some(now)) if now > was => told(field, format!("minimum increased : {was} -> {now}"), ERROR),
+            (Some(was), Some(now)) if now > was => report(field, format!("minimum increased : {was} -> {now}"), ERROR),
             _ => {}
         }
     }
 }
 
-fn one_of(old: &Value, new: &Value, told: &mut impl FnMut(&'static str, String, Option<Severity>)) {
+fn one_of(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, String, Option<Severity>)) {
     let alternatives = |schema| -> BTreeSet<String> {
         list(schema, "/oneOf").iter().map(|alternative| plain(alternative).to_string()).collect()
     };
@@ -134,13 +134,13 @@ fn one_of(old: &Value, new: &Value, told: &mut impl FnMut(&'static str, String, 
     let added: Vec<&String> = now.difference(&was).collect();
     let shown = |all: &[&String]| all.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(" ");
     if was.is_empty() && !now.is_empty() {
-        told("oneOf", "oneOf constraint added when there was none previously".into(), ERROR);
+        report("oneOf", "oneOf constraint added when there was none previously".into(), ERROR);
     } else if !added.is_empty() {
-        told("oneOf", format!("allowed oneOf schemas added: [{}]", shown(&added)), WARNING);
+        report("oneOf", format!("allowed oneOf schemas added: [{}]", shown(&added)), WARNING);
     }
     if !removed.is_empty() {
         let meaning = if now.is_empty() { None } else { ERROR };
-        told("oneOf", format!("allowed oneOf schemas removed: [{}]", shown(&removed)), meaning);
+        report("oneOf", format!("allowed oneOf schemas removed: [{}]", shown(&removed)), meaning);
     }
 }
 
@@ -179,8 +179,8 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Tells other differences: OLM v1 refuses all of them, for us it depends.
-fn unhandled(old: &Value, new: &Value, told: &mut impl FnMut(&'static str, String, Option<Severity>)) {
+/// Reports other differences: OLM v1 refuses all of them, for us it depends.
+fn unhandled(old: &Value, new: &Value, report: &mut impl FnMut(&'static str, String, Option<Severity>)) {
     let empty = Map::new();
     let fields = |schema: &Value| -> Map<String, Value> {
         let all = schema.as_object().unwrap_or(&empty).iter();
@@ -197,7 +197,7 @@ fn unhandled(old: &Value, new: &Value, told: &mut impl FnMut(&'static str, Strin
     }
     let meaning = differing.iter().filter_map(|key| part_meaning(key, was.get(*key), now.get(*key))).max();
     let names = differing.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(", ");
-    told("unhandled", format!("unhandled changes found ({names})"), meaning);
+    report("unhandled", format!("unhandled changes found ({names})"), meaning);
 }
 
 /// Says what a change of a part means that OLM v1 has no rule for.
@@ -228,7 +228,7 @@ fn part_meaning(key: &str, was: Option<&Value>, now: Option<&Value>) -> Option<S
                 None
             }
         }
-        // What differs below is told there.
+        // What differs below is reported there.
         "additionalProperties" | "not" if was.is_some_and(Value::is_object) && now.is_some_and(Value::is_object) => {
             None
         }

@@ -100,6 +100,6 @@ async fn a_time_out_takes_everything_back() {
     let bundle = stage.bundle("1.0.0");
     let _kubelet = stage.kubelet();
     let told = stage.opm(&["run", "bundle", &bundle, "--timeout", "10s"]);
-    assert!(told.contains("OLM has not looked at the catalog source: does its catalog operator run?"), "{told}");
+    assert!(told.contains("OLM has not reported on the catalog source: does its catalog operator run?"), "{told}");
     assert!(stage.left().await.is_empty());
 }
