@@ -11,6 +11,9 @@ use tempfile::TempDir;
 /// Bundles of many operators: `operators/OPERATOR/VERSION`.
 pub const BUNDLES: Archive =
     Archive { variable: "OPM_PERF_DIR", folder: "shared/perf", file: "operatorhub-bundles.tar.zst" };
+/// A catalog of all of them: a directory for each package.
+pub const CATALOG: Archive =
+    Archive { variable: "OPM_PERF_DIR", folder: "shared/perf", file: "operatorhub-catalog.tar.zst" };
 /// What OLM v1 made of them: a JSON file for each operator.
 pub const RELEASES: Archive =
     Archive { variable: "OPM_REHEARSE_DIR", folder: "shared/rehearse", file: "releases.tar.zst" };

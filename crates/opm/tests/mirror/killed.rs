@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use image::Digest;
 
 use crate::kit::{Kit, mirror, names};
+use crate::proxy::Proxy;
 
 const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
 /// What may be on its way, and lost, when a connection is killed.
@@ -126,6 +127,38 @@ fn t9_a_source_that_dies_and_comes_back_is_fetched_once() {
         assert!(fetched < once + 200_000 + 2 * UNDER_WAY, "{part}: {fetched} beside {once}: {said}");
         assert_eq!(kit.mirror(&["verify", &directory]), digest);
     }
+}
+
+#[test]
+fn t9_another_of_the_pool_goes_on_where_one_died() {
+    let Some(kit) = Kit::with_layers_of(1_500_000) else { return };
+    let file = kit.set("set.yaml", ALL);
+    let before = kit.proxy.count();
+    let digest = kit.mirror(&["pull", &file, "whole"]);
+    let once = kit.proxy.count() - before;
+    // Two ways to the same content; the first is cut in the middle and stays so.
+    let source = kit.source.as_ref().unwrap().host();
+    let (first, second) = (Proxy::start(source), Proxy::start(source));
+    let mut conf = format!("[[registry]]\nprefix = {:?}\nlocation = {:?}\n", kit.host, kit.host);
+    for pool in [&first, &second] {
+        conf += &format!("\n[[registry.mirror]]\nlocation = {:?}\ninsecure = true\n", pool.host);
+    }
+    fs::write(kit.path("registries.conf"), conf).unwrap();
+    let words = ["pull", &file, "out", "--limit-rate", "8M", "--jobs", "2"];
+    let mut command = kit.command(&mirror(&words));
+    command.env("CONTAINERS_REGISTRIES_CONF", kit.path("registries.conf"));
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    while first.count() < once / 2 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    first.cut();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
+    // Blobs go on where they were, at the other one.
+    let fetched = first.count() + second.count();
+    assert!(second.count() > once / 5 && fetched < once + 300_000 + 2 * UNDER_WAY, "{fetched} beside {once}");
 }
 
 #[test]

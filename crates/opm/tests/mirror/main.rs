@@ -11,6 +11,7 @@ mod moved;
 mod needed;
 mod oc_mirror;
 mod proxy;
+mod published;
 mod signed;
 mod sparse;
 mod walkthrough;

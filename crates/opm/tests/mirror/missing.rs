@@ -143,8 +143,14 @@ fn t28_no_password_gets_into_a_set() {
     fs::write(kit.path("home/.docker/config.json"), auth).unwrap();
     let file = kit.set("set.yaml", "    - name: alpha\n");
     kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"]);
+    // Nor into what is said and reported of something that fails.
+    let more = format!("  additionalImages: [{{name: '{}/ns/nobody:v1'}}]\n", kit.host);
+    let failing = kit.set_of("failing.yaml", "v1", "    - name: alpha\n", &more);
+    let said = kit.mirror_fails(&["pull", &failing, "failed", "--progress", "json"]);
+    assert!(!said.contains("hunter23456") && !said.contains("dXNlcjpodW50ZXIyMzQ1Ng"), "{said}");
+    assert!(kit.path("failed/mirror/report.json").exists());
     let grep = std::process::Command::new("grep")
-        .args(["-rlE", "hunter23456|dXNlcjpodW50ZXIyMzQ1Ng", "out", "volumes"])
+        .args(["-rlE", "hunter23456|dXNlcjpodW50ZXIyMzQ1Ng", "out", "volumes", "failed"])
         .current_dir(kit.path(""))
         .output()
         .unwrap();

@@ -94,6 +94,37 @@ fn t7_a_copy_needs_no_directory_and_gives_the_same() {
     assert_ne!(kit.closed_digest("o/ns/index:v1"), kit.closed_digest("m/ns/index:v1"));
 }
 
+/// Returns how many bytes the blobs below a directory have, as far as they are there.
+fn blobs_below(directory: &std::path::Path) -> u64 {
+    let mut sum = 0;
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => sum += blobs_below(&entry.path()),
+            _ => sum += entry.metadata().map_or(0, |about| about.len()),
+        }
+    }
+    sum
+}
+
+#[test]
+fn t7_a_copy_never_holds_more_than_its_spool() {
+    let Some(kit) = Kit::with_layers_of(1_000_000) else { return };
+    let file = kit.set("set.yaml", "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n");
+    let scratch = kit.path("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let words = ["copy", &file, &kit.to(), "--spool", "2100k", "--limit-rate", "8M"];
+    let mut child = kit.command(&crate::kit::mirror(&words)).env("TMPDIR", &scratch).spawn().unwrap();
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        most = most.max(blobs_below(&scratch));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(child.wait().unwrap().success());
+    // Five layers of a megabyte each go through it; manifests and the catalog are small.
+    assert!((900_000..2_600_000).contains(&most), "{most}");
+    assert_eq!(names(&scratch), [""; 0]);
+}
+
 #[test]
 fn t8_the_same_file_gives_the_same_bytes_whatever_the_surroundings() {
     let Some(kit) = Kit::new() else { return };
