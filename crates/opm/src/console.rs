@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fbc::json::Raw;
 use fbc::{Blob, Fbc};
@@ -11,7 +11,11 @@ use serve::load::{Shelved, Shelver};
 use serve::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
 use site::console::{self, Console, Store};
 use site::frame::Notice;
+use site::pages::changes::Compared;
 use site::pages::problems::{Found, LeftOut};
+use spelling::calendar;
+
+use crate::compared::Others;
 
 /// Starts to make of a package what pages need of it.
 pub(crate) fn shelve(package: &catalog::Package) -> Box<dyn Shelver<'_> + '_> {
@@ -35,6 +39,10 @@ impl<'a> Shelver<'a> for Shelving<'a> {
 /// Pages of the catalog that a server has at the moment.
 pub(crate) struct ServedConsole {
     console: Console,
+    /// The catalogs that this one is compared with.
+    others: Option<Others>,
+    /// What that gave, and for which revision.
+    compared: Mutex<Option<(String, Arc<Vec<Compared>>)>>,
     /// The problems of an author's catalog, where pages show them.
     pub(crate) found: Mutex<Option<Vec<Found>>>,
     /// How often that changed.
@@ -46,9 +54,34 @@ impl ServedConsole {
     pub(crate) fn new(name: &str, image: &str, preview: bool) -> ServedConsole {
         ServedConsole {
             console: Console::new(name, image, preview),
+            others: None,
+            compared: Mutex::default(),
             found: Mutex::default(),
             changes: AtomicU64::new(0),
         }
+    }
+
+    /// Shows what changes: while the server runs, if it watches the catalog, and against other catalogs.
+    pub(crate) fn with_changes(mut self, watching: bool, others: Others) -> ServedConsole {
+        self.console.changes = watching || !others.is_empty();
+        self.others = Some(others).filter(|others| !others.is_empty());
+        self
+    }
+
+    /// Compares the catalog with the others, once for each revision.
+    fn compared(&self, shelves: &Shelves) -> Option<Arc<Vec<Compared>>> {
+        let others = self.others.as_ref()?;
+        let revision = shelves.revision();
+        let mut kept = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, compared)) = kept.as_ref().filter(|(of, _)| *of == revision) {
+            return Some(Arc::clone(compared));
+        }
+        let compared = Arc::new(others.compare(shelves));
+        // What cannot be compared now may be later.
+        if compared.iter().all(|one| one.outcome.is_ok()) {
+            *kept = Some((revision, Arc::clone(&compared)));
+        }
+        Some(compared)
     }
 
     /// Says that pages say something else from now on.
@@ -83,6 +116,7 @@ impl ServedConsole {
             left_out: left_out.collect(),
             refused: state.refused.clone(),
             found: self.found.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            compared: None,
         }
     }
 }
@@ -91,8 +125,12 @@ impl Pages for ServedConsole {
     fn answer(&self, request: &PageRequest<'_>, shelves: Option<&Shelves>, state: &State) -> Option<PageReply> {
         let store = shelves.map(Served);
         let store = store.as_ref().map(|store| store as &dyn Store);
+        let mut state = self.state(state);
+        if matches!(request.path, "changes" | "changes.html" | "-/d/changes.json") {
+            state.compared = shelves.and_then(|shelves| self.compared(shelves));
+        }
         let request = console::Request { path: request.path, query: request.query, html: request.html };
-        let answer = self.console.answer(&request, store, &self.state(state))?;
+        let answer = self.console.answer(&request, store, &state)?;
         Some(PageReply {
             status: answer.status,
             media_type: answer.media_type,
@@ -111,6 +149,17 @@ impl Pages for ServedConsole {
         let request = PageRequest { path: "-/d/revision.json", query: "", html: false };
         let reply = self.answer(&request, shelves, state).filter(|reply| reply.status == 200);
         reply.and_then(|reply| String::from_utf8(reply.body).ok()).unwrap_or_else(|| "{}".to_owned())
+    }
+
+    fn swapped(&self, old: &Shelves, new: &Shelves) {
+        if !self.console.changes {
+            return;
+        }
+        let when = calendar::rfc3339(calendar::now());
+        if let Err(error) = self.console.swapped(&Served(old), &Served(new), &when) {
+            tracing::warn!(%error, "what changed in the catalog is not known");
+        }
+        self.changed();
     }
 
     fn changes(&self) -> u64 {

@@ -18,6 +18,7 @@ mod cli;
 #[cfg(feature = "cluster")]
 mod cluster_flags;
 mod commands;
+mod compared;
 mod console;
 mod container;
 #[cfg_attr(not(feature = "sqlite"), path = "database/absent.rs")]

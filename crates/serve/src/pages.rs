@@ -15,8 +15,11 @@ pub trait Pages: Send + Sync {
     /// Answers a request from one catalog, or while there is none; nothing if the address means nothing to it.
     fn answer(&self, request: &PageRequest<'_>, shelves: Option<&Shelves>, state: &State) -> Option<PageReply>;
 
-    /// Tells open pages what is served now, in one line of JSON.
+    /// Returns what is served now, for open pages, in one line of JSON.
     fn event(&self, shelves: Option<&Shelves>, state: &State) -> String;
+
+    /// Takes notice that a catalog took the place of another.
+    fn swapped(&self, old: &Shelves, new: &Shelves);
 
     /// Returns a number that changes when pages say something else of the same catalog.
     fn changes(&self) -> u64;

@@ -11,12 +11,14 @@ use spelling::percent;
 
 use crate::assets::ASSETS;
 use crate::frame::{Context, Notice, Page, frame};
+use crate::history::History;
 use crate::links::Links;
+use crate::pages::changes::Compared;
 use crate::pages::problems::{Found, LeftOut};
-use crate::pages::{about, images, kinds, list, problems, wrong};
+use crate::pages::{about, changes, images, kinds, list, problems, wrong};
 use crate::rank::{self, Query};
 
-pub use data::package_data;
+pub use data::{changes_data, package_data};
 pub use index::Index;
 
 /// Where a console reads from: one catalog that does not change.
@@ -54,7 +56,7 @@ pub struct Request<'a> {
 }
 
 /// How the server is.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct State {
     /// What readers of any page should know.
     pub notices: Vec<Notice>,
@@ -64,6 +66,8 @@ pub struct State {
     pub refused: Option<String>,
     /// What the rules found, where somebody asked them.
     pub found: Option<Vec<Found>>,
+    /// The catalog beside others, where somebody asks for that.
+    pub compared: Option<Arc<Vec<Compared>>>,
 }
 
 /// What a reply is, which decides its headers.
@@ -120,13 +124,16 @@ pub struct Console {
     pub image: String,
     /// Whether pages follow an author's work.
     pub preview: bool,
+    /// Whether there is a page of changes: the catalog can change, or is compared with another.
+    pub changes: bool,
     index: Mutex<Option<Arc<Index>>>,
+    history: Mutex<History>,
 }
 
 impl Console {
     /// Makes a console of a catalog.
     pub fn new(name: &str, image: &str, preview: bool) -> Console {
-        Console { name: name.to_owned(), image: image.to_owned(), preview, index: Mutex::default() }
+        Console { name: name.to_owned(), image: image.to_owned(), preview, ..Console::default() }
     }
 
     /// Returns what is kept of a catalog, made anew when it is another.
@@ -142,6 +149,14 @@ impl Console {
         let index = Arc::new(Index::read(self, store)?);
         *kept = Some(Arc::clone(&index));
         Ok(index)
+    }
+
+    /// Remembers that a catalog took the place of another.
+    ///
+    /// # Errors
+    /// Fails when one of them cannot be read.
+    pub fn swapped(&self, old: &dyn Store, new: &dyn Store, when: &str) -> io::Result<()> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).note(old, new, when)
     }
 
     /// Gives back what was not asked for in a while.
@@ -182,6 +197,7 @@ impl Console {
             }
         };
         let mut facts = index.facts.clone();
+        facts.changes = self.changes;
         facts.problems +=
             state.left_out.len() + usize::from(state.refused.is_some()) + state.found.as_ref().map_or(0, Vec::len);
         let context = Context {
@@ -190,21 +206,22 @@ impl Console {
             notices: &state.notices,
             preview: self.preview,
         };
-        Asked { store, index: &index, state, request, context }.answer()
+        Asked { console: self, store, index: &index, state, request, context }.answer()
     }
 }
 
-/// Tells whether an address belongs to the console.
+/// Returns whether an address belongs to the console.
 fn is_ours(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
     matches!(
         first.strip_suffix(".html").unwrap_or(first),
-        "" | "p" | "apis" | "images" | "problems" | "about" | "-" | "index"
+        "" | "p" | "apis" | "images" | "changes" | "problems" | "about" | "-" | "index"
     ) || matches!(path, "images.txt" | "images.csv")
 }
 
 /// One request with everything it is answered from.
 struct Asked<'a> {
+    console: &'a Console,
     store: &'a dyn Store,
     index: &'a Index,
     state: &'a State,
@@ -219,7 +236,10 @@ impl Asked<'_> {
         Some(match parts.as_slice() {
             ["" | "index.html"] => {
                 let part = self.parameter("part").and_then(|part| part.parse().ok()).unwrap_or_default();
-                self.shown(&list::page(&self.context, &self.index.rows, &Query::read(self.request.query), part))
+                let query = Query::read(self.request.query);
+                let descriptions = query.in_descriptions().then(|| self.index.descriptions(self.store));
+                let descriptions = descriptions.as_deref().map(Vec::as_slice).unwrap_or_default();
+                self.shown(&list::page(&self.context, &self.index.rows, &query, descriptions, part))
             }
             ["p", package] => self.package(package)?,
             ["p", package, ""] => Answer::moved(format!("../{package}")),
@@ -236,6 +256,12 @@ impl Asked<'_> {
             }
             ["images.txt"] => Answer::data("text/plain; charset=utf-8", images::text(&self.index.images(self.store))),
             ["images.csv"] => Answer::data("text/csv; charset=utf-8", images::csv(&self.index.images(self.store))),
+            ["changes" | "changes.html"] if self.console.changes => {
+                let since = self.parameter("since");
+                let swaps = self.console.history.lock().unwrap_or_else(PoisonError::into_inner).since(since.as_deref());
+                let compared = self.state.compared.as_deref().map(Vec::as_slice).unwrap_or_default();
+                self.shown(&changes::page(&self.context, compared, &swaps, since.as_deref()))
+            }
             ["problems" | "problems.html"] => {
                 let (state, rows) = (self.state, &self.index.rows);
                 self.shown(&problems::page(

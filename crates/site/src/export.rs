@@ -5,13 +5,15 @@ use std::io;
 use std::sync::Arc;
 
 use crate::assets::ASSETS;
-use crate::console::{Console, Index, Store};
-use crate::frame::{Context, Page, frame};
+use crate::console::{Console, Index, Store, changes_data};
+use crate::frame::{Context, Facts, Page, frame};
 use crate::links::{Links, kind_path, package_path, version_path};
 use crate::manifest::Manifest;
+use crate::pages::changes::Compared;
+use crate::pages::images::Images;
 use crate::pages::package::Neighbours;
 use crate::pages::problems::LeftOut;
-use crate::pages::{about, graph, images, install, kinds, list, package, path, problems, version, wrong};
+use crate::pages::{about, changes, graph, images, install, kinds, list, package, path, problems, version, why, wrong};
 use crate::rank::Query;
 use crate::shelf::{Bundle, Package};
 use crate::text::script_json;
@@ -55,9 +57,15 @@ pub struct Export<'a> {
     store: &'a dyn Store,
     index: Arc<Index>,
     versions: Versions,
+    facts: Facts,
     /// Pages of versions and kinds that there are.
     only: Arc<HashSet<String>>,
+    images: Images,
+    /// Why clusters choose each package, in the order of the list.
+    why: Vec<Result<why::Answer, String>>,
     left_out: &'a [LeftOut],
+    /// The catalog beside the one before it.
+    compared: &'a [Compared],
 }
 
 impl<'a> Export<'a> {
@@ -70,15 +78,23 @@ impl<'a> Export<'a> {
         store: &'a dyn Store,
         versions: Versions,
         left_out: &'a [LeftOut],
+        compared: &'a [Compared],
     ) -> io::Result<Export<'a>> {
         let index = console.index(store)?;
         let mut only = HashSet::new();
-        for row in &index.rows {
-            let package = index.package(store, &row.name)?;
-            only.extend(versions.of(&package).into_iter().map(|bundle| version_path(&row.name, &bundle.name)));
-        }
+        let (images, source) = index.gather(store, |package| {
+            let name = &package.row.name;
+            only.extend(versions.of(package).into_iter().map(|bundle| version_path(name, &bundle.name)));
+        });
         only.extend(index.survey(store).kinds.keys().map(|(group, kind)| kind_path(group, kind)));
-        Ok(Export { store, index, versions, only: Arc::new(only), left_out })
+        // What clusters see is given back before pages are made.
+        let why = {
+            let (asker, asked) = (why::Asker::new(&source), why::Asked::default());
+            index.rows.iter().map(|row| asker.answer(&row.name, &asked)).collect()
+        };
+        drop(source);
+        let facts = Facts { changes: !compared.is_empty(), ..index.facts.clone() };
+        Ok(Export { store, index, versions, only: Arc::new(only), why, images, left_out, compared, facts })
     }
 
     /// Returns how many packages there are.
@@ -93,7 +109,7 @@ impl<'a> Export<'a> {
 
     fn page(&self, path: &str, make: impl FnOnce(&Context<'_>) -> Page, sink: &mut dyn Sink) -> io::Result<()> {
         let links = Links::at(path, true).only(&self.only);
-        let context = Context { facts: &self.index.facts, links, notices: &[], preview: false };
+        let context = Context { facts: &self.facts, links, notices: &[], preview: false };
         let html = frame(&context, &make(&context));
         sink.put(&format!("{path}.html"), html.as_bytes())
     }
@@ -107,7 +123,7 @@ impl<'a> Export<'a> {
         for asset in ASSETS.iter() {
             sink.put(&format!("-/a/{}", asset.name), asset.text.as_bytes())?;
         }
-        self.page("index", |context| list::page(context, &index.rows, &Query::default(), 0), sink)?;
+        self.page("index", |context| list::page(context, &index.rows, &Query::default(), &[], 0), sink)?;
         let data = script_json(&list::index(&index.rows, &index.facts.revision));
         sink.put("-/d/index.json", data.as_bytes())?;
         sink.put("-/d/index.js", format!("window.opmIndex = {data};\n").as_bytes())?;
@@ -120,11 +136,16 @@ impl<'a> Export<'a> {
                 self.page(&path, |context| kinds::one(context, group, found), sink)?;
             }
         }
-        let all = index.images(store);
-        self.page("images", |context| images::page(context, &all, &images::Asked::default()), sink)?;
-        sink.put("images.txt", images::text(&all).as_bytes())?;
-        sink.put("images.csv", images::csv(&all).as_bytes())?;
+        let all = &self.images;
+        self.page("images", |context| images::page(context, all, &images::Asked::default()), sink)?;
+        sink.put("images.txt", images::text(all).as_bytes())?;
+        sink.put("images.csv", images::csv(all).as_bytes())?;
         self.page("problems", |context| problems::page(context, &index.rows, self.left_out, None, None), sink)?;
+        if !self.compared.is_empty() {
+            self.page("changes", |context| changes::page(context, self.compared, &[], None), sink)?;
+            let data = script_json(&changes_data(self.compared));
+            sink.put("-/d/changes.json", data.as_bytes())?;
+        }
         self.page("about", about::page, sink)?;
         self.page("404", |context| wrong::unknown(context, "There is no such page in this export.", &[]), sink)?;
         sink.put("robots.txt", b"User-agent: *\nAllow: /\n")
@@ -146,6 +167,10 @@ impl<'a> Export<'a> {
         self.page(&format!("{start}/graph"), |context| graph::page(context, &package, true, None), sink)?;
         let asked = path::Asked::default();
         self.page(&format!("{start}/path"), |context| path::page(context, &package, &asked, None), sink)?;
+        if let Some(answer) = self.why.get(place) {
+            let asked = why::Asked::default();
+            self.page(&format!("{start}/why"), |context| why::page(context, &package, &asked, answer), sink)?;
+        }
         let asked = install::Asked::default();
         self.page(&format!("{start}/install"), |context| install::page(context, &package, &asked), sink)?;
         sink.put(&format!("-/d/{start}.json"), script_json(&crate::console::package_data(&package)).as_bytes())?;

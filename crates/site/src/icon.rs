@@ -239,7 +239,7 @@ fn check_reference(value: &str) -> Result<(), String> {
 
 /// Styles may refer to parts of the picture only.
 fn check_css(rules: &str) -> Result<(), String> {
-    // Escapes could spell what is looked for.
+    // Escapes could spell what is not allowed.
     let lower = rules.to_ascii_lowercase();
     if lower.contains("@import") || lower.contains("expression(") || lower.contains("javascript:") {
         return Err("its styles refer to something outside of it".to_owned());

@@ -4,7 +4,7 @@
 //!
 //! A map, in reading order: [`shelve`] reads of a package what lists, graphs and menus need, and [`shelf`] is how that is
 //! kept. [`csv`] knows the part of a bundle that people see, [`manifest`] the rest of it. [`text`], [`markdown`], [`icon`] and
-//! [`names`] stand between foreign bytes and a page. [`rank`] finds packages. [`frame`] surrounds every page of `pages`;
+//! [`names`] stand between foreign bytes and a page. [`rank`] finds packages, [`history`] remembers what catalogs changed. [`frame`] surrounds every page of `pages`;
 //! [`console`] chooses one for an address, and [`export`] writes them all.
 
 pub mod console;
@@ -12,6 +12,7 @@ pub mod csv;
 pub mod date;
 pub mod export;
 pub mod frame;
+pub mod history;
 pub mod icon;
 pub mod links;
 pub mod manifest;

@@ -34,7 +34,7 @@ impl Links {
         self.only.as_ref().is_none_or(|only| only.contains(path))
     }
 
-    /// Tells whether pages are files.
+    /// Returns whether pages are files.
     pub(crate) fn are_files(&self) -> bool {
         self.files
     }

@@ -1,5 +1,8 @@
 //! A whole bundle, as the page of a version reads it: its blob, and the manifests in it.
 
+use edit::diff::changes::{Contents, Property, RelatedImage};
+use fbc::property;
+use review::facts::Facts;
 use serde_json::Value;
 
 use crate::csv::{Csv, items, text};
@@ -17,6 +20,8 @@ pub struct Manifest {
     pub crds: Vec<Value>,
     /// Kind and name of all other objects that the blob carries.
     pub others: Vec<(String, String)>,
+    /// What the manifests hold.
+    pub facts: Facts,
     /// Whether objects are in files of their own.
     pub elsewhere: bool,
 }
@@ -36,6 +41,8 @@ impl Manifest {
                 _ => {}
             }
         }
+        let objects = manifest.whole.iter().chain(&manifest.crds);
+        manifest.facts = Facts::of(objects, metadata.as_ref());
         manifest.csv = Csv::of(manifest.whole.as_ref().or(metadata.as_ref()).unwrap_or(&Value::Null));
         manifest.blob = blob;
         Some(manifest)
@@ -55,9 +62,15 @@ impl Manifest {
         }
     }
 
-    /// Tells whether permissions and deployments are known.
-    pub(crate) fn has_manifests(&self) -> bool {
-        self.whole.is_some()
+    /// Returns what is compared with another version.
+    pub(crate) fn contents(&self) -> Contents {
+        let manifests =
+            |kind: &str| matches!(kind, property::BUNDLE_OBJECT | property::CSV_METADATA | property::PACKAGE);
+        let properties =
+            items(&self.blob["properties"]).iter().filter(|one| !manifests(one["type"].as_str().unwrap_or_default()));
+        let images = self.images().into_iter().map(|(name, image)| RelatedImage { name, image });
+        let properties = properties.map(|one| Property::new(&text(&one["type"]), &one["value"]));
+        Contents::new(images.collect(), properties.collect(), self.facts.clone())
     }
 
     /// Returns the part of the CSV that says how it is installed.

@@ -2,7 +2,7 @@
 
 use crate::shelf::digest;
 
-/// A longer name is cut, and told from others by its digest.
+/// A longer name is cut, and its digest tells it from others.
 const LONGEST: usize = 120;
 
 /// Writes a name so that it is one part of an address and a file name on any system.

@@ -1,6 +1,7 @@
 //! The pages, one file each.
 
 pub mod about;
+pub mod changes;
 pub mod compare;
 pub mod graph;
 pub mod images;
@@ -11,6 +12,7 @@ pub mod package;
 pub mod path;
 pub mod problems;
 pub mod version;
+pub mod why;
 pub mod wrong;
 
 use maud::{Markup, html};
@@ -60,6 +62,7 @@ fn tabs(context: &Context<'_>, package: &Package, current: &str) -> Markup {
         ("overview", "Overview", links.package(name)),
         ("graph", "Upgrade graph", links.of_package(name, "graph")),
         ("path", "Upgrade path", links.of_package(name, "path")),
+        ("why", "Why", links.of_package(name, "why")),
         ("install", "Install", links.of_package(name, "install")),
     ];
     html! {
@@ -71,7 +74,7 @@ fn tabs(context: &Context<'_>, package: &Package, current: &str) -> Markup {
     }
 }
 
-/// What users are told not to use, in full.
+/// Shows deprecation messages in full.
 fn deprecations(messages: &[(&str, Option<&str>)]) -> Markup {
     html! {
         @for (what, message) in messages {

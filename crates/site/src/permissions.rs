@@ -2,29 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use review::facts::{Rule, Scope};
 use serde_json::{Value, json};
 
-use crate::csv::{items, text};
+use crate::csv::items;
 use crate::manifest::Manifest;
-
-/// A rule of a role.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rule {
-    /// Whether it holds in the whole cluster, or in the namespaces that are watched.
-    pub cluster: bool,
-    /// The account that has it.
-    pub account: String,
-    /// API groups.
-    pub groups: Vec<String>,
-    /// Resources.
-    pub resources: Vec<String>,
-    /// What may be done with them.
-    pub verbs: Vec<String>,
-    /// Only those with these names.
-    pub names: Vec<String>,
-    /// Paths of the API server.
-    pub urls: Vec<String>,
-}
 
 /// Something that deserves a second look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,22 +125,13 @@ pub struct Permissions {
 impl Permissions {
     /// Reads the permissions of a bundle; nothing when its manifests are not known.
     pub fn of(manifest: &Manifest) -> Option<Permissions> {
-        if !manifest.has_manifests() {
-            return None;
-        }
-        let install = manifest.install();
-        let mut rules = Vec::new();
-        for (list, cluster) in [("clusterPermissions", true), ("permissions", false)] {
-            for one in items(&install[list]) {
-                let account = text(&one["serviceAccountName"]);
-                rules.extend(items(&one["rules"]).iter().map(|rule| Rule::of(rule, cluster, &account)));
-            }
-        }
+        let mut rules = manifest.facts.rules.clone()?;
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.scope));
         let mut flags: BTreeSet<Flag> = BTreeSet::new();
         for rule in &rules {
-            rule.flags(&mut flags);
+            rule_flags(rule, &mut flags);
         }
-        for deployment in items(&install["deployments"]) {
+        for deployment in items(&manifest.install()["deployments"]) {
             pod_flags(&deployment["spec"]["template"]["spec"], &mut flags);
         }
         if !manifest.webhooks().is_empty() {
@@ -169,21 +142,21 @@ impl Permissions {
     }
 
     /// Returns the accounts of one scope, in order.
-    pub fn accounts(&self, cluster: bool) -> Vec<&str> {
+    pub fn accounts(&self, scope: Scope) -> Vec<&str> {
         let all: BTreeSet<&str> =
-            self.rules.iter().filter(|rule| rule.cluster == cluster).map(|rule| rule.account.as_str()).collect();
+            self.rules.iter().filter(|rule| rule.scope == scope).map(|rule| rule.account.as_str()).collect();
         all.into_iter().collect()
     }
 
     /// Returns the role of an account as an object.
-    pub fn role(&self, name: &str, cluster: bool, account: &str) -> Value {
+    pub fn role(&self, name: &str, scope: Scope, account: &str) -> Value {
         let rules: Vec<Value> = self
             .rules
             .iter()
-            .filter(|rule| rule.cluster == cluster && rule.account == account)
+            .filter(|rule| rule.scope == scope && rule.account == account)
             .map(Rule::to_json)
             .collect();
-        let kind = if cluster { "ClusterRole" } else { "Role" };
+        let kind = if scope == Scope::Cluster { "ClusterRole" } else { "Role" };
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": kind,
@@ -193,102 +166,68 @@ impl Permissions {
     }
 }
 
-impl Rule {
-    fn of(value: &Value, cluster: bool, account: &str) -> Rule {
-        let list = |name: &str| items(&value[name]).iter().map(text).collect();
-        Rule {
-            cluster,
-            account: account.to_owned(),
-            groups: list("apiGroups"),
-            resources: list("resources"),
-            verbs: list("verbs"),
-            names: list("resourceNames"),
-            urls: list("nonResourceURLs"),
-        }
-    }
+fn touches(rule: &Rule, group: &str, resources: &[&str]) -> bool {
+    let in_group = rule.groups.iter().any(|one| one == group || one == "*");
+    in_group && rule.resources.iter().any(|one| one == "*" || resources.contains(&one.as_str()))
+}
 
-    fn to_json(&self) -> Value {
-        let mut rule = serde_json::Map::new();
-        for (name, list) in [
-            ("apiGroups", &self.groups),
-            ("resources", &self.resources),
-            ("resourceNames", &self.names),
-            ("nonResourceURLs", &self.urls),
-            ("verbs", &self.verbs),
-        ] {
-            if !list.is_empty() {
-                rule.insert(name.to_owned(), json!(list));
-            }
-        }
-        Value::Object(rule)
-    }
+fn may(rule: &Rule, verbs: &[&str]) -> bool {
+    rule.verbs.iter().any(|one| one == "*" || verbs.contains(&one.as_str()))
+}
 
-    fn touches(&self, group: &str, resources: &[&str]) -> bool {
-        let in_group = self.groups.iter().any(|one| one == group || one == "*");
-        in_group && self.resources.iter().any(|one| one == "*" || resources.contains(&one.as_str()))
+/// Writes down what of the rule deserves a second look.
+fn rule_flags(rule: &Rule, flags: &mut BTreeSet<Flag>) {
+    const WRITE: [&str; 3] = ["create", "update", "patch"];
+    let cluster = rule.scope == Scope::Cluster;
+    let star = |list: &[String]| list.iter().any(|one| one == "*");
+    let (groups, resources, verbs) = (star(&rule.groups), star(&rule.resources), star(&rule.verbs));
+    if cluster && groups && resources && verbs && rule.names.is_empty() {
+        flags.insert(Flag::Everything);
     }
-
-    fn may(&self, verbs: &[&str]) -> bool {
-        self.verbs.iter().any(|one| one == "*" || verbs.contains(&one.as_str()))
+    if groups || resources || verbs || rule.resources.iter().any(|one| one.ends_with("/*")) || star(&rule.urls) {
+        flags.insert(Flag::Wildcard);
     }
-
-    /// Writes down what of the rule deserves a second look.
-    pub fn flags(&self, flags: &mut BTreeSet<Flag>) {
-        const WRITE: [&str; 3] = ["create", "update", "patch"];
-        let star = |list: &[String]| list.iter().any(|one| one == "*");
-        let (groups, resources, verbs) = (star(&self.groups), star(&self.resources), star(&self.verbs));
-        if self.cluster && groups && resources && verbs && self.names.is_empty() {
-            flags.insert(Flag::Everything);
-        }
-        if groups || resources || verbs || self.resources.iter().any(|one| one.ends_with("/*")) || star(&self.urls) {
-            flags.insert(Flag::Wildcard);
-        }
-        let rbac = "rbac.authorization.k8s.io";
-        if self.cluster
-            && self.names.is_empty()
-            && self.touches("", &["secrets"])
-            && self.may(&["get", "list", "watch"])
-        {
-            flags.insert(Flag::Secrets);
-        }
-        let explicit = |verb: &str| self.verbs.iter().any(|one| one == verb);
-        let roles = ["roles", "clusterroles"];
-        let escalates = (explicit("escalate") || explicit("bind") || verbs) && self.touches(rbac, &roles);
-        let impersonates = self.may(&["impersonate"])
-            && (self.touches("", &["users", "groups", "serviceaccounts"])
-                || self.touches("authentication.k8s.io", &["userextras", "uids"]));
-        if escalates || impersonates {
-            flags.insert(Flag::Escalate);
-        }
-        if self.touches(rbac, &["roles", "clusterroles", "rolebindings", "clusterrolebindings"]) && self.may(&WRITE) {
-            flags.insert(Flag::Roles);
-        }
-        if self.touches("", &["pods/exec", "pods/attach"]) && self.may(&["create", "get"]) {
-            flags.insert(Flag::Exec);
-        }
-        if self.touches("", &["nodes/proxy"]) {
-            flags.insert(Flag::NodesProxy);
-        }
-        if self.touches("", &["serviceaccounts/token"]) && self.may(&["create"]) {
-            flags.insert(Flag::Tokens);
-        }
-        let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
-        if self.touches("admissionregistration.k8s.io", &webhooks) && self.may(&WRITE) {
-            flags.insert(Flag::Webhooks);
-        }
-        if self.touches("apiextensions.k8s.io", &["customresourcedefinitions"]) && self.may(&WRITE) {
-            flags.insert(Flag::Definitions);
-        }
-        let approval = ["certificatesigningrequests/approval", "signers"];
-        if self.touches("certificates.k8s.io", &approval) && self.may(&["update", "patch", "approve", "sign"]) {
-            flags.insert(Flag::Certificates);
-        }
-        if self.touches("", &["namespaces"]) && self.may(&["delete", "deletecollection"]) {
-            flags.insert(Flag::Namespaces);
-        }
-        if self.touches("security.openshift.io", &["securitycontextconstraints"]) && self.may(&["use"]) {
-            flags.insert(Flag::SecurityContext);
-        }
+    let rbac = "rbac.authorization.k8s.io";
+    if cluster && rule.names.is_empty() && touches(rule, "", &["secrets"]) && may(rule, &["get", "list", "watch"]) {
+        flags.insert(Flag::Secrets);
+    }
+    let explicit = |verb: &str| rule.verbs.iter().any(|one| one == verb);
+    let roles = ["roles", "clusterroles"];
+    let escalates = (explicit("escalate") || explicit("bind") || verbs) && touches(rule, rbac, &roles);
+    let impersonates = may(rule, &["impersonate"])
+        && (touches(rule, "", &["users", "groups", "serviceaccounts"])
+            || touches(rule, "authentication.k8s.io", &["userextras", "uids"]));
+    if escalates || impersonates {
+        flags.insert(Flag::Escalate);
+    }
+    if touches(rule, rbac, &["roles", "clusterroles", "rolebindings", "clusterrolebindings"]) && may(rule, &WRITE) {
+        flags.insert(Flag::Roles);
+    }
+    if touches(rule, "", &["pods/exec", "pods/attach"]) && may(rule, &["create", "get"]) {
+        flags.insert(Flag::Exec);
+    }
+    if touches(rule, "", &["nodes/proxy"]) {
+        flags.insert(Flag::NodesProxy);
+    }
+    if touches(rule, "", &["serviceaccounts/token"]) && may(rule, &["create"]) {
+        flags.insert(Flag::Tokens);
+    }
+    let webhooks = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    if touches(rule, "admissionregistration.k8s.io", &webhooks) && may(rule, &WRITE) {
+        flags.insert(Flag::Webhooks);
+    }
+    if touches(rule, "apiextensions.k8s.io", &["customresourcedefinitions"]) && may(rule, &WRITE) {
+        flags.insert(Flag::Definitions);
+    }
+    let approval = ["certificatesigningrequests/approval", "signers"];
+    if touches(rule, "certificates.k8s.io", &approval) && may(rule, &["update", "patch", "approve", "sign"]) {
+        flags.insert(Flag::Certificates);
+    }
+    if touches(rule, "", &["namespaces"]) && may(rule, &["delete", "deletecollection"]) {
+        flags.insert(Flag::Namespaces);
+    }
+    if touches(rule, "security.openshift.io", &["securitycontextconstraints"]) && may(rule, &["use"]) {
+        flags.insert(Flag::SecurityContext);
     }
 }
 
@@ -310,7 +249,8 @@ mod tests {
 
     fn flags(rule: Value, cluster: bool) -> Vec<Flag> {
         let mut flags = BTreeSet::new();
-        Rule::of(&rule, cluster, "a").flags(&mut flags);
+        let scope = if cluster { Scope::Cluster } else { Scope::Namespaces };
+        rule_flags(&Rule::read(&rule, "a", scope), &mut flags);
         Flag::ALL.into_iter().filter(|flag| flags.contains(flag)).collect()
     }
 

@@ -11,7 +11,7 @@ use crate::shelf::Row;
 /// What is asked of the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Words to look for.
+    /// Words to search.
     pub words: String,
     /// Values that are chosen, by facet.
     pub chosen: BTreeMap<&'static str, BTreeSet<String>>,
@@ -80,7 +80,12 @@ impl Query {
         read
     }
 
-    /// Tells whether nothing is asked but the list itself.
+    /// Returns whether words are searched in descriptions, too.
+    pub fn in_descriptions(&self) -> bool {
+        self.words.split_whitespace().any(|word| word.eq_ignore_ascii_case("in:description"))
+    }
+
+    /// Returns whether nothing is asked but the list itself.
     pub fn is_plain(&self) -> bool {
         *self == Query::default()
     }
@@ -101,7 +106,7 @@ pub fn values(row: &Row, facet: &str) -> Vec<String> {
         "category" => row.categories.clone(),
         "provider" => provider(&row.provider).into_iter().collect(),
         "capability" => match row.capability {
-            0 => vec!["Not said".to_owned()],
+            0 => vec!["Unknown".to_owned()],
             level => vec![LEVELS[usize::from(level - 1).min(4)].to_owned()],
         },
         "mode" => row.modes.clone(),
@@ -126,6 +131,16 @@ pub fn values(row: &Row, facet: &str) -> Vec<String> {
             states
         }
         _ => Vec::new(),
+    }
+}
+
+/// Returns the repository of an image: its name without tag and digest.
+pub fn repository(image: &str) -> &str {
+    let name = image.split('@').next().unwrap_or_default();
+    let last = name.rfind('/').map_or(0, |slash| slash + 1);
+    match name[last..].find(':') {
+        Some(colon) => &name[..last + colon],
+        None => name,
     }
 }
 
@@ -165,7 +180,7 @@ pub fn provider(name: &str) -> Option<String> {
 }
 
 /// Says how well a package fits words: less is better, nothing is not at all.
-pub(crate) fn score(row: &Row, words: &str) -> Option<u32> {
+pub(crate) fn score(row: &Row, words: &str, description: &str) -> Option<u32> {
     let mut total = if row.deprecated { 100 } else { 0 };
     let lower = words.to_lowercase();
     for word in lower.split_whitespace() {
@@ -174,13 +189,15 @@ pub(crate) fn score(row: &Row, words: &str) -> Option<u32> {
             "kind" => Some(contains(&row.kinds, part)),
             "provider" => Some(row.provider.to_lowercase().contains(part)),
             "category" => Some(contains(&row.categories, part)),
+            "image" => Some(contains(&row.images, repository(part))),
             "is" => Some(part == "deprecated" && row.deprecated),
+            "in" => Some(part == "description"),
             _ => None,
         });
         match narrowed {
             Some(true) => continue,
             Some(false) => return None,
-            None => total += score_word(row, word)?,
+            None => total += score_word(row, word).or_else(|| description.contains(word).then_some(7))?,
         }
     }
     Some(total)
@@ -227,10 +244,16 @@ pub struct Found {
 
 /// Answers a query.
 pub fn find(rows: &[Row], query: &Query) -> Found {
+    find_in(rows, query, &[])
+}
+
+/// Answers a query that asks for descriptions, too; they are in lower case, in the order of the rows.
+pub fn find_in(rows: &[Row], query: &Query, descriptions: &[String]) -> Found {
     let mut found = Found::default();
     let mut fitting: Vec<(u32, usize)> = Vec::new();
     for (place, row) in rows.iter().enumerate() {
-        let Some(score) = score(row, &query.words) else { continue };
+        let description = descriptions.get(place).map(String::as_str).unwrap_or_default();
+        let Some(score) = score(row, &query.words, description) else { continue };
         let misses: Vec<&str> =
             FACETS.iter().map(|(facet, _)| *facet).filter(|facet| !has(row, facet, query)).collect();
         if row.dependency && !query.all {
@@ -342,6 +365,28 @@ mod tests {
         assert_eq!(found.places, [0]);
         assert_eq!(found.counts["category"], BTreeMap::from([("Database".into(), 1), ("Storage".into(), 1)]));
         assert_eq!(found.counts["provider"], BTreeMap::from([("X".into(), 1)]));
+    }
+
+    #[test]
+    fn descriptions_are_searched_where_a_query_asks_for_it() {
+        let rows = [row("a", "", "", &[], "tree"), row("b", "", "", &[], "")];
+        let texts = ["nothing".to_owned(), "grows a tree in the end".to_owned()];
+        let asked = Query::read("q=tree+in:description");
+        assert!(asked.in_descriptions());
+        assert_eq!(find_in(&rows, &asked, &texts).places, [0, 1]);
+        assert_eq!(find(&rows, &Query::read("q=tree")).places, [0]);
+    }
+
+    #[test]
+    fn repositories_have_neither_tag_nor_digest() {
+        for (image, name) in [
+            ("quay.io/x/y:v1@sha256:00", "quay.io/x/y"),
+            ("localhost:5000/y", "localhost:5000/y"),
+            ("y:latest", "y"),
+            ("", ""),
+        ] {
+            assert_eq!(repository(image), name);
+        }
     }
 
     #[test]

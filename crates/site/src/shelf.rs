@@ -30,6 +30,8 @@ pub struct Row {
     pub keywords: Vec<String>,
     /// The kinds that it offers.
     pub kinds: Vec<String>,
+    /// The repositories of all images that its versions name.
+    pub images: Vec<String>,
     /// What it is for.
     pub categories: Vec<String>,
     /// How far it takes care of itself: 1 to 5, 0 when it does not say.
@@ -146,6 +148,9 @@ pub struct Bundle {
     /// How many bytes its blob has.
     #[serde(rename = "z")]
     pub size: u64,
+    /// The digest of its blob.
+    #[serde(rename = "h", skip_serializing_if = "String::is_empty")]
+    pub digest: String,
     /// Why it should not be used any more.
     #[serde(rename = "x", skip_serializing_if = "Option::is_none")]
     pub deprecation: Option<String>,
@@ -194,7 +199,7 @@ impl Package {
         })
     }
 
-    /// Tells whether an entry skips a bundle.
+    /// Returns whether an entry skips a bundle.
     pub fn is_skipped(&self, bundle: &str) -> bool {
         self.detail
             .channels

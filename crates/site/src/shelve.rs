@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::csv::Csv;
 use crate::icon;
+use crate::rank;
 use crate::shelf::{Bundle, Channel, Detail, Entry, Icon, Package, Row, digest};
 use crate::text::summary;
 
@@ -22,6 +23,9 @@ const CUSTOM: usize = 16 << 10;
 const CUSTOMS: usize = 50;
 /// A longer description is not kept: no page shows it but as plain text.
 const DESCRIPTION: usize = 256 << 10;
+
+/// The most repositories of images that a package is found by.
+const IMAGES: usize = 200;
 
 /// A package for the shelf, and the bytes of its picture.
 pub struct Shelved {
@@ -73,6 +77,7 @@ impl<'a> Shelver<'a> {
             kube,
             image: bundle.image.clone(),
             size: text.text().len() as u64,
+            digest: digest(text.text().as_bytes()),
             deprecation: bundle.deprecation.clone(),
             properties: property::served(text).into_string(),
             images: Vec::new(),
@@ -240,6 +245,7 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
         date,
         keywords: head.keywords.iter().take(50).map(|word| summary(word, 60)).collect(),
         kinds: kinds.into_iter().take(200).collect(),
+        images: repositories(detail),
         categories: head.categories(),
         capability: head.capability(),
         modes: head.supported_modes().into_iter().map(str::to_owned).collect(),
@@ -256,6 +262,13 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
         icon,
         problems,
     }
+}
+
+/// Returns the repositories of all images of a package.
+fn repositories(detail: &Detail) -> Vec<String> {
+    let own = detail.bundles.iter().map(|bundle| &bundle.image);
+    let all: BTreeSet<&str> = detail.images.iter().chain(own).map(|image| rank::repository(image)).collect();
+    all.into_iter().filter(|image| !image.is_empty()).take(IMAGES).map(str::to_owned).collect()
 }
 
 /// Takes the most common marks out of Markdown, for a line of plain text.

@@ -97,7 +97,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// Writes JSON that can stand in a script: nothing in it ends the script or a line.
-pub(crate) fn script_json(value: &impl serde::Serialize) -> String {
+pub fn script_json(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
     text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

@@ -18,6 +18,7 @@ use serve::tls::{LOOK_EVERY, TlsFiles};
 use signal_hook::consts::SIGHUP;
 
 use crate::choice::choice;
+use crate::compared::{self, Others};
 use crate::console::{self, ServedConsole};
 use crate::exit::{Failure, Outcome};
 use crate::followed::Followed;
@@ -44,7 +45,8 @@ const TERMINATION_LOG_SIZE: usize = 4096;
         opm serve quay.io/example/catalog:latest --poll-interval 1m\n  \
         opm serve my-catalog --address 127.0.0.1 --port 0     # a free port, named in the log\n  \
         opm serve my-catalog --address unix:/run/catalog.sock\n  \
-        opm serve my-catalog --http :8080                      # then open http://localhost:8080/\n\n\
+        opm serve my-catalog --http :8080                      # then open http://localhost:8080/\n  \
+        opm serve my-catalog --http :8080 --previous quay.io/example/catalog:latest\n\n\
         Build a cache, then serve it:\n  \
         opm serve my-catalog --cache-dir /tmp/cache --cache-only\n  \
         opm serve my-catalog --cache-dir /tmp/cache"
@@ -132,6 +134,12 @@ pub(crate) struct ServeArgs {
     /// Name that a server on a loopback address may be called by, for proxies; can be given several times
     #[arg(long, value_name = "HOST", requires = "http")]
     http_host: Vec<String>,
+    /// Catalog that this one takes the place of; a page shows what changed, and who is stranded
+    #[arg(long, value_name = "SOURCE", requires = "http", conflicts_with = "no_console")]
+    previous: Option<String>,
+    /// Another catalog that a page compares this one with; can be given several times
+    #[arg(long, value_name = "NAME=SOURCE", requires = "http", conflicts_with = "no_console", value_parser = compared::named)]
+    compare: Vec<(String, String)>,
     /// Serve metrics and the command line over HTTP for debugging: HOST:PORT; nothing if empty
     #[arg(long, value_name = "ADDRESS", default_value = "")]
     pprof_addr: String,
@@ -153,15 +161,15 @@ pub(crate) fn run(args: &ServeArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
     interrupt::leave_signals_alone();
     let wanted = (!args.termination_log.is_empty()).then_some(Path::new(&args.termination_log));
     let termination_log = wanted.and_then(TerminationLog::open);
-    let outcome =
-        plan(args, tls).and_then(|plan| if args.cache_only { prepare(&plan, printer) } else { serve(plan, printer) });
+    let outcome = plan(args, tls, printer)
+        .and_then(|plan| if args.cache_only { prepare(&plan, printer) } else { serve(plan, printer) });
     if let (Err(Failure::Message(text)), Some(log)) = (&outcome, termination_log) {
         log.write(text);
     }
     outcome
 }
 
-fn plan(args: &ServeArgs, tls: &TlsFlags) -> Result<Plan, Failure> {
+fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Failure> {
     let integrity = match (args.cache_enforce_integrity, &args.cache_dir) {
         (Some(true), None) => {
             return Err(Failure::message("--cache-dir must be specified with --cache-enforce-integrity"));
@@ -189,21 +197,26 @@ fn plan(args: &ServeArgs, tls: &TlsFlags) -> Result<Plan, Failure> {
         Some(_) => image_name(&args.source),
     });
     let image = if origin.is_some() { args.source.as_str() } else { "" };
-    let pages = (!args.no_console).then(|| Arc::new(ServedConsole::new(&name, image, false)) as Arc<dyn Pages>);
     let usual = if origin.is_some() { ASK_REGISTRY } else { LOOK_AT_DIRECTORY };
     let watch = args.poll_interval.or_else(|| args.watch.then_some(usual));
+    let limits = limits::from_env()?;
+    let others = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
+    let others: Vec<(String, String)> = others.chain(args.compare.iter().cloned()).collect();
+    let pages = match args.no_console || args.cache_only {
+        true => None,
+        false => {
+            let others = Others::load(&others, &Images::new(tls, &args.pull), &limits, printer)?;
+            let console = ServedConsole::new(&name, image, false).with_changes(watch.is_some(), others);
+            Some(Arc::new(console) as Arc<dyn Pages>)
+        }
+    };
     let command_line = || std::env::args().collect::<Vec<_>>().join("\0");
     let debug = match args.pprof_addr.as_str() {
         "" => None,
         address => Some((http_address(address).map_err(Failure::message)?, command_line())),
     };
     Ok(Plan {
-        directory: Directory {
-            root: path.into(),
-            limits: limits::from_env()?,
-            on_invalid: args.on_invalid,
-            shelve: Some(console::shelve),
-        },
+        directory: Directory { root: path.into(), limits, on_invalid: args.on_invalid, shelve: Some(console::shelve) },
         origin,
         cache_dir: args.cache_dir.clone(),
         integrity,

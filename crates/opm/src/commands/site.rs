@@ -13,6 +13,7 @@ use site::console::Console;
 use site::export::{Export, Sink, Versions};
 
 use super::serve::{catalog_name, directory_name, failure, image_name};
+use crate::compared::Others;
 use crate::console::{self, Served};
 use crate::exit::Outcome;
 use crate::images::{Images, PullFlags, TlsFlags};
@@ -60,6 +61,9 @@ struct BuildArgs {
     /// Versions that get a page (all|heads|NUMBER of the newest)
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = versions)]
     versions: Versions,
+    /// Catalog that this one takes the place of; a page shows what changed, and who is stranded
+    #[arg(long, value_name = "SOURCE")]
+    previous: Option<String>,
     /// Address that the pages will have, for the site map
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
@@ -99,12 +103,15 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);
     let store = Served(&shelves);
-    let export = Export::new(&console, &store, args.versions, &[])?;
+    let before = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
+    let compared = Others::load(&before.collect::<Vec<_>>(), &images, &directory.limits, printer)?.compare(&shelves);
+    let export = Export::new(&console, &store, args.versions, &[], &compared)?;
     let (pages, bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
     let progress = Progress::of("writing", || "pages".to_owned());
     let sink = || Counted { folder: &folder, pages: &pages, bytes: &bytes };
-    export.top(&mut sink())?;
-    (0..export.packages()).into_par_iter().try_for_each(|place| export.package(place, &mut sink()))?;
+    let packages = || (0..export.packages()).into_par_iter().try_for_each(|place| export.package(place, &mut sink()));
+    let (packages, top) = rayon::join(packages, || export.top(&mut sink()));
+    packages.and(top)?;
     if !args.no_blobs {
         shelves.packages().par_iter().try_for_each(|package| {
             let part = site::names::part(package);

@@ -50,6 +50,7 @@ pub(crate) async fn serve(
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
     let mut tidying = tokio::time::interval(TIDY);
+    let mut follow = pin!(Site::follow(Arc::clone(&site.live), site.console.clone()));
     loop {
         let (socket, peer) = tokio::select! {
             accepted = listener.accept() => accepted?,
@@ -58,6 +59,7 @@ pub(crate) async fn serve(
                 site.tidy();
                 continue;
             }
+            () = &mut follow => continue,
             () = &mut stop => break,
         };
         let metrics = &site.live.metrics;

@@ -13,7 +13,7 @@ use super::events::{self, Streams};
 use super::{Reply, Site, conditions, reply};
 use crate::cache::Digest;
 use crate::live::Live;
-use crate::pages::{PageKind, PageReply, PageRequest, Pages};
+use crate::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
 
 /// Shorter bodies are not worth compressing.
 const COMPRESS_FROM: usize = 1024;
@@ -69,6 +69,25 @@ impl Site {
     pub(super) fn tidy(&self) {
         if let Some(console) = &self.console {
             console.pages.tidy();
+        }
+    }
+
+    /// Shows pages which catalog took the place of which, for as long as the server runs.
+    pub(super) async fn follow(live: Arc<Live>, console: Option<Arc<Console>>) {
+        let Some(console) = console else { return std::future::pending().await };
+        let mut states = live.states();
+        let mut known: Option<Shelves> = None;
+        loop {
+            if let Some(now) = live.shelves() {
+                let before = known.replace(now.clone());
+                if let Some(before) = before.filter(|before| before.revision() != now.revision()) {
+                    let pages = Arc::clone(&console.pages);
+                    let _ = tokio::task::spawn_blocking(move || pages.swapped(&before, &now)).await;
+                }
+            }
+            if states.changed().await.is_err() {
+                return std::future::pending().await;
+            }
         }
     }
 

@@ -51,7 +51,7 @@ impl Site {
         Site::new(live, Some(name.to_owned()), None)
     }
 
-    /// Tells the state of the server alone.
+    /// Shows the state of the server alone.
     pub(crate) fn debug(live: &Arc<Live>, command_line: &str) -> Site {
         Site::new(live, None, Some(command_line.to_owned()))
     }

@@ -80,12 +80,15 @@
 
   // Packages: the same ranking as on the server.
   const levels = ["category", "capability", "mode", "feature", "arch", "year", "kube", "state", "provider"];
+  const repository = (image) => { const name = image.split("@")[0], at = name.indexOf(":", name.lastIndexOf("/") + 1); return at < 0 ? name : name.slice(0, at); };
+  // Only a server has the descriptions.
+  const deep = (text) => !files && /(^|\s)in:description(\s|$)/i.test(readQuery(text).words);
   const score = (row, words) => {
     let total = row.x ? 100 : 0;
     for (const word of words.toLowerCase().split(/\s+/).filter(Boolean)) {
       const at = word.indexOf(":"), key = at > 0 ? word.slice(0, at) : "", part = word.slice(at + 1);
-      const contains = (list) => list.some((one) => one.toLowerCase().includes(part));
-      const narrowed = { kind: () => contains(row.g), provider: () => row.p.toLowerCase().includes(part), category: () => contains(row.f.category.filter((one) => one !== "Other")), is: () => part === "deprecated" && !!row.x }[key];
+      const contains = (list, wanted = part) => list.some((one) => one.toLowerCase().includes(wanted));
+      const narrowed = { kind: () => contains(row.g), provider: () => row.p.toLowerCase().includes(part), category: () => contains(row.f.category.filter((one) => one !== "Other")), image: () => contains(row.i, repository(part)), is: () => part === "deprecated" && !!row.x, in: () => part === "description" }[key];
       if (narrowed) { if (narrowed()) continue; return null; }
       const names = [row.n.toLowerCase(), row.t.toLowerCase()];
       const atWord = (text) => {
@@ -182,6 +185,7 @@
     let timer = 0;
     const change = (push) => {
       const text = current();
+      if (deep(text)) { if (push) location.search = text; return; }
       clearTimeout(timer);
       if (push) history.pushState(null, "", text ? `?${text}` : location.pathname); else timer = window.setTimeout(() => history.replaceState(null, "", text ? `?${text}` : location.pathname), 150);
       show(text);
@@ -192,7 +196,7 @@
     facets.addEventListener("submit", (event) => { event.preventDefault(); change(true); });
     sort.addEventListener("change", () => change(true));
     view.addEventListener("change", () => change(true));
-    window.addEventListener("popstate", () => { restore(location.search); show(location.search); });
+    window.addEventListener("popstate", () => { if (deep(location.search)) location.reload(); restore(location.search); show(location.search); });
     if (location.search) { restore(location.search); if (files) show(location.search); }
   }
 
@@ -237,7 +241,7 @@
   const help = $("help");
   const keysOn = () => stored("opm-keys") !== "off";
   const dialog = /** @type {HTMLDialogElement} */ (make("dialog", { "aria-labelledby": "help-title" }));
-  const keys = [["/", "Search"], ["?", "This help"], ["g then p, k, i, r", "Packages, kinds, images, problems"], ["j, k", "Next, previous package in the list"], ["[, ]", "Older, newer version"], ["c", "Compare with the version before"], ["u", "Upgrade path"], ["y", "Copy the name of the bundle"]];
+  const keys = [["/", "Search"], ["?", "This help"], ["g then p, k, i, c, r", "Packages, kinds, images, changes, problems"], ["j, k", "Next, previous package in the list"], ["[, ]", "Older, newer version"], ["c", "Compare with the version before"], ["u", "Upgrade path"], ["y", "Copy the name of the bundle"], ["kind: provider: category: image:", "Narrow the search"], ["is:deprecated", "Only what is deprecated"], ["in:description", "Search descriptions, too"]];
   const toggle = /** @type {HTMLInputElement} */ (make("input", { type: "checkbox", id: "keys-on" }));
   toggle.checked = keysOn();
   toggle.addEventListener("change", () => stored("opm-keys", toggle.checked ? "on" : "off"));
@@ -246,7 +250,8 @@
   dialog.append(make("h2", { id: "help-title" }, "Keys"), make("dl", {}, ...keys.flatMap(([key, words]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, words)])), make("p", {}, make("label", { for: "keys-on" }, toggle, " Single keys do something")), closeHelp);
   document.body.append(dialog);
   if (help) { help.hidden = false; help.addEventListener("click", () => dialog.showModal()); }
-  const go = { p: files ? "index.html" : "", k: "apis", i: "images", r: "problems" };
+  const go = { p: files ? "index.html" : "", k: "apis", i: "images", c: "changes", r: "problems" };
+  if (!document.querySelector(".sections a[href*=changes]")) delete go.c;
   let waiting = false;
   document.addEventListener("keydown", (event) => {
     const target = /** @type {HTMLElement} */ (event.target);
@@ -394,36 +399,71 @@
   }
 
   // News of the server: only while somebody looks.
-  if (!files && "EventSource" in window) {
-    const strip = $("live");
+  if (!files) {
+    const strip = $("live"), known = root.dataset.rev, since = new Date().toTimeString().slice(0, 5);
     /** @type {EventSource | null} */
     let source = null;
-    let known = root.dataset.rev;
-    const say = (text, reload) => {
+    let polling = !("EventSource" in window), timer = 0;
+    const followed = () => root.dataset.preview || stored("opm-follow") === "on";
+    const button = (words, act) => {
+      const made = make("button", { type: "button", class: "button" }, words);
+      made.addEventListener("click", act);
+      return made;
+    };
+    const say = (text, ...more) => {
       strip.hidden = !text;
-      strip.textContent = text;
-      if (reload) {
-        const button = make("button", { type: "button", class: "button" }, "Reload");
-        button.addEventListener("click", () => location.reload());
-        strip.append(button);
+      strip.replaceChildren(text, ...more.flatMap((one) => [" ", one]));
+    };
+    const place = () => { try { return JSON.parse(sessionStorage.getItem("opm-place") || "null"); } catch { return null; } };
+    // Who follows the catalog stays where they are.
+    const reload = () => {
+      const at = document.activeElement, focus = at?.id ? `#${CSS.escape(at.id)}` : at?.getAttribute("href") ? `a[href="${CSS.escape(at.getAttribute("href"))}"]` : "";
+      try { sessionStorage.setItem("opm-place", JSON.stringify({ page: location.href, y: scrollY, focus })); } catch { /* It starts at the top then. */ }
+      location.reload();
+    };
+    const before = place();
+    if (before && before.page === location.href) {
+      try { sessionStorage.removeItem("opm-place"); } catch { /* Nothing was kept. */ }
+      if (before.focus) /** @type {HTMLElement} */ (document.querySelector(before.focus))?.focus({ preventScroll: true });
+      scrollTo(0, before.y);
+    }
+    const hear = async (news) => {
+      if (!news.revision) return;
+      if (news.revision === known) {
+        say((news.state || []).filter((text) => !all("#strips .strip").some((one) => one !== strip && one.textContent === text)).join(" "));
+        return;
       }
+      if (followed()) return reload();
+      const list = document.querySelector(".sections a[href*=changes]");
+      let changed = null;
+      // What changed is known a moment after that it did.
+      for (let tries = list ? 5 : 1; changed === null && tries > 0; tries--) {
+        try { changed = (await (await fetch(`${here}-/d/revision.json?since=${known}`)).json()).changed; } catch { break; }
+        if (changed === null) await new Promise((done) => setTimeout(done, 200));
+      }
+      say(changed === null ? "The catalog changed." : `The catalog changed: ${changed} package${changed === 1 ? "" : "s"}.`,
+        ...(list ? [make("a", { href: `${list.getAttribute("href")}?since=${known}` }, "Show")] : []),
+        button("Reload", () => location.reload()), button("Follow", () => { stored("opm-follow", "on"); reload(); }));
+    };
+    const lost = () => say(`Not connected to the server, showing ${since}.`);
+    const poll = () => {
+      clearTimeout(timer);
+      if (!document.hidden) timer = window.setTimeout(() => fetch(`${here}-/d/revision.json`).then((reply) => reply.json()).then(hear).catch(lost).finally(poll), 60000);
     };
     const connect = () => {
       if (source || document.hidden) return;
+      if (polling) return poll();
       source = new EventSource(`${here}-/events`);
-      source.onmessage = (event) => {
-        const news = JSON.parse(event.data);
-        if (!news.revision) return;
-        if (news.revision !== known) {
-          if (root.dataset.preview) { location.reload(); return; }
-          say(`The catalog changed: ${news.packages} packages now.`, true);
-        } else say((news.state || []).filter((text) => !all("#strips .strip").some((one) => one.textContent === text)).join(" "), false);
+      source.onmessage = (event) => hear(JSON.parse(event.data));
+      source.onerror = () => {
+        // A server that is full says so once; one that is gone is tried again by the browser.
+        if (source?.readyState === 2) { source = null; polling = true; poll(); } else lost();
       };
-      source.onerror = () => say("Not connected to the server; what is shown may be old.", false);
     };
-    const disconnect = () => { source?.close(); source = null; };
+    const disconnect = () => { clearTimeout(timer); source?.close(); source = null; };
     document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
     window.addEventListener("pagehide", disconnect);
+    if (stored("opm-follow") === "on" && !root.dataset.preview) $("help")?.before(button("Stop following", (event) => { stored("opm-follow", "off"); /** @type {any} */ (event.target).remove(); }));
     if (document.readyState === "complete") connect(); else window.addEventListener("load", connect);
   }
 })();

@@ -1,10 +1,14 @@
 //! Data behind pages: for scripts, for programs, for downloads.
 
+use std::sync::PoisonError;
+
+use catalog::graph::{EdgeKind, Graph};
 use serde_json::{Value, json};
 
 use super::{Answer, Asked, JSON, Kind};
 use crate::outline;
-use crate::pages::list;
+use crate::pages::changes::Compared;
+use crate::pages::{compare, list};
 use crate::shelf::Package;
 use crate::text::script_json;
 
@@ -12,12 +16,22 @@ impl Asked<'_> {
     pub(super) fn part(&self, parts: &[&str]) -> Option<Answer> {
         match parts {
             ["i", name] => self.icon(name),
-            ["d", "index.json"] => Some(Answer::data(JSON, script_json(&list::index(&self.index.rows, &self.index.facts.revision)))),
+            ["d", "index.json"] => {
+                Some(Answer::data(JSON, script_json(&list::index(&self.index.rows, &self.index.facts.revision))))
+            }
             ["d", "revision.json"] => {
                 let facts = &self.context.facts;
                 let state: Vec<&str> = self.state.notices.iter().map(|notice| notice.text.as_str()).collect();
-                let value = json!({"revision": facts.revision, "packages": facts.packages, "bundles": facts.bundles, "state": state});
+                let history = self.console.history.lock().unwrap_or_else(PoisonError::into_inner);
+                let changed = history.last().filter(|swap| swap.to == facts.revision).map(|swap| swap.count);
+                let since = self.parameter("since").and_then(|revision| history.changed_since(&revision));
+                let value = json!({"revision": facts.revision, "packages": facts.packages, "channels": facts.channels,
+                    "bundles": facts.bundles, "changed": since.or(changed), "state": state});
                 Some(Answer::data(JSON, script_json(&value)))
+            }
+            ["d", "changes.json"] => {
+                let compared = self.state.compared.as_deref().map(Vec::as_slice).unwrap_or_default();
+                Some(Answer::data(JSON, script_json(&changes_data(compared))))
             }
             ["d", "p", name] => {
                 let row = self.index.row_at(name.strip_suffix(".json")?)?;
@@ -27,10 +41,16 @@ impl Asked<'_> {
             ["d", "p", package, file] => {
                 let row = self.index.row_at(package)?;
                 let package = self.index.package(self.store, &row.name).ok()?;
+                if let Some(kind) = file.strip_prefix("compare.") {
+                    return self.comparison(&package, kind);
+                }
                 let graph = outline::graph(&package, true);
                 Some(match *file {
-                    "graph.svg" => Answer { kind: Kind::Icon, ..Answer::data("image/svg+xml", catalog::draw::svg::svg(&graph)) },
+                    "graph.svg" => {
+                        Answer { kind: Kind::Icon, ..Answer::data("image/svg+xml", catalog::draw::svg::svg(&graph)) }
+                    }
                     "graph.dot" => Answer::data("text/vnd.graphviz; charset=utf-8", catalog::draw::dot::dot(&graph)),
+                    "graph.mmd" => Answer::data("text/plain; charset=utf-8", mermaid(&graph)),
                     "graph.txt" => Answer::data("text/plain; charset=utf-8", catalog::draw::text::text(&graph, None)),
                     "graph.json" => Answer::data(JSON, script_json(&graph_data(&package))),
                     _ => return None,
@@ -39,6 +59,21 @@ impl Asked<'_> {
             _ => None,
         }
         .or_else(|| self.unknown("There is no such part."))
+    }
+
+    /// Compares two versions, for programs and for those who write change logs.
+    fn comparison(&self, package: &Package, kind: &str) -> Option<Answer> {
+        let (older, newer) = self.pair(package)?;
+        let (old, new) = (self.manifest(package, older).ok()?, self.manifest(package, newer).ok()?);
+        let sections = compare::differences((package, older, &old), (package, newer, &new));
+        match kind {
+            "json" => Some(Answer::data(JSON, script_json(&compare::data(&sections, &older.name, &newer.name)))),
+            "md" => {
+                let text = compare::markdown(&sections, &older.name, &newer.name);
+                Some(Answer::data("text/markdown; charset=utf-8", text))
+            }
+            _ => None,
+        }
     }
 
     fn icon(&self, name: &str) -> Option<Answer> {
@@ -50,6 +85,46 @@ impl Asked<'_> {
         let body = self.store.icon(&row.name).ok()?;
         Some(Answer { status: 200, media_type: format.media_type(), kind: Kind::Icon, location: None, body })
     }
+}
+
+/// Writes a graph for Mermaid, with names that mean nothing to it.
+fn mermaid(graph: &Graph<'_>) -> String {
+    let label = |text: &str| crate::text::shown(text).replace('"', "#quot;").replace(['<', '>', '`'], " ");
+    let mut out = String::from("flowchart LR\n");
+    let channels = graph.packages.iter().flat_map(|package| &package.channels);
+    for (number, channel) in channels.enumerate() {
+        out.push_str(&format!("  subgraph c{number}[\"{}\"]\n", label(channel.name)));
+        for (row, node) in channel.nodes.iter().enumerate() {
+            out.push_str(&format!(
+                "    c{number}n{row}[\"{}\"]\n",
+                label(node.version.as_deref().unwrap_or(node.name))
+            ));
+        }
+        for edge in &channel.edges {
+            let line = if edge.kind == EdgeKind::Replaces { "-->" } else { "-.->" };
+            out.push_str(&format!("    c{number}n{} {line} c{number}n{}\n", edge.from, edge.to));
+        }
+        out.push_str("  end\n");
+    }
+    out
+}
+
+/// Returns what differs from other catalogs, as `opm diff` and `opm check-upgrades` report it.
+pub fn changes_data(compared: &[Compared]) -> Value {
+    let one = |one: &Compared| match &one.outcome {
+        Err(reason) => json!({"against": one.name, "error": reason}),
+        Ok(outcome) => {
+            let lost = outcome.upgrades.iter().flat_map(|report| {
+                let lost = report.outcomes.iter().filter(|outcome| outcome.is_regression());
+                lost.map(|outcome| {
+                    json!({"package": report.package, "channel": report.channel, "bundle": outcome.bundle,
+                        "words": outcome.words(), "fix": report.advice("CATALOG")})
+                })
+            });
+            json!({"against": one.name, "changes": outcome.changes, "stranded": lost.collect::<Vec<_>>()})
+        }
+    };
+    compared.iter().map(one).collect()
 }
 
 /// Returns everything that the pages of a package say.

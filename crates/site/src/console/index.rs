@@ -1,4 +1,4 @@
-//! What a console keeps of a catalog: its list, and what only all packages together tell.
+//! What a console keeps of a catalog: its list, and what only all packages together show.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -15,7 +15,7 @@ use crate::names;
 use crate::outline;
 use crate::pages::images::{self, Images};
 use crate::pages::kinds::{self, Kind, Kinds};
-use crate::shelf::{Package, Row};
+use crate::shelf::{self, Package, Row};
 
 /// How long what clusters see is kept after the last question.
 const KEPT: Duration = Duration::from_secs(60);
@@ -31,10 +31,11 @@ pub struct Index {
     /// Packages by the digest of their pictures.
     icons: HashMap<String, (usize, Format)>,
     survey: OnceLock<Survey>,
-    source: Mutex<Option<(Instant, Arc<Vec<Source>>)>>,
+    source: Kept<Vec<Source>>,
+    descriptions: Kept<Vec<String>>,
 }
 
-/// What only all packages together tell.
+/// What only all packages together show.
 #[derive(Default)]
 pub struct Survey {
     /// All kinds.
@@ -46,6 +47,21 @@ pub struct Survey {
 }
 
 impl Survey {
+    fn add(&mut self, package: &Package) {
+        kinds::add(&mut self.kinds, package);
+        let Some(head) = package.bundle(&package.row.head) else { return };
+        for (words, target) in crate::pages::package::needs(head) {
+            if let Some((name, None)) = target {
+                self.needed.entry(name).or_default().push((package.row.name.clone(), words));
+            }
+        }
+    }
+
+    fn finish(mut self) -> Survey {
+        self.paths = self.kinds.keys().map(|key| (kind_path(&key.0, &key.1), key.clone())).collect();
+        self
+    }
+
     /// Returns the kind whose page has this path.
     pub(crate) fn kind_at(&self, path: &str) -> Option<(&(String, String), &Kind)> {
         self.kinds.get_key_value(self.paths.get(path)?)
@@ -81,7 +97,15 @@ impl Index {
             image: console.image.clone(),
             changes: false,
         };
-        Ok(Index { facts, rows, parts, icons, survey: OnceLock::new(), source: Mutex::default() })
+        Ok(Index {
+            facts,
+            rows,
+            parts,
+            icons,
+            survey: OnceLock::new(),
+            source: Kept::default(),
+            descriptions: Kept::default(),
+        })
     }
 
     /// Returns a package by how an address calls it.
@@ -113,18 +137,26 @@ impl Index {
     pub fn survey(&self, store: &dyn Store) -> &Survey {
         self.survey.get_or_init(|| {
             let mut survey = Survey::default();
-            self.each(store, |package| {
-                kinds::add(&mut survey.kinds, package);
-                let Some(head) = package.bundle(&package.row.head) else { return };
-                for (words, target) in crate::pages::package::needs(head) {
-                    if let Some((name, None)) = target {
-                        survey.needed.entry(name).or_default().push((package.row.name.clone(), words));
-                    }
-                }
-            });
-            survey.paths = survey.kinds.keys().map(|key| (kind_path(&key.0, &key.1), key.clone())).collect();
-            survey
+            self.each(store, |package| survey.add(package));
+            survey.finish()
         })
+    }
+
+    /// Reads every package once, for all that an export needs of them together.
+    pub(crate) fn gather(&self, store: &dyn Store, mut look: impl FnMut(&Package)) -> (Images, Vec<Source>) {
+        let (mut survey, mut all, mut source) = (Survey::default(), Images::new(), self.empty_source());
+        self.each(store, |package| {
+            look(package);
+            survey.add(package);
+            images::add(&mut all, package);
+            outline::add_to_source(package, &mut source);
+        });
+        let _ = self.survey.set(survey.finish());
+        (all, vec![source])
+    }
+
+    fn empty_source(&self) -> Source {
+        Source { name: self.facts.catalog.clone(), namespace: "olm".to_owned(), ..Source::default() }
     }
 
     /// Collects the images of all packages.
@@ -134,24 +166,51 @@ impl Index {
         all
     }
 
+    /// Returns the descriptions of all packages in lower case, in the order of the list.
+    pub(crate) fn descriptions(&self, store: &dyn Store) -> Arc<Vec<String>> {
+        self.descriptions.get(|| {
+            let read = |row: &Row| self.package(store, &row.name).map(|package| package.detail);
+            let text =
+                |detail: shelf::Detail| format!("{}\n{}", detail.description, detail.head.description).to_lowercase();
+            self.rows.iter().map(|row| read(row).map(text).unwrap_or_default()).collect()
+        })
+    }
+
     /// Returns the catalog as a cluster sees it.
     pub fn source(&self, store: &dyn Store) -> Arc<Vec<Source>> {
-        let mut kept = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((used, source)) = kept.as_mut() {
-            *used = Instant::now();
-            return Arc::clone(source);
-        }
-        let name = self.facts.catalog.clone();
-        let mut source = Source { name, namespace: "olm".to_owned(), ..Source::default() };
-        self.each(store, |package| outline::add_to_source(package, &mut source));
-        let source = Arc::new(vec![source]);
-        *kept = Some((Instant::now(), Arc::clone(&source)));
-        source
+        self.source.get(|| {
+            let mut source = self.empty_source();
+            self.each(store, |package| outline::add_to_source(package, &mut source));
+            vec![source]
+        })
     }
 
     /// Gives back what was not asked for in a while.
     pub fn tidy(&self) {
-        let mut kept = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.take_if(|(used, _)| used.elapsed() > KEPT);
+        self.source.tidy(KEPT);
+        self.descriptions.tidy(KEPT);
+    }
+}
+
+/// Something that is made when somebody asks for it, and kept for a while after the last question.
+struct Kept<T>(Mutex<Option<(Instant, Arc<T>)>>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Kept<T> {
+        Kept(Mutex::new(None))
+    }
+}
+
+impl<T> Kept<T> {
+    fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (used, value) = kept.get_or_insert_with(|| (Instant::now(), Arc::new(make())));
+        *used = Instant::now();
+        Arc::clone(value)
+    }
+
+    fn tidy(&self, after: Duration) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take_if(|(used, _)| used.elapsed() >= after);
     }
 }

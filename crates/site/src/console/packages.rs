@@ -7,7 +7,7 @@ use crate::frame::frame;
 use crate::manifest::Manifest;
 use crate::names;
 use crate::pages::package::Neighbours;
-use crate::pages::{compare, graph, install, package, path, version, wrong};
+use crate::pages::{compare, graph, install, package, path, version, why, wrong};
 use crate::shelf::{Bundle, Package};
 
 impl Asked<'_> {
@@ -44,7 +44,7 @@ impl Asked<'_> {
     }
 
     /// Reads the blob of a bundle.
-    fn manifest(&self, package: &Package, bundle: &Bundle) -> Result<Manifest, String> {
+    pub(super) fn manifest(&self, package: &Package, bundle: &Bundle) -> Result<Manifest, String> {
         let blob = self.store.bundle(&package.row.name, &bundle.name)?;
         Manifest::read(&blob).ok_or_else(|| "its blob is no JSON".to_owned())
     }
@@ -105,10 +105,19 @@ impl Asked<'_> {
             }
             "path" => {
                 let asked = path::Asked::read(self.request.query);
-                let answer =
-                    (!asked.from.is_empty()).then(|| path::answer(&self.index.source(self.store), &package, &asked));
+                let answer = (!asked.from.is_empty()).then(|| {
+                    let answer = path::answer(&self.index.source(self.store), &package, &asked);
+                    answer.map(|answer| self.with_permissions(&package, answer))
+                });
                 let status = if matches!(answer, Some(Err(_))) { 400 } else { 200 };
                 Answer::page(status, frame(context, &path::page(context, &package, &asked, answer.as_ref())))
+            }
+            "why" => {
+                let asked = why::Asked::read(self.request.query);
+                let source = self.index.source(self.store);
+                let answer = why::Asker::new(&source).answer(&package.row.name, &asked);
+                let status = if answer.is_err() { 400 } else { 200 };
+                Answer::page(status, frame(context, &why::page(context, &package, &asked, &answer)))
             }
             "install" => self.shown(&install::page(context, &package, &install::Asked::read(self.request.query))),
             "compare" => self.compare(&package),
@@ -116,19 +125,33 @@ impl Asked<'_> {
         })
     }
 
-    fn compare(&self, package: &Package) -> Answer {
+    /// Adds what the end of a way may do that its start may not.
+    fn with_permissions(&self, package: &Package, mut answer: path::Answer) -> path::Answer {
+        let read = |name: &str| {
+            let bundle = package.bundle(name)?;
+            Some((bundle, self.manifest(package, bundle).ok()?))
+        };
+        let last = answer.steps.last().and_then(|(name, ..)| read(name));
+        if let (Some((from, old)), Some((to, new))) = (read(&answer.from), last) {
+            answer.gained = compare::gained((package, from, &old), (package, to, &new));
+        }
+        answer
+    }
+
+    /// Returns the two versions that a request names, the older one first.
+    pub(super) fn pair<'p>(&self, package: &'p Package) -> Option<(&'p Bundle, &'p Bundle)> {
         let named = |name: &str| self.parameter(name).and_then(|text| path::find(package, &text));
         let bundles = &package.detail.bundles;
         let place = |name: &str| bundles.iter().position(|bundle| bundle.name == name);
         let to = named("to").as_deref().and_then(place).or_else(|| place(&package.row.head)).unwrap_or_default();
         let from = named("from").as_deref().and_then(place).unwrap_or((to + 1).min(bundles.len().saturating_sub(1)));
-        // The older version stands first, whichever was named so.
-        let (newer, older) = (to.min(from), to.max(from));
-        let (Some(newer), Some(older)) = (bundles.get(newer), bundles.get(older)) else {
-            return Answer::page(
-                404,
-                frame(&self.context, &wrong::senseless(&self.context, "The package has no versions.")),
-            );
+        Some((bundles.get(to.max(from))?, bundles.get(to.min(from))?))
+    }
+
+    fn compare(&self, package: &Package) -> Answer {
+        let Some((older, newer)) = self.pair(package) else {
+            let page = wrong::senseless(&self.context, "The package has no versions.");
+            return Answer::page(404, frame(&self.context, &page));
         };
         match (self.manifest(package, older), self.manifest(package, newer)) {
             (Ok(old), Ok(new)) => self.shown(&compare::page(&self.context, package, (older, &old), (newer, &new))),

@@ -61,7 +61,7 @@ pub(super) fn host(address: &str) -> &str {
     authority.rsplit('@').next().unwrap_or_default()
 }
 
-/// Tells whether an address holds a picture that browsers only draw.
+/// Returns whether an address holds a picture that browsers only draw.
 pub(super) fn is_picture(address: &str) -> bool {
     ["data:image/png;base64,", "data:image/jpeg;base64,", "data:image/gif;base64,", "data:image/webp;base64,"]
         .iter()

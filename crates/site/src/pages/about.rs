@@ -19,8 +19,8 @@ pub fn page(context: &Context<'_>) -> Page {
         }
         section.section { h2 { "Data" }
             p { "Everything that pages say is also there as JSON: " a href=(context.links.part("d/index.json")) { "all packages" } "." }
-            @if !files { p { "The catalog itself: " a href=(context.links.file("openapi.json")) { "API" } "." } }
-            @else { p { "Comparing any two versions and resolving need the program: " code { "opm serve CATALOG --http :8080" } ", " code { "opm diff" } ", " code { "opm resolve" } "." } }
+            @if !files { p.live { "The catalog itself: " a href=(context.links.file("openapi.json")) { "API" } "." } }
+            @else { p.still { "Comparing any two versions and resolving need the program: " code { "opm serve CATALOG --http :8080" } ", " code { "opm diff" } ", " code { "opm resolve" } "." } }
         }
         section.section { h2 { "Privacy" } p { "Pages load nothing from elsewhere, set no cookies and store nothing but your choice of theme and keys, in this browser." } }
     };

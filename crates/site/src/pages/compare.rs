@@ -2,7 +2,9 @@
 
 mod facts;
 
+use edit::diff::changes::What;
 use maud::{Markup, html};
+use serde_json::{Value, json};
 
 use super::{crumbs, tabs};
 use crate::frame::{Context, Page, Section as Place};
@@ -10,7 +12,7 @@ use crate::manifest::Manifest;
 use crate::shelf::{Bundle, Package};
 use crate::text::{count, t};
 
-pub use facts::differences;
+pub use facts::{differences, gained};
 
 /// A part of the comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,22 +29,11 @@ pub struct Section {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// What happened.
-    pub change: Change,
+    pub what: What,
     /// Whether it takes something away from users, or asks more of a cluster.
     pub notable: bool,
     /// The words.
     pub text: String,
-}
-
-/// What happened to something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
-    /// It is new.
-    Added,
-    /// It is gone.
-    Removed,
-    /// It is another.
-    Changed,
 }
 
 /// Makes the page.
@@ -73,6 +64,7 @@ pub fn page(
             @if let Some(after) = package.after(&newer.0.name) { a.button data-key="]" href=(address(newer.0, after)) { (t(&to)) " to " (t(&after.full_version())) " →" } }
         }
         (show(&sections, true))
+        p.small { "Download: " @for (place, format) in ["json", "md"].iter().enumerate() { @if place > 0 { " · " } a href={ (context.links.part(&format!("d/{}/compare.{format}", crate::links::package_path(name)))) "?from=" (spelling::percent::encode(&older.0.name)) "&to=" (spelling::percent::encode(&newer.0.name)) } download { (format) } } }
     };
     Page {
         title: format!("{} {from} and {to}", package.title()),
@@ -131,27 +123,38 @@ pub fn show(sections: &[Section], equal_too: bool) -> Markup {
 }
 
 fn mark(line: &Line) -> Markup {
-    let word = match line.change {
-        Change::Added => "added",
-        Change::Removed => "removed",
-        Change::Changed => "changed",
-    };
-    html! { @if line.notable { span.pill.warn { (word) } } @else { span.pill { (word) } } }
+    html! { span.pill.warn[line.notable] { (line.what.word()) } }
 }
 
 /// Writes the comparison as Markdown.
 pub fn markdown(sections: &[Section], from: &str, to: &str) -> String {
-    let mut out = format!("## {from} to {to}\n");
+    // Nothing in a line may mean something in Markdown, or be invisible.
+    let code = |text: &str| {
+        let text = crate::text::shown(text);
+        let fence = "`".repeat(text.split(|c| c != '`').map(str::len).max().unwrap_or_default() + 1);
+        let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+        format!("{fence}{space}{text}{space}{fence}")
+    };
+    let mut out = format!("# {} to {}\n", code(from), code(to));
     for section in sections.iter().filter(|section| !section.lines.is_empty()) {
-        out.push_str(&format!("\n### {}\n\n", section.title));
+        out.push_str(&format!("\n## {}\n\n", section.title));
         for line in &section.lines {
-            let word = match line.change {
-                Change::Added => "added",
-                Change::Removed => "removed",
-                Change::Changed => "changed",
-            };
-            out.push_str(&format!("- {word}: {}\n", line.text.replace('\n', " ")));
+            let mark = if line.notable { "**" } else { "" };
+            out.push_str(&format!("- {mark}{}{mark} {}\n", line.what.word(), code(&line.text)));
         }
     }
     out
+}
+
+/// Returns the comparison as data.
+pub fn data(sections: &[Section], from: &str, to: &str) -> Value {
+    let sections: Vec<Value> = sections
+        .iter()
+        .map(|section| {
+            let line = |line: &Line| json!({"what": line.what.word(), "notable": line.notable, "text": line.text});
+            let lines: Vec<Value> = section.lines.iter().map(line).collect();
+            json!({"title": section.title, "unknown": section.unknown, "lines": lines})
+        })
+        .collect();
+    json!({"from": from, "to": to, "sections": sections})
 }

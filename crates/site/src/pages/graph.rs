@@ -31,7 +31,7 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
             }
         }
         @if !context.links.are_files() {
-            p.small.soft {
+            p.small.soft.live {
                 @if v0 { "As OLM v0 clusters upgrade. " a href="?olm=v1" { "Read as OLM v1" } } @else { "As OLM v1 clusters upgrade: they install skipped versions, too. " a href="?olm=v0" { "Read as OLM v0" } }
             }
         }
@@ -49,7 +49,7 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
         }
         p #way role="status" data-path=(context.links.of_package(name, "path")) data-compare=[(!context.links.are_files()).then(|| context.links.of_package(name, "compare"))] {}
         @if !context.links.are_files() {
-            p.small { "Download: " @for (i, format) in ["svg", "dot", "txt", "json"].iter().enumerate() { @if i > 0 { " · " } a href={ (context.links.part(&format!("d/{}/graph.{format}", crate::links::package_path(name)))) } download { (format) } } }
+            p.small.live { "Download: " @for (i, format) in ["svg", "dot", "mmd", "txt", "json"].iter().enumerate() { @if i > 0 { " · " } a href={ (context.links.part(&format!("d/{}/graph.{format}", crate::links::package_path(name)))) } download { (format) } } }
         }
     };
     Page {

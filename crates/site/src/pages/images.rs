@@ -71,7 +71,7 @@ impl Asked {
         asked
     }
 
-    /// Tells whether an image is asked for.
+    /// Returns whether an image is asked for.
     pub fn fits(&self, image: &str, uses: &Uses) -> bool {
         let lower = image.to_lowercase();
         self.words.to_lowercase().split_whitespace().all(|word| lower.contains(word))
@@ -84,7 +84,7 @@ impl Asked {
     }
 }
 
-/// Tells whether an image is named by its digest.
+/// Returns whether an image is named by its digest.
 pub fn by_digest(image: &str) -> bool {
     image.contains("@sha256:")
 }
@@ -115,7 +115,7 @@ pub fn page(context: &Context<'_>, images: &Images, asked: &Asked) -> Page {
             p.soft { (count(images.len(), "image", "images")) " in all, " (grouped(tags)) " of them by tag: what those mean can change after the release." }
         }
         @if !files {
-            form.form action=(context.links.top("images")) method="get" {
+            form.form.live action=(context.links.top("images")) method="get" {
                 label { "Words" input.field name="q" type="search" value=(t(&asked.words)); }
                 label { "Package" input.field name="package" value=(t(&asked.package)); }
                 label { "Named by" select.field name="by" { @for (value, label) in [("", "tag or digest"), ("tag", "tag"), ("digest", "digest")] { option value=(value) selected[asked.by == value] { (label) } } } }

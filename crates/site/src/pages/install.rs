@@ -57,7 +57,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked) -> Page {
         (tabs(context, package, "install"))
         (deprecations(&[("This package", detail.deprecation.as_deref()), ("This channel", channel.and_then(|channel| channel.deprecation.as_deref())), ("This version", bundle.and_then(|bundle| bundle.deprecation.as_deref()))]))
         @if !context.links.are_files() {
-            form.form action=(context.links.of_package(&row.name, "install")) method="get" {
+            form.form.live action=(context.links.of_package(&row.name, "install")) method="get" {
                 label { "Channel" select.field name="channel" { @for one in &detail.channels { option value=(t(&one.name)) selected[one.name == channel_name] { (t(&one.name)) } } } }
                 label { "Version" select.field name="version" { @for one in &detail.bundles { option value=(t(&one.name)) selected[one.name == chosen] { (t(&one.full_version())) } } } }
                 button.button.main type="submit" { "Show" }

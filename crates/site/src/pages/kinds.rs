@@ -83,7 +83,7 @@ pub fn all(context: &Context<'_>, kinds: &Kinds, words: &str) -> Page {
 /// A form that narrows a page.
 pub fn search(context: &Context<'_>, page: &str, words: &str, label: &str) -> Markup {
     html! {
-        form.form action=(context.links.top(page)) method="get" {
+        form.form.live action=(context.links.top(page)) method="get" {
             label { (label) input.field name="q" type="search" value=(t(words)); }
             button.button type="submit" { "Show" }
         }

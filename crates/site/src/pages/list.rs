@@ -16,8 +16,8 @@ const PART: usize = 1000;
 const WHOLE: usize = 2000;
 
 /// Makes the list.
-pub fn page(context: &Context<'_>, rows: &[Row], query: &Query, part: usize) -> Page {
-    let found = rank::find(rows, query);
+pub fn page(context: &Context<'_>, rows: &[Row], query: &Query, descriptions: &[String], part: usize) -> Page {
+    let found = rank::find_in(rows, query, descriptions);
     let files = context.links.are_files();
     let total = found.places.len();
     let (start, end) = match rows.len() > WHOLE && !files {
@@ -230,7 +230,7 @@ pub fn index(rows: &[Row], revision: &str) -> serde_json::Value {
                 }
             }
             serde_json::json!({
-                "n": row.name, "t": row.title, "p": row.provider, "s": row.summary, "k": row.keywords, "g": row.kinds,
+                "n": row.name, "t": row.title, "p": row.provider, "s": row.summary, "k": row.keywords, "g": row.kinds, "i": row.images,
                 "v": row.version, "d": crate::date::Day::read(&row.date).map(|day| day.to_string()).unwrap_or_default(),
                 "c": row.versions, "x": u8::from(row.deprecated), "h": u8::from(row.dependency),
                 "a": crate::links::package_path(&row.name), "f": facets,

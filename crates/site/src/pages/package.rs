@@ -172,7 +172,7 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
                                 td.num { (size(bundle.size)) }
                                 td {
                                     @if let Some(before) = detail.bundles.get(place + 1).filter(|_| !context.links.are_files()) {
-                                        a href={ (context.links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&before.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "with " (t(&before.full_version())) }
+                                        a.live href={ (context.links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&before.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "with " (t(&before.full_version())) }
                                     }
                                 }
                             }
@@ -297,7 +297,7 @@ fn facts(context: &Context<'_>, package: &Package) -> Markup {
             @if !csv.maintainers.is_empty() { (fact("Maintainers", html! { ul { @for (name, mail) in csv.maintainers.iter().take(50) { li { (link(&format!("mailto:{mail}"), if name.is_empty() { mail } else { name })) } } } })) }
             (list("Keywords", &row.keywords))
             @if !context.links.are_files() {
-                (fact("Data", html! { a href=(context.links.part(&format!("d/{}.json", crate::links::package_path(&row.name)))) { "JSON" } }))
+                div.live { dt { "Data" } dd { a href=(context.links.part(&format!("d/{}.json", crate::links::package_path(&row.name)))) { "JSON" } } }
             }
         }
     }

@@ -1,15 +1,21 @@
 //! The way from one version to another, or where it ends and why.
 
+use catalog::chain::Edge;
 use fbc::version::Version;
 use maud::{Markup, html};
 use resolve::input::{Bundle as Installed, Source};
+use resolve::masterminds::Range;
 use resolve::path::{self, End, Path, Start};
 use resolve::pool::Pool;
+use resolve::v1;
 
 use super::{crumbs, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
 use crate::shelf::Package;
 use crate::text::{count, t};
+
+/// The most steps that are followed.
+const STEPS: usize = 1000;
 
 /// What is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +26,8 @@ pub struct Asked {
     pub to: String,
     /// The channel; the default one if empty.
     pub channel: String,
+    /// Whether clusters of the second generation are meant.
+    pub v1: bool,
 }
 
 impl Asked {
@@ -31,6 +39,7 @@ impl Asked {
                 "from" => asked.from = value.trim().to_owned(),
                 "to" => asked.to = value.trim().to_owned(),
                 "channel" => asked.channel = value,
+                "olm" => asked.v1 = value == "v1",
                 _ => {}
             }
         }
@@ -51,6 +60,8 @@ pub struct Answer {
     pub end: Vec<String>,
     /// Channels in which it would go on.
     pub elsewhere: Vec<String>,
+    /// The permissions that the end has and the start has not, if both are known.
+    pub gained: Option<Vec<String>>,
 }
 
 /// Works out the way.
@@ -70,6 +81,9 @@ pub fn answer(source: &[Source], package: &Package, asked: &Asked) -> Result<Ans
         "" => None,
         text => Some(find(package, text).ok_or_else(|| format!("package {name} has no version {text}"))?),
     };
+    if asked.v1 {
+        return Ok(second(&pool, name, channel, from, to.as_deref()));
+    }
     let way = |channel: &str| {
         let start = Start { source: 0, package: name, channel: Some(channel), from: from.clone(), to: to.as_deref() };
         let path = path::path(&pool, &start);
@@ -79,10 +93,10 @@ pub fn answer(source: &[Source], package: &Package, asked: &Asked) -> Result<Ans
     let (path, arrived) = way(channel);
     let others = package.detail.channels.iter().filter(|other| other.name != channel && !arrived).take(20);
     let elsewhere = others.filter(|other| way(&other.name).1).map(|other| other.name.clone()).collect();
-    Ok(told(&pool, &path, from.name, arrived, elsewhere))
+    Ok(in_words(&pool, &path, from.name, arrived, elsewhere))
 }
 
-fn told(pool: &Pool<'_>, path: &Path, from: String, arrived: bool, elsewhere: Vec<String>) -> Answer {
+fn in_words(pool: &Pool<'_>, path: &Path, from: String, arrived: bool, elsewhere: Vec<String>) -> Answer {
     let name = |node| pool.member(node).bundle.name.clone();
     let steps = path.steps.iter().map(|step| {
         let along = step.along.iter().map(|along| match &along.replaces {
@@ -97,7 +111,50 @@ fn told(pool: &Pool<'_>, path: &Path, from: String, arrived: bool, elsewhere: Ve
         End::Stuck(lines) => lines.clone(),
         End::Blocked(message, lines) => lines.iter().cloned().chain([format!("OLM says: {message}")]).collect(),
     };
-    Answer { from, steps: steps.collect(), arrived, end, elsewhere }
+    Answer { from, steps: steps.collect(), arrived, end, elsewhere, gained: None }
+}
+
+/// Follows the upgrades of a cluster of the second generation, which goes to the highest version that an edge leads to.
+fn second(pool: &Pool<'_>, package: &str, channel: &str, from: Installed, to: Option<&str>) -> Answer {
+    let channels = [channel.to_owned()];
+    let wanted = to.and_then(|to| pool.of_package(package).iter().find(|node| pool.member(**node).bundle.name == to));
+    let wanted = wanted.and_then(|node| pool.member(*node).bundle.version.as_ref());
+    let range = wanted.and_then(|version| Range::parse(&format!("={version}")).ok());
+    let mut answer = Answer {
+        from: from.name.clone(),
+        steps: Vec::new(),
+        arrived: to == Some(from.name.as_str()),
+        end: Vec::new(),
+        elsewhere: Vec::new(),
+        gained: None,
+    };
+    let mut current = from;
+    while !answer.arrived && answer.steps.len() < STEPS {
+        let select = |range: Option<&Range>| {
+            let installed = Some(&current);
+            v1::select(pool, &v1::Wish { package, channels: &channels, range, installed, any_version: false })
+        };
+        // Whoever names a version goes there as soon as an edge does.
+        let direct = range.as_ref().and_then(|range| select(Some(range)).ok());
+        let node = match direct.map_or_else(|| select(None), Ok) {
+            Ok(node) if pool.member(node).bundle.name != current.name => node,
+            Ok(_) => {
+                answer.arrived = to.is_none();
+                answer.end.push("No edge of the channel leads to a higher version.".to_owned());
+                break;
+            }
+            Err(message) => {
+                answer.end.push(message);
+                break;
+            }
+        };
+        let member = pool.member(node);
+        let edge = Edge::between(member.entry, &current.name, current.version.as_ref());
+        answer.steps.push((member.bundle.name.clone(), edge.map_or("version", Edge::field), Vec::new()));
+        answer.arrived = to == Some(member.bundle.name.as_str());
+        current = member.bundle.clone();
+    }
+    answer
 }
 
 /// Finds a bundle by name or version.
@@ -135,8 +192,8 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: Opt
         @match answer {
             Some(Ok(answer)) => (steps(context, package, asked, answer)),
             Some(Err(reason)) => div.note.bad role="alert" { p { (t(reason)) } },
-            None if files => { div #answer role="status" {} (overview(package)) },
-            None => p.soft { "Choose what is installed, and where you want to go." },
+            None if files => div.still { div #answer role="status" {} (overview(package)) },
+            None => p.soft.live { "Choose what is installed, and where you want to go." },
         }
     };
     Page {
@@ -162,6 +219,9 @@ fn picker(context: &Context<'_>, package: &Package, asked: &Asked) -> Markup {
                     @let chosen = if asked.channel.is_empty() { channel.name == detail.default_channel } else { channel.name == asked.channel };
                     option value=(t(&channel.name)) selected[chosen] { (t(&channel.name)) @if channel.name == detail.default_channel { " (default)" } }
                 } }
+            }
+            @if !context.links.are_files() {
+                label.live { "Cluster" select.field name="olm" { @for (value, label) in [("v0", "OLM v0"), ("v1", "OLM v1")] { option value=(value) selected[asked.v1 == (value == "v1")] { (label) } } } }
             }
             button.button.main type="submit" { "Show the way" }
             datalist #all { @for bundle in &detail.bundles { option value=(t(&bundle.full_version())) {} } }
@@ -199,7 +259,22 @@ fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answe
                 p { "Channel " a href={ (context.links.of_package(name, "path")) "?from=" (spelling::percent::encode(&asked.from)) "&to=" (spelling::percent::encode(&asked.to)) "&channel=" (spelling::percent::encode(channel)) } { (t(channel)) } " leads on." }
             }
         } @else { @for line in &answer.end { p.soft { (t(line)) } } }
-        (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}", asked.from)))
+        @if let Some(gained) = &answer.gained { (permissions(gained)) }
+        @if asked.v1 { p.small.soft { "This generation installs no dependencies." } }
+        @else { (block("The same in a shell", &format!("opm upgrade-path CATALOG {name} --from {}{to}{channel}", asked.from))) }
+    }
+}
+
+/// What the way adds to what the operator may do.
+fn permissions(gained: &[String]) -> Markup {
+    html! {
+        @if gained.is_empty() { p { span.pill.good { "no new permissions" } " The last version asks for nothing that the installed one does not have." } }
+        @else {
+            details.fold open[gained.len() < 10] {
+                summary { (count(gained.len(), "permission", "permissions")) " gained on the way" }
+                ul { @for line in gained { li { (t(line)) } } }
+            }
+        }
     }
 }
 
@@ -208,7 +283,7 @@ fn overview(package: &Package) -> Markup {
     let graph = crate::outline::graph(package, true);
     let channels = graph.packages.first().map(|package| package.channels.as_slice()).unwrap_or_default();
     html! {
-        p.soft { "Dependencies on other packages are not looked at here; " code { "opm upgrade-path" } " does." }
+        p.soft { "Dependencies on other packages are not checked here; " code { "opm upgrade-path" } " does." }
         @for channel in channels {
             details.fold open[channel.default] data-channel=(t(channel.name)) {
                 summary { (t(channel.name)) @if channel.default { span.pill.head { "default" } } }

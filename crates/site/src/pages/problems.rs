@@ -28,7 +28,7 @@ pub struct Found {
     pub message: String,
     /// The file, line and column.
     pub place: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 

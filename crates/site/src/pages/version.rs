@@ -16,7 +16,7 @@ use crate::text::{count, size, t};
 /// A longer blob is offered as a download only.
 const RAW: usize = 256 << 10;
 /// In an export, thousands of pages would repeat what the blobs beside them say.
-const RAW_IN_FILES: usize = 16 << 10;
+const RAW_IN_FILES: usize = 8 << 10;
 
 /// What is known of the blob of a bundle.
 pub enum Blob<'a> {
@@ -67,7 +67,7 @@ pub fn page(
                     @if needs.is_empty() { p.soft { "It requires nothing from other operators." } }
                     @else { (super::package::need_list(context, &needs)) }
                 }
-                section.section { h2 #raw { "Raw" } (raw(context, bundle, manifest)) }
+                section.section.live.still { h2 #raw { "Raw" } (raw(context, bundle, manifest)) }
             }
             aside {
                 nav.menu aria-label="Sections of this page" { ol { @for (id, label) in sections { li { a href={ "#" (id) } { (label) } } } } }
@@ -92,7 +92,7 @@ fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Mark
             @if let Some(older) = older { a.button rel="prev" data-key="[" href=(links.version(name, &older.name)) { "← " (t(&older.full_version())) } }
             @if let Some(newer) = newer { a.button rel="next" data-key="]" href=(links.version(name, &newer.name)) { (t(&newer.full_version())) " →" } }
             @if let Some(older) = older.filter(|_| !links.are_files()) {
-                a.button data-key="c" href={ (links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&older.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "Compare with " (t(&older.full_version())) }
+                a.button.live data-key="c" href={ (links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&older.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "Compare with " (t(&older.full_version())) }
             }
             a.button data-key="u" href={ (links.of_package(name, "path")) "?from=" (spelling::percent::encode(&bundle.name)) } { "Path to newest" }
             a.button href=(links.package(name)) { "All versions" }

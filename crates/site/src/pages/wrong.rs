@@ -42,7 +42,7 @@ pub fn loading() -> String {
         (maud::DOCTYPE)
         html lang="en" {
             head { meta charset="utf-8"; meta http-equiv="refresh" content="1"; meta name="viewport" content="width=device-width, initial-scale=1"; title { "Loading" } link rel="stylesheet" href={ "-/a/" (crate::assets::style()) }; }
-            body { main { h1 { "The catalog is being loaded" } p { "This page looks again every second." } } }
+            body { main { h1 { "The catalog is being loaded" } p { "This page loads again every second." } } }
         }
     }
     .into_string()

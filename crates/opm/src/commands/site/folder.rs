@@ -1,6 +1,6 @@
 //! A directory of pages: written aside, then put in place.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -21,6 +21,8 @@ pub(super) struct Folder {
     /// What is there, if this command wrote it.
     old: Option<PathBuf>,
     pages: Mutex<BTreeSet<String>>,
+    /// Directories that are there already.
+    made: Mutex<HashSet<PathBuf>>,
 }
 
 impl Folder {
@@ -48,7 +50,7 @@ impl Folder {
         };
         fs::create_dir_all(parent).map_err(named)?;
         let aside = tempfile::Builder::new().prefix(".opm-site-").tempdir_in(parent).map_err(named)?;
-        Ok(Folder { target: target.to_path_buf(), aside, old, pages: Mutex::default() })
+        Ok(Folder { target: target.to_path_buf(), aside, old, pages: Mutex::default(), made: Mutex::default() })
     }
 
     /// Writes one file; one that did not change stays the same file.
@@ -59,7 +61,11 @@ impl Folder {
         let place = self.aside.path().join(path);
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{path}: {error}"));
         if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent).map_err(named)?;
+            let known = self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(parent);
+            if !known {
+                fs::create_dir_all(parent).map_err(named)?;
+                self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(parent.to_path_buf());
+            }
         }
         if path.ends_with(".html") {
             self.pages.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());

@@ -1,60 +1,103 @@
-//! What of two versions differs.
+//! What of two versions differs, in words.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
+use edit::diff::changes::{BundleChange, Property, Scope, What};
+use fbc::property;
 use serde_json::Value;
 
-use super::{Change, Line, Section};
-use crate::csv::{items, text};
+use super::{Line, Section};
+use crate::csv::text;
 use crate::manifest::Manifest;
 use crate::permissions::Permissions;
 use crate::shelf::{Bundle, Package};
 
 /// The most lines of one part.
 const LINES: usize = 300;
-/// How deep fields of schemas are compared.
-const DEEPEST: usize = 12;
 
 /// A version with what is known of it.
 type Side<'a> = (&'a Package, &'a Bundle, &'a Manifest);
 
 /// Compares two versions, the older one first.
 pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
+    let change = BundleChange::between(&old.2.contents(), &new.2.contents());
     let mut sections = vec![
-        permissions(old.2, new.2),
-        kinds(old.1, new.1),
-        served(old.2, new.2),
-        fields(old.2, new.2),
-        set("Images", images(old), images(new), false, false),
-        set("Dependencies", needs(old.1), needs(new.1), true, false),
+        permissions(&change, old.2, new.2),
+        properties("Kinds", &change, &[property::GVK], (false, true)),
+        served(&change, old.2, new.2),
+        fields(&change),
+        images(&change, old.1, new.1),
+        properties("Dependencies", &change, &NEEDS, (true, false)),
         set("Install modes", modes(old.2), modes(new.2), false, true),
         single("Kubernetes", &old.1.kube, &new.1.kube, true),
         set("Upgrade edges", edges(old), edges(new), false, false),
         set("Annotations", annotations(old.2), annotations(new.2), false, false),
+        others(&change),
         description(old.2, new.2),
     ];
     for section in &mut sections {
-        section.lines.sort_by_key(|line| (!line.notable, line.change));
+        section.lines.sort_by_key(|line| (!line.notable, line.what));
         if section.lines.len() > LINES {
             let more = section.lines.len() - LINES;
             section.lines.truncate(LINES);
-            section.lines.push(Line { change: Change::Changed, notable: false, text: format!("and {more} more") });
+            section.lines.push(Line { what: What::Changed, notable: false, text: format!("and {more} more") });
         }
     }
     sections
 }
 
+/// Returns the permissions that only the newer of two versions has; nothing where they are not known.
+pub fn gained(old: Side<'_>, new: Side<'_>) -> Option<Vec<String>> {
+    let change = BundleChange::between(&old.2.contents(), &new.2.contents());
+    let section = permissions(&change, old.2, new.2);
+    let added = section.lines.into_iter().filter(|line| line.what == What::Added);
+    section.unknown.is_none().then(|| added.map(|line| line.text).collect())
+}
+
+/// The types of properties by which a bundle needs others.
+const NEEDS: [&str; 4] = [property::PACKAGE_REQUIRED, property::GVK_REQUIRED, "olm.constraint", "olm.label.required"];
+
+/// A property in words, where it has such.
+fn worded(property: &Property) -> String {
+    let value: Value = serde_json::from_str(&property.value).unwrap_or_default();
+    let part = |name: &str| text(&value[name]);
+    match property.kind.as_str() {
+        property::GVK | property::GVK_REQUIRED => format!("{} {}/{}", part("kind"), part("group"), part("version")),
+        property::PACKAGE_REQUIRED => format!("package {} {}", part("packageName"), part("versionRange")),
+        kind => format!("{kind} {}", property.value),
+    }
+}
+
+fn properties(title: &'static str, change: &BundleChange, kinds: &[&str], (added, removed): (bool, bool)) -> Section {
+    let mut lines = Vec::new();
+    for (what, notable, list) in
+        [(What::Added, added, &change.properties.added), (What::Removed, removed, &change.properties.removed)]
+    {
+        let of_kind = list.iter().filter(|property| kinds.contains(&property.kind.as_str()));
+        lines.extend(of_kind.map(|property| Line { what, notable, text: worded(property) }));
+    }
+    Section { title, lines, unknown: None }
+}
+
+/// Properties that no other part is about.
+fn others(change: &BundleChange) -> Section {
+    let known = |kind: &str| kind == property::GVK || NEEDS.contains(&kind);
+    let all = change.properties.added.iter().chain(&change.properties.removed);
+    let kinds: BTreeSet<&str> = all.map(|property| property.kind.as_str()).filter(|kind| !known(kind)).collect();
+    properties("Properties", change, &kinds.into_iter().collect::<Vec<_>>(), (false, false))
+}
+
 fn set(title: &'static str, old: BTreeSet<String>, new: BTreeSet<String>, added: bool, removed: bool) -> Section {
     let mut lines: Vec<Line> = Vec::new();
-    lines.extend(new.difference(&old).map(|one| Line { change: Change::Added, notable: added, text: one.clone() }));
-    lines.extend(old.difference(&new).map(|one| Line { change: Change::Removed, notable: removed, text: one.clone() }));
+    lines.extend(new.difference(&old).map(|one| Line { what: What::Added, notable: added, text: one.clone() }));
+    lines.extend(old.difference(&new).map(|one| Line { what: What::Removed, notable: removed, text: one.clone() }));
     Section { title, lines, unknown: None }
 }
 
 fn single(title: &'static str, old: &str, new: &str, notable: bool) -> Section {
     let lines = match old == new {
         true => Vec::new(),
-        false => vec![Line { change: Change::Changed, notable, text: format!("from {} to {}", said(old), said(new)) }],
+        false => vec![Line { what: What::Changed, notable, text: format!("from {} to {}", said(old), said(new)) }],
     };
     Section { title, lines, unknown: None }
 }
@@ -63,172 +106,76 @@ fn said(text: &str) -> &str {
     if text.is_empty() { "nothing" } else { text }
 }
 
-/// Every single right, so that moving it between rules is no change.
-fn rights(permissions: &Permissions) -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
-    for rule in &permissions.rules {
-        let scope = if rule.cluster { "cluster" } else { "namespace" };
-        let names = if rule.names.is_empty() { String::new() } else { format!(" named {}", rule.names.join(", ")) };
-        for verb in &rule.verbs {
-            for resource in &rule.resources {
-                for group in &rule.groups {
-                    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
-                    all.insert(format!("{scope}: {verb} {resource}{group}{names} ({})", rule.account));
-                }
-            }
-            all.extend(rule.urls.iter().map(|url| format!("{scope}: {verb} {url} ({})", rule.account)));
-        }
-    }
-    all
-}
-
-fn permissions(old: &Manifest, new: &Manifest) -> Section {
+fn permissions(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section {
     let title = "Permissions";
-    match (Permissions::of(old), Permissions::of(new)) {
-        (Some(old), Some(new)) => {
-            let mut section = set(title, rights(&old), rights(&new), true, false);
-            for flag in new.flags.iter().filter(|flag| !old.flags.contains(flag)) {
-                section.lines.push(Line { change: Change::Added, notable: true, text: flag.sentence().to_owned() });
-            }
-            section
-        }
-        _ => Section {
-            title,
-            lines: Vec::new(),
-            unknown: Some("the catalog does not carry the manifests of both versions."),
-        },
-    }
-}
-
-fn kinds(old: &Bundle, new: &Bundle) -> Section {
-    let of = |bundle: &Bundle| -> BTreeSet<String> {
-        let values = bundle.values(fbc::property::GVK);
-        values
-            .iter()
-            .map(|gvk| format!("{} {}/{}", text(&gvk["kind"]), text(&gvk["group"]), text(&gvk["version"])))
-            .collect()
+    let (Some(old), Some(new)) = (Permissions::of(old), Permissions::of(new)) else {
+        let unknown = Some("the catalog does not carry the manifests of both versions.");
+        return Section { title, lines: Vec::new(), unknown };
     };
-    set("Kinds", of(old), of(new), false, true)
-}
-
-/// Versions of kinds that are no longer served.
-fn served(old: &Manifest, new: &Manifest) -> Section {
-    let of = |manifest: &Manifest| -> BTreeSet<String> {
-        let mut all = BTreeSet::new();
-        for crd in &manifest.crds {
-            let name = text(&crd["metadata"]["name"]);
-            for version in items(&crd["spec"]["versions"]).iter().filter(|version| version["served"] != false) {
-                all.insert(format!("{name} serves {}", text(&version["name"])));
-            }
-            for version in items(&crd["spec"]["versions"]).iter().filter(|version| version["storage"] == true) {
-                all.insert(format!("{name} is stored as {}", text(&version["name"])));
-            }
-        }
-        all
-    };
-    let mut section = set("CRD versions", of(old), of(new), false, true);
-    section.unknown =
-        (old.crds.is_empty() && new.crds.is_empty()).then_some("the catalog does not carry the definitions.");
-    section
-}
-
-/// A field of a schema, as far as it is compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Field {
-    kind: String,
-    required: bool,
-    values: BTreeSet<String>,
-}
-
-fn fields(old: &Manifest, new: &Manifest) -> Section {
-    let of = |manifest: &Manifest| -> BTreeMap<String, Field> {
-        let mut all = BTreeMap::new();
-        for crd in &manifest.crds {
-            let kind = text(&crd["spec"]["names"]["kind"]);
-            for version in items(&crd["spec"]["versions"]) {
-                let start = format!("{kind} {}", text(&version["name"]));
-                collect(&version["schema"]["openAPIV3Schema"], &start, 0, &mut all);
-            }
-        }
-        all
-    };
-    let (old, new) = (of(old), of(new));
     let mut lines = Vec::new();
-    for (path, field) in &new {
-        match old.get(path) {
-            None if old.is_empty() => {}
-            None => {
-                let required = if field.required { ", required" } else { "" };
-                lines.push(Line {
-                    change: Change::Added,
-                    notable: field.required,
-                    text: format!("{path} ({}{required})", field.kind),
-                });
-            }
-            Some(before) => {
-                if before.kind != field.kind {
-                    let text = format!("{path} is {} instead of {}", field.kind, before.kind);
-                    lines.push(Line { change: Change::Changed, notable: true, text });
-                }
-                if field.required && !before.required {
-                    lines.push(Line {
-                        change: Change::Changed,
-                        notable: true,
-                        text: format!("{path} is required now"),
-                    });
-                }
-                let gone: Vec<&str> = before.values.difference(&field.values).map(String::as_str).collect();
-                if !field.values.is_empty() && (!gone.is_empty() || before.values.is_empty()) {
-                    let text = match gone.as_slice() {
-                        [] => format!("{path} allows only some values now"),
-                        gone => format!("{path} no longer allows {}", gone.join(", ")),
-                    };
-                    lines.push(Line { change: Change::Changed, notable: true, text });
-                }
-            }
-        }
-    }
-    for path in old.keys().filter(|path| !new.contains_key(*path)) {
-        // A field below one that is gone is gone with it.
-        let parent = path.rsplit_once('.').map(|(parent, _)| parent);
-        if new.is_empty() || parent.is_some_and(|parent| old.contains_key(parent) && !new.contains_key(parent)) {
-            continue;
-        }
-        lines.push(Line { change: Change::Removed, notable: true, text: path.clone() });
-    }
-    Section { title: "CRD fields", lines, unknown: None }
-}
-
-fn collect(schema: &Value, path: &str, depth: usize, all: &mut BTreeMap<String, Field>) {
-    if depth > DEEPEST || all.len() > 20_000 {
-        return;
-    }
-    let members = schema["properties"].as_object().or_else(|| schema["items"]["properties"].as_object());
-    let required =
-        items(if schema["properties"].is_object() { &schema["required"] } else { &schema["items"]["required"] });
-    for (name, field) in members.into_iter().flatten() {
-        if depth == 0 && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
-            continue;
-        }
-        let path = format!("{path}.{name}");
-        let values =
-            items(&field["enum"]).iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-        let kind = match (field["type"].as_str(), field["items"]["type"].as_str()) {
-            (Some("array"), Some(inner)) => format!("list of {inner}"),
-            (kind, _) => kind.unwrap_or("anything").to_owned(),
+    for permission in &change.permissions {
+        let scope = match permission.scope {
+            Scope::Cluster => "cluster",
+            Scope::Namespace => "namespace",
         };
-        let found = Field { kind, required: required.iter().any(|one| one == name.as_str()), values: values.collect() };
-        all.insert(path.clone(), found);
-        collect(field, &path, depth + 1, all);
+        for (what, verbs) in [(What::Added, &permission.verbs.added), (What::Removed, &permission.verbs.removed)] {
+            if !verbs.is_empty() {
+                let (verbs, resource) = (verbs.join(", "), &permission.resource);
+                let text = format!("{scope}: {verbs} {resource} ({})", permission.service_account);
+                lines.push(Line { what, notable: what == What::Added, text });
+            }
+        }
     }
+    for flag in new.flags.iter().filter(|flag| !old.flags.contains(flag)) {
+        lines.push(Line { what: What::Added, notable: true, text: flag.sentence().to_owned() });
+    }
+    Section { title, lines, unknown: None }
 }
 
-fn images((package, bundle, _): Side<'_>) -> BTreeSet<String> {
-    bundle.images.iter().filter_map(|(place, _)| package.detail.images.get(*place as usize).cloned()).collect()
+/// Versions of kinds that came, or are no longer served.
+fn served(change: &BundleChange, old: &Manifest, new: &Manifest) -> Section {
+    let mut lines = Vec::new();
+    for crd in &change.crds {
+        let (name, versions) = (&crd.name, &crd.versions);
+        let of = |what, notable, list: &[String], other: &[String]| -> Vec<Line> {
+            let only = list.iter().filter(|version| !other.contains(version));
+            only.map(|version| Line { what, notable, text: format!("{name} serves {version}") }).collect()
+        };
+        lines.extend(of(What::Added, false, &versions.new, &versions.old));
+        lines.extend(of(What::Removed, true, &versions.old, &versions.new));
+        if let Some(stored) = &crd.stored {
+            let [old, new] = [&stored.old, &stored.new].map(|version| version.as_deref().unwrap_or("nothing"));
+            let text = format!("{name} is stored as {new} instead of {old}");
+            lines.push(Line { what: What::Changed, notable: false, text });
+        }
+    }
+    let known = |manifest: &Manifest| manifest.facts.crds.is_some() || manifest.facts.owned.is_some();
+    let unknown = (!known(old) || !known(new)).then_some("the catalog does not carry the definitions.");
+    Section { title: "CRD versions", lines, unknown }
 }
 
-fn needs(bundle: &Bundle) -> BTreeSet<String> {
-    crate::pages::package::needs(bundle).into_iter().map(|(words, _)| words).collect()
+fn fields(change: &BundleChange) -> Section {
+    let line = |field: &edit::diff::changes::FieldChange| {
+        let name = format!("{} {}", field.crd, field.path);
+        let text = match field.what {
+            What::Added => format!("{name} ({})", field.detail),
+            What::Removed => name,
+            What::Changed => format!("{name} {}", field.detail),
+        };
+        Line { what: field.what, notable: field.narrows, text }
+    };
+    Section { title: "CRD fields", lines: change.fields.iter().map(line).collect(), unknown: None }
+}
+
+fn images(change: &BundleChange, old: &Bundle, new: &Bundle) -> Section {
+    let mut lines = single("", &old.image, &new.image, false).lines;
+    for (what, list) in [(What::Added, &change.related_images.added), (What::Removed, &change.related_images.removed)] {
+        for image in list {
+            let name = if image.name.is_empty() { String::new() } else { format!("{}: ", image.name) };
+            lines.push(Line { what, notable: false, text: format!("{name}{}", image.image) });
+        }
+    }
+    Section { title: "Images", lines, unknown: None }
 }
 
 fn modes(manifest: &Manifest) -> BTreeSet<String> {
@@ -275,17 +222,14 @@ mod tests {
     use serde_json::json;
 
     fn manifest(rules: Value, crd: Value) -> Manifest {
-        Manifest {
-            whole: Some(
-                json!({"spec": {"install": {"spec": {"clusterPermissions": [{"serviceAccountName": "a", "rules": rules}]}}}}),
-            ),
-            crds: vec![crd],
-            ..Manifest::default()
-        }
+        let csv = json!({"kind": "ClusterServiceVersion",
+            "spec": {"install": {"spec": {"clusterPermissions": [{"serviceAccountName": "a", "rules": rules}]}}}});
+        let facts = review::facts::Facts::of([&csv, &crd], None);
+        Manifest { whole: Some(csv), crds: vec![crd], facts, ..Manifest::default() }
     }
 
     fn crd(served: bool, required: Value, kind: &str) -> Value {
-        json!({"metadata": {"name": "things.x"}, "spec": {"names": {"kind": "Thing"}, "versions": [
+        json!({"kind": "CustomResourceDefinition", "metadata": {"name": "things.x"}, "spec": {"names": {"kind": "Thing"}, "versions": [
             {"name": "v1", "served": served, "schema": {"openAPIV3Schema": {"properties": {"spec": {
                 "required": required, "properties": {"a": {"type": kind}, "mode": {"type": "string", "enum": ["x", "y"]}}}}}}}]}})
     }
@@ -302,16 +246,16 @@ mod tests {
         );
         let (package, bundle) = (Package::default(), Bundle::default());
         let sections = differences((&package, &bundle, &old), (&package, &bundle, &new));
-        let told = |title: &str| -> Vec<String> {
+        let notable = |title: &str| -> Vec<String> {
             let section = sections.iter().find(|section| section.title == title).unwrap();
             section.lines.iter().filter(|line| line.notable).map(|line| line.text.clone()).collect()
         };
-        assert_eq!(told("Permissions").len(), 2);
-        assert!(told("Permissions").contains(&"cluster: get secrets (a)".to_owned()));
-        assert_eq!(told("CRD versions"), ["things.x serves v1"]);
+        assert_eq!(notable("Permissions").len(), 2);
+        assert!(notable("Permissions").contains(&"cluster: get secrets (a)".to_owned()));
+        assert_eq!(notable("CRD versions"), ["things.x serves v1"]);
         assert_eq!(
-            told("CRD fields"),
-            ["Thing v1.spec.a is integer instead of string", "Thing v1.spec.a is required now"]
+            notable("CRD fields"),
+            ["things.x v1.spec.a is integer instead of string", "things.x v1.spec.a is required now"]
         );
         let same = differences((&package, &bundle, &old), (&package, &bundle, &old));
         assert!(same.iter().all(|section| section.lines.is_empty()));

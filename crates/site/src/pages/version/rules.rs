@@ -1,11 +1,12 @@
 //! What a version may do on a cluster.
 
 use maud::{Markup, html};
+use review::facts::{Rule, Scope};
 
 use crate::csv::{items, text};
 use crate::frame::block;
 use crate::manifest::{Manifest, yaml};
-use crate::permissions::{Flag, Permissions, Rule};
+use crate::permissions::{Flag, Permissions};
 use crate::shelf::Bundle;
 use crate::text::{count, t};
 
@@ -16,12 +17,12 @@ pub(super) fn section(bundle: &Bundle, manifest: Option<&Manifest>, permissions:
         @else {
             ul.flags { @for flag in &permissions.flags { li.high[is_high(*flag)] { b { (flag.word()) } (flag.sentence()) } } }
         }
-        @for (cluster, heading) in [(true, "In the whole cluster"), (false, "In the namespaces it watches")] {
-            @for account in permissions.accounts(cluster) {
-                @let rules: Vec<&Rule> = permissions.rules.iter().filter(|rule| rule.cluster == cluster && rule.account == account).collect();
+        @for (scope, heading) in [(Scope::Cluster, "In the whole cluster"), (Scope::Namespaces, "In the namespaces it watches")] {
+            @for account in permissions.accounts(scope) {
+                @let rules: Vec<&Rule> = permissions.rules.iter().filter(|rule| rule.scope == scope && rule.account == account).collect();
                 h3 { (heading) ", as " code { (t(account)) } }
                 (table(&rules))
-                details.fold { summary { "As YAML" } (block(if cluster { "ClusterRole" } else { "Role" }, &yaml(&permissions.role(&bundle.name, cluster, account)))) }
+                details.fold { summary { "As YAML" } (block(if scope == Scope::Cluster { "ClusterRole" } else { "Role" }, &yaml(&permissions.role(&bundle.name, scope, account)))) }
             }
         }
         @if permissions.rules.is_empty() { p { "It asks for no permissions." } }

@@ -1,0 +1,109 @@
+//! Catalogs that pages compare a catalog with.
+
+use catalog::{Catalog, Warnings};
+use edit::Outline;
+use edit::diff::{Side, changes};
+use fbc::blob::TextBuffer;
+use fbc::{Fbc, Limits, Loaded};
+use resolve::input::{Reader, Source};
+use serve::pages::Shelves;
+use site::pages::changes::{Compared, Outcome};
+
+use crate::commands::{check_upgrades, diff};
+use crate::exit::Failure;
+use crate::images::Images;
+use crate::printer::Printer;
+
+/// A catalog as comparisons need it.
+struct Whole {
+    fbc: Fbc,
+    catalog: Catalog,
+    outline: Outline,
+    source: Source,
+}
+
+impl Whole {
+    fn new(fbc: Fbc, catalog: Catalog) -> std::io::Result<Whole> {
+        let reader = Reader::default();
+        let mut buffer = TextBuffer::default();
+        for blob in fbc.blobs() {
+            reader.look(blob, fbc.text(blob, &mut buffer)?);
+        }
+        let (outline, source) = (Outline::new(&fbc), reader.finish(&fbc));
+        Ok(Whole { fbc, catalog, outline, source })
+    }
+
+    /// Reads the catalog that is shown, from its blobs.
+    fn of(shelves: &Shelves, limits: &Limits) -> Result<Whole, String> {
+        let mut fbc = Fbc::default();
+        for package in shelves.packages() {
+            let blobs = shelves.blobs(&package).map_err(|error| error.to_string())?;
+            let text = std::str::from_utf8(&blobs).map_err(|error| error.to_string())?;
+            for line in text.lines() {
+                let blob = fbc.stored_blob(line, limits).map_err(|error| format!("package {package}: {error}"))?;
+                fbc.push(blob);
+            }
+        }
+        let checked = catalog::check(&fbc, Loaded::default(), Warnings::Off);
+        let catalog = checked.catalog.map_err(|_| "its blobs are not all there yet".to_owned())?;
+        Whole::new(fbc, catalog).map_err(|error| error.to_string())
+    }
+}
+
+/// The catalogs that somebody named to compare with.
+pub(crate) struct Others {
+    others: Vec<(String, Whole)>,
+    limits: Limits,
+}
+
+impl Others {
+    /// Loads catalogs by name and reference.
+    ///
+    /// # Errors
+    /// Fails when one of them is not valid, after reporting all of it.
+    pub(crate) fn load(
+        named: &[(String, String)],
+        images: &Images,
+        limits: &Limits,
+        printer: &Printer,
+    ) -> Result<Others, Failure> {
+        let mut others = Vec::new();
+        for (name, reference) in named {
+            let (fbc, catalog) = diff::load(reference, images, limits, printer)?;
+            others.push((name.clone(), Whole::new(fbc, catalog)?));
+        }
+        Ok(Others { others, limits: limits.clone() })
+    }
+
+    /// Returns whether there is nothing to compare with.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    /// Compares a catalog with all of them.
+    pub(crate) fn compare(&self, shelves: &Shelves) -> Vec<Compared> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let new = Whole::of(shelves, &self.limits);
+        let outcome = |old: &Whole| {
+            let new = new.as_ref().map_err(Clone::clone)?;
+            let sides = [old, new].map(|whole| Side { fbc: &whole.fbc, catalog: &whole.catalog });
+            let options = changes::Options { changelog: true, limits: self.limits.clone() };
+            let [before, after] = sides;
+            let changes = changes::changes(before, after, &options).map_err(|error| error.to_string())?;
+            let upgrades =
+                check_upgrades::reports((&old.outline, &old.source), (&new.outline, &new.source), Vec::new());
+            Ok(Outcome { changes, upgrades })
+        };
+        self.others.iter().map(|(name, old)| Compared { name: name.clone(), outcome: outcome(old) }).collect()
+    }
+}
+
+/// Reads `NAME=SOURCE`.
+pub(crate) fn named(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, source)) if !name.is_empty() && !source.is_empty() => Ok((name.to_owned(), source.to_owned())),
+        _ => Err("expected NAME=SOURCE".to_owned()),
+    }
+}

@@ -1,0 +1,215 @@
+//! What catalogs changed while a server ran: by digests, without keeping any of them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+
+use edit::diff::changes::What;
+
+use crate::console::Store;
+use crate::shelf::{Bundle, Channel, Package};
+
+/// How many swaps are remembered.
+const KEPT: usize = 20;
+/// The most packages of a swap that are named.
+const PACKAGES: usize = 1000;
+
+/// A catalog that took the place of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Swap {
+    /// When, as RFC 3339 writes it.
+    pub when: String,
+    /// The revision before.
+    pub from: String,
+    /// The revision since.
+    pub to: String,
+    /// The packages that differ, by name.
+    pub packages: Vec<PackageSwap>,
+    /// How many differ.
+    pub count: usize,
+}
+
+/// What a swap changed of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageSwap {
+    /// Its name.
+    pub name: String,
+    /// What became of it.
+    pub what: What,
+    /// Its channels.
+    pub channels: Vec<(What, String)>,
+    /// Its bundles.
+    pub bundles: Vec<(What, String)>,
+}
+
+/// The last swaps, oldest first.
+#[derive(Debug, Default)]
+pub struct History(VecDeque<Swap>);
+
+impl History {
+    /// Remembers that a catalog took the place of another.
+    ///
+    /// # Errors
+    /// Fails when one of them cannot be read.
+    pub fn note(&mut self, old: &dyn Store, new: &dyn Store, when: &str) -> io::Result<()> {
+        let (from, to) = (old.revision(), new.revision());
+        if from == to {
+            return Ok(());
+        }
+        let mut packages = differences(old, new)?;
+        let count = packages.len();
+        packages.truncate(PACKAGES);
+        self.0.push_back(Swap { when: when.to_owned(), from, to, packages, count });
+        if self.0.len() > KEPT {
+            self.0.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Returns the swaps, newest first; those after a revision alone, if that is remembered.
+    pub fn since(&self, revision: Option<&str>) -> Vec<Swap> {
+        let start = revision.and_then(|revision| self.0.iter().position(|swap| swap.from == revision));
+        self.0.iter().skip(start.unwrap_or_default()).rev().cloned().collect()
+    }
+
+    /// Returns how many packages differ between a revision that is remembered and the newest.
+    pub fn changed_since(&self, revision: &str) -> Option<usize> {
+        let start = self.0.iter().position(|swap| swap.from == revision)?;
+        let names: BTreeSet<&str> =
+            self.0.iter().skip(start).flat_map(|swap| &swap.packages).map(|package| package.name.as_str()).collect();
+        Some(names.len())
+    }
+
+    /// Returns the newest swap.
+    pub fn last(&self) -> Option<&Swap> {
+        self.0.back()
+    }
+}
+
+/// Compares two catalogs package by package; only those whose shelves differ are read.
+fn differences(old: &dyn Store, new: &dyn Store) -> io::Result<Vec<PackageSwap>> {
+    let (before, after) = (names(old), names(new));
+    let mut found = Vec::new();
+    for name in before.union(&after) {
+        let read = |store: &dyn Store, there: bool| if there { store.shelf(name).map(Some) } else { Ok(None) };
+        let (a, b) = (read(old, before.contains(name))?, read(new, after.contains(name))?);
+        if a == b {
+            continue;
+        }
+        let (a, b) = (Held::of(a.as_deref()), Held::of(b.as_deref()));
+        let what = match (before.contains(name), after.contains(name)) {
+            (false, _) => What::Added,
+            (_, false) => What::Removed,
+            _ => What::Changed,
+        };
+        found.push(PackageSwap {
+            name: name.clone(),
+            what,
+            channels: compared(&a.channels, &b.channels),
+            bundles: compared(&a.bundles, &b.bundles),
+        });
+    }
+    Ok(found)
+}
+
+fn names(store: &dyn Store) -> BTreeSet<String> {
+    store.packages().into_iter().collect()
+}
+
+/// Channels and bundles of a package, by name, with what tells one content from another.
+#[derive(Default)]
+struct Held {
+    channels: BTreeMap<String, String>,
+    bundles: BTreeMap<String, String>,
+}
+
+impl Held {
+    fn of(shelf: Option<&[u8]>) -> Held {
+        let Some(package) = shelf.and_then(Package::read) else { return Held::default() };
+        let channel = |channel: Channel| (channel.name.clone(), serde_json::to_string(&channel).unwrap_or_default());
+        let bundle = |bundle: Bundle| (bundle.name.clone(), serde_json::to_string(&bundle).unwrap_or_default());
+        Held {
+            channels: package.detail.channels.into_iter().map(channel).collect(),
+            // Places in the list of images move when another bundle names an image.
+            bundles: package
+                .detail
+                .bundles
+                .into_iter()
+                .map(|one| bundle(Bundle { images: Vec::new(), ..one }))
+                .collect(),
+        }
+    }
+}
+
+fn compared(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<(What, String)> {
+    let mut all: Vec<(What, String)> = Vec::new();
+    for (name, content) in new {
+        match old.get(name) {
+            None => all.push((What::Added, name.clone())),
+            Some(before) if before != content => all.push((What::Changed, name.clone())),
+            Some(_) => {}
+        }
+    }
+    all.extend(old.keys().filter(|name| !new.contains_key(*name)).map(|name| (What::Removed, name.clone())));
+    all.sort();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(&'static str, Vec<Package>);
+
+    impl Store for Fixed {
+        fn revision(&self) -> String {
+            self.0.to_owned()
+        }
+        fn packages(&self) -> Vec<String> {
+            self.1.iter().map(|package| package.row.name.clone()).collect()
+        }
+        fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
+            Ok(self.1.iter().find(|one| one.row.name == package).unwrap().write())
+        }
+        fn icon(&self, _: &str) -> io::Result<Vec<u8>> {
+            Ok(Vec::new())
+        }
+        fn bundle(&self, _: &str, _: &str) -> Result<String, String> {
+            Err("none".to_owned())
+        }
+    }
+
+    fn package(name: &str, bundles: &[(&str, &str)]) -> Package {
+        let mut package = Package::default();
+        package.row.name = name.to_owned();
+        package.detail.bundles = bundles
+            .iter()
+            .map(|(name, digest)| Bundle { name: (*name).into(), digest: (*digest).into(), ..Bundle::default() })
+            .collect();
+        package
+    }
+
+    #[test]
+    fn a_swap_names_what_came_went_and_changed() {
+        let one = Fixed("1", vec![package("a", &[("a.v1", "x"), ("a.v2", "y")]), package("b", &[]), package("c", &[])]);
+        let two = Fixed("2", vec![package("a", &[("a.v1", "x"), ("a.v2", "z"), ("a.v3", "w")]), package("c", &[])]);
+        let mut history = History::default();
+        history.note(&one, &one, "now").unwrap();
+        assert!(history.last().is_none(), "the same catalog is no change");
+        history.note(&one, &two, "now").unwrap();
+        let swap = history.last().unwrap();
+        assert_eq!(
+            swap.packages.iter().map(|one| (one.name.as_str(), one.what)).collect::<Vec<_>>(),
+            [("a", What::Changed), ("b", What::Removed)]
+        );
+        assert_eq!(swap.packages[0].bundles, [(What::Added, "a.v3".into()), (What::Changed, "a.v2".into())]);
+        history.note(&two, &one, "later").unwrap();
+        assert_eq!(history.changed_since("1"), Some(2));
+        assert_eq!(history.changed_since("2"), Some(2));
+        assert_eq!(history.changed_since("3"), None);
+        assert_eq!(history.since(Some("2")).len(), 1);
+        for _ in 0..30 {
+            history.note(&one, &two, "again").unwrap();
+        }
+        assert_eq!(history.since(None).len(), KEPT);
+    }
+}

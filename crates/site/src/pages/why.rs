@@ -1,0 +1,290 @@
+//! Why clusters choose a package or a version, or why they do not, and what they would do in a namespace.
+
+use std::collections::HashMap;
+
+use maud::{Markup, html};
+use resolve::explain::explain;
+use resolve::input::{Source, State};
+use resolve::plan::{self, Step};
+use resolve::pool::Pool;
+use resolve::requirers::Requirers;
+use resolve::resolver::{self, Outcome};
+use resolve::why::{self, Part};
+use resolve::wish::{self, Wish};
+
+use super::{crumbs, hero, tabs};
+use crate::frame::{Context, Page, Section, block};
+use crate::shelf::Package;
+use crate::text::t;
+
+/// The most bundles that can be installed already.
+const INSTALLED: usize = 50;
+
+/// What is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Version or bundle; the package itself if empty.
+    pub version: String,
+    /// The channel; any if empty.
+    pub channel: String,
+    /// What is installed already: bundles, or packages with versions.
+    pub installed: String,
+}
+
+impl Asked {
+    /// Reads the query of an address.
+    pub fn read(query: &str) -> Asked {
+        let mut asked = Asked::default();
+        for (key, value) in crate::rank::pairs(query) {
+            match key.as_str() {
+                "version" => asked.version = value.trim().to_owned(),
+                "channel" => asked.channel = value,
+                "installed" => asked.installed = value.trim().to_owned(),
+                _ => {}
+            }
+        }
+        asked
+    }
+
+    fn installed(&self) -> impl Iterator<Item = &str> {
+        self.installed.split([' ', ',', '\n', '\r', '\t']).filter(|word| !word.is_empty())
+    }
+
+    fn wish(&self, package: &str) -> Wish {
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let mut text = package.to_owned();
+        if !self.channel.is_empty() {
+            text += &format!("@{}", self.channel);
+        }
+        if !self.version.is_empty() {
+            text += &format!("={}", self.version);
+        }
+        Wish { text, package: package.to_owned(), channel: given(&self.channel), version: given(&self.version) }
+    }
+}
+
+/// The answer.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// What `opm why` answers.
+    pub parts: Vec<Part>,
+    /// What `opm resolve` answers, where somebody asked what happens in a namespace.
+    pub plan: Option<Plan>,
+    /// Bundles that the answer names, with their packages.
+    named: HashMap<String, String>,
+}
+
+/// What becomes of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    /// These steps.
+    Steps(Vec<Step>),
+    /// Nothing, for these reasons; the last is what the cluster says.
+    Conflict(Vec<String>),
+}
+
+/// Answers from a catalog as clusters see it.
+pub struct Asker<'a> {
+    pool: Pool<'a>,
+    requirers: Requirers<'a>,
+    /// The packages of all bundles, by name.
+    packages: HashMap<&'a str, &'a str>,
+}
+
+impl<'a> Asker<'a> {
+    /// Prepares for any number of questions.
+    pub fn new(source: &'a [Source]) -> Asker<'a> {
+        let pool = Pool::new(source, "operators");
+        let bundles = source.iter().flat_map(|source| &source.bundles);
+        let packages = bundles.map(|bundle| (bundle.name.as_str(), bundle.package.as_str())).collect();
+        Asker { requirers: Requirers::of(&pool), pool, packages }
+    }
+
+    /// Answers one.
+    ///
+    /// # Errors
+    /// Says what of the question makes no sense.
+    pub fn answer(&self, package: &str, asked: &Asked) -> Result<Answer, String> {
+        let pool = &self.pool;
+        pool.renew();
+        let parts = why::why(pool, &self.requirers, &asked.wish(package).settle(pool))?;
+        let plan = (!asked.installed.is_empty() || !asked.version.is_empty()).then(|| plan(pool, package, asked));
+        let mut answer = Answer { parts, plan: plan.transpose()?, named: HashMap::new() };
+        let named =
+            answer.lines().flat_map(words).map(|(word, _)| word).filter_map(|word| self.packages.get_key_value(word));
+        answer.named = named.map(|(name, package)| ((*name).to_owned(), (*package).to_owned())).collect();
+        Ok(answer)
+    }
+}
+
+/// Works out what a cluster does when the version is asked for beside what is installed.
+fn plan(pool: &Pool<'_>, package: &str, asked: &Asked) -> Result<Plan, String> {
+    let mut state = State::default();
+    let given: Vec<&str> = asked.installed().collect();
+    if given.len() > INSTALLED {
+        return Err(format!("{} bundles are too many: at most {INSTALLED} can be installed here", given.len()));
+    }
+    for word in given {
+        let wanted = wish::wish(word).map_err(|error| format!("{word}: {error}"))?;
+        wish::add_installed(&wanted, pool, &mut state)?;
+    }
+    let wanted = asked.wish(package);
+    let subscribed = state.subscriptions.iter().any(|one| one.package == package);
+    // What is installed is upgraded; a version can be asked for only where nothing is.
+    if !(subscribed && wanted.version.is_none() && wanted.channel.is_none()) {
+        wish::subscribe(&wanted, pool, &mut state)?;
+    }
+    Ok(match resolver::resolve(pool, &state) {
+        Outcome::Solved(chosen) => Plan::Steps(plan::steps(pool, &state, &chosen)),
+        Outcome::Unsatisfiable(conflict) => {
+            let mut lines = explain(pool, &state, &conflict);
+            lines.push(format!("OLM says: {}", conflict.message()));
+            Plan::Conflict(lines)
+        }
+        Outcome::Error(message) => Plan::Conflict(vec![format!("OLM says: {message}")]),
+    })
+}
+
+impl Answer {
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        let parts = self.parts.iter().flat_map(|part| std::iter::once(&part.heading).chain(&part.lines));
+        let steps = self.plan.iter().flat_map(|plan| match plan {
+            Plan::Steps(steps) => {
+                steps.iter().flat_map(|step| std::iter::once(&step.name).chain(&step.reasons)).collect::<Vec<_>>()
+            }
+            Plan::Conflict(lines) => lines.iter().collect(),
+        });
+        parts.chain(steps).map(String::as_str)
+    }
+
+    /// Shows a line, with links where it names bundles.
+    fn line(&self, context: &Context<'_>, line: &str) -> Markup {
+        html! {
+            @for (word, rest) in words(line) {
+                @match self.named.get(word) {
+                    Some(package) => a href=(context.links.version(package, word)) { (t(word)) },
+                    None => (t(word)),
+                }
+                (t(rest))
+            }
+        }
+    }
+}
+
+/// Cuts a line into words, each with what stands behind it.
+fn words(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let between = |c: char| c.is_whitespace() || ",;:()".contains(c);
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.find(between).unwrap_or(rest.len());
+        let next = rest[end..].find(|c| !between(c)).map_or(rest.len(), |at| end + at);
+        let found = (&rest[..end], &rest[end..next]);
+        rest = &rest[next..];
+        Some(found)
+    })
+}
+
+/// Makes the page.
+pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Result<Answer, String>) -> Page {
+    let name = &package.row.name;
+    let files = context.links.are_files();
+    let body = html! {
+        (hero(context, package, &format!("Why {}", package.title())))
+        (tabs(context, package, "why"))
+        @if files { p.soft.still { "Versions, channels and namespaces can be asked about on a server, or with " code { "opm why" } " and " code { "opm resolve" } "." } }
+        @else { (form(context, package, asked)) }
+        @match answer {
+            Err(reason) => div.note.bad role="alert" { p { (t(reason)) } },
+            Ok(answer) => {
+                @if let Some(plan) = &answer.plan { (namespace(context, answer, plan)) }
+                @for part in &answer.parts {
+                    section.section.why data-about=(part.key) {
+                        @let first = part.heading.split(' ').next().unwrap_or_default().trim_end_matches(':');
+                        h2.cap[first != name.as_str() && !answer.named.contains_key(first)] { (answer.line(context, part.heading.trim_end_matches(':'))) }
+                        @if !part.lines.is_empty() { ul { @for line in &part.lines { li { (answer.line(context, line.trim())) } } } }
+                    }
+                }
+                (block("The same in a shell", &commands(name, asked)))
+            },
+        }
+    };
+    Page {
+        title: format!("Why {}", package.title()),
+        section: Section::Packages,
+        crumbs: crumbs(context, package, &[("Why", None)]),
+        body,
+        name: "why",
+    }
+}
+
+fn commands(package: &str, asked: &Asked) -> String {
+    let wanted = asked.wish(package).text;
+    let mut lines = format!("opm why CATALOG {}", spelling::shell::quoted(&wanted));
+    if !asked.installed.is_empty() || !asked.version.is_empty() {
+        lines += &format!("\nopm resolve CATALOG --install {}", spelling::shell::quoted(&wanted));
+        for word in asked.installed().take(INSTALLED) {
+            lines += &format!(" --installed {}", spelling::shell::quoted(word));
+        }
+    }
+    lines
+}
+
+fn form(context: &Context<'_>, package: &Package, asked: &Asked) -> Markup {
+    let detail = &package.detail;
+    html! {
+        form.form.live action=(context.links.of_package(&package.row.name, "why")) method="get" {
+            label { "Version" input.field name="version" list="all" autocomplete="off" maxlength="200" value=(t(&asked.version)) placeholder="any"; }
+            label { "Channel"
+                select.field name="channel" {
+                    option value="" { "Any" }
+                    @for channel in &detail.channels { option value=(t(&channel.name)) selected[channel.name == asked.channel] { (t(&channel.name)) } }
+                }
+            }
+            label { "Installed already" input.field.wide name="installed" autocomplete="off" maxlength="4000" value=(t(&asked.installed)) placeholder="etcd.v0.9.2 prometheus=0.47.0"; }
+            button.button.main type="submit" { "Ask" }
+            datalist #all { @for bundle in &detail.bundles { option value=(t(&bundle.full_version())) {} } }
+        }
+    }
+}
+
+fn namespace(context: &Context<'_>, answer: &Answer, plan: &Plan) -> Markup {
+    html! {
+        section.section #plan {
+            h2 { "What a cluster does" }
+            @match plan {
+                Plan::Steps(steps) => {
+                    @if steps.iter().all(|step| step.action == "keep") { p { "Nothing changes." } }
+                    ol.steps { @for step in steps {
+                        li.end[step.action != "keep"] {
+                            span.pill.head[step.action != "keep"] { (step.action) } " "
+                            @if let Some(old) = &step.replaces { code { (t(old)) } " to " }
+                            (answer.line(context, &step.name))
+                            @if !step.origin.is_empty() { " " span.soft.small { (t(&step.origin)) } }
+                            @for reason in &step.reasons { p.small.soft { (answer.line(context, reason.trim())) } }
+                        }
+                    } }
+                },
+                Plan::Conflict(lines) => div.note.bad {
+                    p { strong { "This cannot be resolved: nothing in the namespace would be installed or upgraded." } }
+                    @for line in lines { p { (answer.line(context, line.trim())) } }
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_put_together_are_the_line() {
+        for line in ["a b.v1.2 (c), d:", "", "  x", "one"] {
+            let again: String = words(line).flat_map(|(word, rest)| [word, rest]).collect();
+            assert_eq!(again, line);
+        }
+    }
+}
