@@ -16,7 +16,7 @@ fn axe() -> String {
     std::fs::read_to_string(&place).unwrap_or_else(|_| panic!("{} is missing: cargo xtask browser", place.display()))
 }
 
-/// Looks for barriers; the script comes by the browser's own tools, since pages allow no foreign one.
+/// Finds barriers; the script comes by the browser's own tools, since pages allow no foreign one.
 fn barriers(browser: &Browser, axe: &str) -> Vec<String> {
     browser.devtools("Runtime.evaluate", json!({"expression": axe}));
     let found = browser.run_later(
@@ -166,69 +166,88 @@ fn the_browser_ranks_as_the_server_does() {
     browser.wait("return document.querySelectorAll('.tile').length === 2");
 }
 
-/// T-11: choosing two entries shows the way of the command.
+/// T-9: random filters give the same order on the server and in the browser, and counts that a plain recount gives.
 #[test]
-fn the_graph_shows_the_way_of_a_cluster() {
-    let place = Place::with_example();
+fn t_09_random_filters_agree_everywhere() {
+    let place = Place::new();
+    crate::random::write(&place, "catalog", 6);
     let server = place.serve(&[]);
     let browser = Browser::start(Setup::default());
-    browser.open(&server.address("/p/lantern/graph"));
-    let pick = "const row = [...document.querySelectorAll('.opm .e')].find(row => row.querySelector('.nam').textContent === arguments[0]);
-        row.dispatchEvent(new MouseEvent('click', {bubbles: true})); return document.getElementById('way').textContent";
-    let way = browser.run(pick, &[json!("lantern.v1.0.0")]);
-    assert!(way.as_str().unwrap().starts_with("1.0.0 → 1.1.0"), "{way}");
-    let way = browser.run(pick, &[json!("lantern.v1.1.0")]);
-    assert!(way.as_str().unwrap().contains("Compare"), "{way}");
-    assert!(browser.address().contains("from=lantern.v1.0.0&to=lantern.v1.1.0"), "{}", browser.address());
-    let shown = browser.run("return document.querySelectorAll('.opm .e.on').length", &[]);
-    assert_eq!(shown, json!(2));
+    browser.open(&server.address("/"));
+    let index: Value = serde_json::from_str(&server.get("/-/d/index.json").body).unwrap();
+    let rows = index["rows"].as_array().unwrap();
+    let mut dice = crate::random::Dice(9);
+    let facets = ["category", "capability", "year", "kube", "provider", "state"];
+    let values = |row: &Value, facet: &str| -> Vec<String> {
+        row["f"][facet].as_array().into_iter().flatten().map(|one| one.as_str().unwrap().to_owned()).collect()
+    };
+    for round in 0..40 {
+        let mut chosen: Vec<(&str, String)> = Vec::new();
+        for _ in 0..dice.below(4) {
+            let (row, facet) = (dice.pick(rows), *dice.pick(&facets));
+            let all = values(row, facet);
+            // The provider is a menu: one value.
+            if all.is_empty() || facet == "provider" && chosen.iter().any(|(one, _)| *one == facet) {
+                continue;
+            }
+            chosen.push((facet, dice.pick(&all).clone()));
+        }
+        let words = *dice.pick(&["", "", "made", "1", "image:made-1", "kind:thing"]);
+        let encoded = |text: &str| text.replace(' ', "+").replace(',', "%2C");
+        let mut query: Vec<String> =
+            chosen.iter().map(|(facet, value)| format!("{facet}={}", encoded(value))).collect();
+        query.push(format!("q={words}"));
+        query.push(format!("sort={}", dice.pick(&["", "name", "date", "versions"])));
+        let query = query.join("&");
+        let page = server.get(&format!("/?{query}")).body;
+        let shown: Vec<u64> = page
+            .split("class=\"tile\" data-n=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
+            .collect();
+        let found = browser.run("return opmFind(arguments[0], arguments[1])", &[index["rows"].clone(), json!(query)]);
+        assert_eq!(json!(shown), found, "{round}: {query}");
+        // The recount: a row counts for a value if it fits all other filters and the words.
+        let fits = |row: &Value, but: &str| {
+            facets.iter().filter(|facet| **facet != but).all(|facet| {
+                let wanted: Vec<&String> =
+                    chosen.iter().filter(|(one, _)| one == facet).map(|(_, value)| value).collect();
+                wanted.is_empty() || values(row, facet).iter().any(|value| wanted.contains(&value))
+            })
+        };
+        let by_words = browser
+            .run("return opmFind(arguments[0], arguments[1])", &[index["rows"].clone(), json!(format!("q={words}"))]);
+        let by_words: Vec<u64> = by_words.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        for facet in ["category", "capability"] {
+            let block = page.split(&format!("data-facet=\"{facet}\"")).nth(1);
+            let Some(block) = block.map(|rest| rest.split("</fieldset>").next().unwrap()) else { continue };
+            for line in block.split("<label>").skip(1) {
+                let value = line.split("value=\"").nth(1).unwrap().split('"').next().unwrap();
+                let count: usize = line.split("<small>").nth(1).unwrap().split('<').next().unwrap().parse().unwrap();
+                let expected = by_words.iter().filter(|place| {
+                    let row = &rows[**place as usize];
+                    fits(row, facet) && values(row, facet).iter().any(|one| one == value)
+                });
+                assert_eq!(count, expected.count(), "{query}: {facet} {value}");
+            }
+        }
+    }
 }
 
-/// T-3: names and roles of the list, a package and a graph.
+/// C-31: descriptions are searched by the server where a query asks for it.
 #[test]
-fn landmarks_and_headings_are_in_order() {
+fn descriptions_are_searched_where_a_query_asks_for_it() {
     let place = Place::with_example();
     let server = place.serve(&[]);
+    assert_eq!(server.get("/?q=requests+plan").body.matches("class=\"tile\"").count(), 0);
+    assert_eq!(server.get("/?q=plan+in:description").body.matches("class=\"tile\"").count(), 1);
     let browser = Browser::start(Setup::default());
-    for page in ["/", "/p/lantern", "/p/lantern/graph"] {
-        browser.open(&server.address(page));
-        let levels = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].filter(one => one.checkVisibility()).map(one => +one.tagName[1])", &[]);
-        let levels: Vec<u64> = levels.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
-        assert_eq!(levels.first(), Some(&1), "{page}");
-        assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{page}: {levels:?}");
-        let landmarks =
-            browser.run("return ['header', 'main', 'footer', 'nav'].every(name => document.querySelector(name))", &[]);
-        assert_eq!(landmarks, json!(true), "{page}");
-    }
-    browser.open(&server.address("/p/lantern/graph"));
-    let tree = browser.devtools("Accessibility.getFullAXTree", json!({}));
-    let text = tree.to_string();
-    assert!(
-        text.contains("lantern.v1.0.0, version 1.0.0, upgrades to lantern.v1.1.0"),
-        "entries are named by what they do"
-    );
-}
-
-/// T-22: narrow, with wide spacing, in forced colours, in print: nothing is cut, and the table takes the picture's place.
-#[test]
-fn pages_adapt_to_how_they_are_read() {
-    let place = Place::with_example();
-    let server = place.serve(&[]);
-    let browser = Browser::start(Setup { size: (320, 800), ..Setup::default() });
-    browser.open(&server.address("/p/lantern/graph"));
-    let shown = "return ['.graph', '.scroll table'].map(query => document.querySelector(query).checkVisibility())";
-    assert_eq!(browser.run(shown, &[]), json!([false, true]));
-    browser.devtools("Emulation.setEmulatedMedia", json!({"media": "print"}));
-    assert_eq!(browser.run(shown, &[]), json!([false, true]));
-    browser.devtools(
-        "Emulation.setEmulatedMedia",
-        json!({"media": "", "features": [{"name": "forced-colors", "value": "active"}]}),
-    );
-    for page in ["/", "/p/lantern", "/p/lantern/v/lantern.v1.1.0"] {
-        browser.open(&server.address(page));
-        let spaced = "for (const sheet of document.adoptedStyleSheets) void sheet; const sheet = new CSSStyleSheet(); sheet.replaceSync('*{line-height:1.5!important;letter-spacing:.12em!important;word-spacing:.16em!important}'); document.adoptedStyleSheets = [sheet]; return document.documentElement.scrollWidth <= window.innerWidth";
-        assert_eq!(browser.run(spaced, &[]), json!(true), "{page}");
-    }
+    browser.open(&server.address("/"));
+    browser.run("document.getElementById('q').focus()", &[]);
+    browser.keys("plan in:description");
+    browser.keys(ENTER);
+    browser
+        .wait("return location.search.includes('in%3Adescription') && document.querySelectorAll('.tile').length === 1");
 }
 
 /// T-24: pictures of every kind of page, for people to look at, where `OPM_SCREENSHOTS` names a directory.

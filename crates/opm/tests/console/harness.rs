@@ -24,6 +24,7 @@ impl Place {
         let place = Place::new();
         place.write("catalog/lantern.json", &example());
         place.write("catalog/beacon.json", &neighbour());
+        place.write("previous/lantern.json", &before());
         place
     }
 
@@ -55,11 +56,20 @@ impl Place {
 
     /// Serves the catalog.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Server {
+        self.serve_with(arguments, &[])
+    }
+
+    /// Serves the catalog with other variables of the environment.
+    pub(crate) fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let port = free_port();
+        let pages = self.path("previous").is_dir() && !arguments.contains(&"--no-console");
+        let previous: &[&str] = if pages { &["--previous", "previous"] } else { &[] };
         let mut child = self
             .opm(&["serve", "catalog", "-t", "", "--address", "127.0.0.1", "--port", "0", "--http-catalog", "test"])
             .args(["--http", &format!("127.0.0.1:{port}")])
             .args(arguments)
+            .args(previous)
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -153,6 +163,10 @@ impl Server {
         }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn stop(&mut self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
@@ -161,7 +175,7 @@ impl Server {
 }
 
 /// Every kind of page of the example, by address.
-pub(crate) const PAGES: [&str; 16] = [
+pub(crate) const PAGES: [&str; 20] = [
     "/",
     "/?q=lantern&view=rows",
     "/?q=nothing-like-this",
@@ -170,12 +184,16 @@ pub(crate) const PAGES: [&str; 16] = [
     "/p/lantern/path",
     "/p/lantern/path?from=1.0.0",
     "/p/lantern/path?from=0.1.0",
+    "/p/lantern/why",
+    "/p/lantern/why?version=1.0.1",
+    "/p/beacon/why?version=0.1.0&installed=lantern.v1.0.0",
     "/p/lantern/install",
     "/p/lantern/compare?from=1.0.0&to=1.1.0",
     "/p/lantern/v/lantern.v1.1.0",
     "/apis",
     "/apis/lantern.test/lamp",
     "/images",
+    "/changes",
     "/problems",
     "/about",
 ];
@@ -221,7 +239,7 @@ fn crd(extra: bool) -> Value {
             {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}}}]}})
 }
 
-fn packed(value: &Value) -> String {
+pub(crate) fn packed(value: &Value) -> String {
     let mut out = Vec::new();
     fbc::base64::encode(value.to_string().as_bytes(), &mut out);
     String::from_utf8(out).unwrap()
@@ -253,6 +271,20 @@ pub(crate) fn example() -> String {
     text += &line(&json!({"schema": "io.openshift.operators.lifecycles.v1alpha1", "package": "lantern",
         "versions": [{"name": "1.1", "phases": [{"name": "Full support", "startDate": "2024-01-01", "endDate": "2025-01-01"}]}]}));
     text
+}
+
+/// The package before the last changes: with a channel that is gone now, and without the newest versions.
+fn before() -> String {
+    let mut text = line(&json!({"schema": "olm.package", "name": "lantern", "defaultChannel": "stable"}));
+    for channel in ["stable", "old"] {
+        text += &line(&json!({"schema": "olm.channel", "package": "lantern", "name": channel, "entries": [
+            {"name": "lantern.v1.0.0"}, {"name": "lantern.v1.0.1", "replaces": "lantern.v1.0.0"}]}));
+    }
+    let kept = |line: &&str| {
+        line.starts_with("{\"schema\":\"olm.bundle\"")
+            && (line.contains("\"lantern.v1.0.0\"") || line.contains("\"lantern.v1.0.1\""))
+    };
+    text + &example().lines().filter(kept).map(|line| format!("{line}\n")).collect::<String>()
 }
 
 /// A package that needs the other, known by its metadata alone.
@@ -296,4 +328,21 @@ pub(crate) fn files(root: &Path) -> Vec<String> {
     }
     all.sort();
     all
+}
+
+/// Returns the text of a page's main part, or of a part of it, as people read it.
+pub(crate) fn text_of(html: &str) -> String {
+    let main = html.split("<main").nth(1).map_or(html, |rest| rest.split("</main>").next().unwrap_or_default());
+    let mut out = String::new();
+    let mut inside = main.starts_with(" id=");
+    for c in main.chars() {
+        match c {
+            '<' => inside = true,
+            '>' if inside => inside = false,
+            c if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    let plain = out.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -150,14 +150,59 @@ fn a_hostile_catalog_stays_text() {
     assert!(text.as_str().unwrap().contains("<plan>"), "placeholders stay readable");
 }
 
-/// T-6: pictures that are programs are letters, and say why.
+/// The smallest PNG, and one that claims a hundred thousand pixels each way.
+fn png(claim: u32) -> Vec<u8> {
+    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    bytes.extend(claim.to_be_bytes());
+    bytes.extend(claim.to_be_bytes());
+    bytes.extend(b"\x08\x06\0\0\0\x1f\x15\xc4\x89\0\0\0\rIDATx\xdac\xf8\xff\xff?\0\x05\xfe\x02\xfe\xa75\x81\x84\0\0\0\0IEND\xaeB`\x82");
+    bytes
+}
+
+fn packed_bytes(bytes: &[u8]) -> String {
+    let mut out = Vec::new();
+    fbc::base64::encode(bytes, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+/// Writes a catalog of one package for each icon.
+fn with_icons(place: &Place) {
+    let mut icons: Vec<Vec<u8>> = ICONS.iter().map(|icon| icon.as_bytes().to_vec()).collect();
+    icons.extend([
+        png(1),
+        png(100_000),
+        b"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'><circle r='3'/></svg>".to_vec(),
+        vec![b'x'; 600 << 10],
+    ]);
+    for (number, icon) in icons.iter().enumerate() {
+        let (name, bundle) = (format!("icon{number}"), format!("icon{number}.v1"));
+        let csv = json!({"displayName": name, "description": "x"});
+        let text: Vec<Value> = vec![
+            json!({"schema": "olm.package", "name": name, "defaultChannel": "a", "icon": {"base64data": packed_bytes(icon), "mediatype": "image/svg+xml"}}),
+            json!({"schema": "olm.channel", "package": name, "name": "a", "entries": [{"name": bundle}]}),
+            json!({"schema": "olm.bundle", "package": name, "name": bundle, "image": "registry.test/x:1", "properties": [
+                {"type": "olm.package", "value": {"packageName": name, "version": "1.0.0"}}, {"type": "olm.csv.metadata", "value": csv}]}),
+        ];
+        place.write(&format!("catalog/{name}.json"), &text.iter().map(|blob| format!("{blob}\n")).collect::<String>());
+    }
+}
+
+/// T-6: pictures that are programs are letters and say why; what is a picture by its bytes is shown, whatever it is
+/// called, and does nothing when it is opened by its address, on the server and on a host without headers.
 #[test]
-fn a_hostile_icon_becomes_a_letter() {
+fn t_06_a_hostile_icon_becomes_a_letter() {
     let place = Place::new();
-    hostile(&place);
+    with_icons(&place);
     let server = place.serve(&[]);
     let list = server.get("/").body;
-    assert!(!list.contains("-/i/"), "no icon is served");
+    let icons: std::collections::BTreeSet<String> =
+        list.split("src=\"./-/i/").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
+    assert_eq!(
+        icons.iter().filter(|icon| icon.ends_with(".png")).count(),
+        2,
+        "a PNG that is called SVG is one: {icons:?}"
+    );
+    assert_eq!(icons.len(), 3, "{icons:?}");
     let problems = server.get("/problems").body;
     for reason in [
         "an element script",
@@ -167,7 +212,40 @@ fn a_hostile_icon_becomes_a_letter() {
         "outside of it",
         "it is no SVG",
         "no picture",
+        "more than 524288",
     ] {
-        assert!(problems.contains(reason), "{reason}");
+        assert!(problems.contains(reason), "{reason}: {}", crate::harness::text_of(&problems));
+    }
+    place.run(&["site", "build", "catalog", "-o", "site"]);
+    let host = crate::host::Host::start(&place.path("site"), "/");
+    let browser = Browser::start(Setup::default());
+    browser.requests();
+    for icon in &icons {
+        for address in [server.address(&format!("/-/i/{icon}")), host.address(&format!("-/i/{icon}"))] {
+            browser.open(&address);
+            assert_eq!(
+                browser.run("return [window.pwned === undefined, document.scripts.length]", &[]),
+                json!([true, 0]),
+                "{address}"
+            );
+        }
+    }
+    for page in
+        [server.address("/"), host.address("index.html"), format!("file://{}", place.path("site/index.html").display())]
+    {
+        browser.open(&page);
+        assert_eq!(browser.run(LOOK, &[]), json!([]), "{page}");
+    }
+    for request in browser.requests() {
+        let known = [server.address("/"), host.address(""), "data:".to_owned(), "file:".to_owned()];
+        assert!(known.iter().any(|start| request.starts_with(start)), "{request}");
+    }
+    // No file of the export is a script that the catalog brought.
+    for file in crate::harness::files(&place.path("site")) {
+        assert!(
+            !file.starts_with("-/i/")
+                || !std::fs::read_to_string(place.path("site").join(&file)).is_ok_and(|text| text.contains("script")),
+            "{file}"
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use testkit::{Browser, Setup};
@@ -18,6 +19,9 @@ fn stream(server: &Server) -> BufReader<TcpStream> {
 fn next(stream: &mut BufReader<TcpStream>) -> Option<String> {
     let mut line = String::new();
     while stream.read_line(&mut line).is_ok_and(|read| read > 0) {
+        if line.starts_with("HTTP/1.1 503") {
+            return None;
+        }
         if let Some(data) = line.strip_prefix("data: ") {
             return Some(data.trim().to_owned());
         }
@@ -65,4 +69,144 @@ fn streams_are_bounded_and_end_with_the_server() {
     server.stop();
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert!(streams.iter_mut().all(|stream| next(stream).is_none()));
+}
+
+/// C-74, C-112: the strip says how much changed, and leads to what; who follows stays where they are.
+#[test]
+fn pages_say_what_changed_and_can_follow() {
+    let place = Place::with_example();
+    let server = place.serve(&["--poll-interval", "100ms"]);
+    let browser = Browser::start(Setup::default());
+    browser.open(&server.address("/p/lantern"));
+    let text = std::fs::read_to_string(place.path("catalog/beacon.json")).unwrap();
+    place.write("catalog/beacon.json", &text.replace("Shows where things are", "Shows where things were"));
+    browser.wait("return document.getElementById('live').textContent.startsWith('The catalog changed: 1 package.')");
+    browser.run("document.querySelector('#live a').click()", &[]);
+    browser.wait("return location.pathname === '/changes'");
+    let page = browser.run("return document.getElementById('swaps').innerText", &[]);
+    let page = page.as_str().unwrap();
+    assert!(
+        page.contains("beacon changed") && page.contains("beacon.v0.1.0") && !page.contains("lantern changed"),
+        "{page}"
+    );
+    // Following: the page loads by itself, with scroll and focus kept.
+    browser.open(&server.address("/p/lantern"));
+    browser.run("localStorage.setItem('opm-follow', 'on'); document.querySelector('a[href$=\"/p/lantern/graph\"]').focus(); scrollTo(0, 200); window.mark = 1", &[]);
+    place.write("catalog/lantern.json", &example().replace("Follow stable.", "Follow the other one."));
+    browser.wait(
+        "return window.mark !== 1 && document.readyState === 'complete' && document.body.innerText.includes('Follow the other one.')",
+    );
+    browser.wait("return document.activeElement.getAttribute('href')?.endsWith('/p/lantern/graph') && scrollY === 200");
+    assert_eq!(browser.log(), Vec::<String>::new());
+}
+
+/// C-111: where there is no room for a stream, pages ask once a minute.
+#[test]
+fn pages_ask_where_there_is_no_room_for_streams() {
+    let place = Place::with_example();
+    let server = place.serve(&["--poll-interval", "100ms"]);
+    let streams: Vec<BufReader<TcpStream>> = (0..256)
+        .map(|_| {
+            let mut one = stream(&server);
+            assert!(next(&mut one).is_some());
+            one
+        })
+        .collect();
+    let browser = Browser::start(Setup::default());
+    // A minute passes in half a second here.
+    let hurry = "const later = window.setTimeout; window.setTimeout = (work, time, ...rest) => later(work, time === 60000 ? 500 : time, ...rest);";
+    browser.devtools("Page.addScriptToEvaluateOnNewDocument", serde_json::json!({"source": hurry}));
+    browser.open(&server.address("/p/lantern"));
+    place.write("catalog/lantern.json", &example().replace("Lights", "Shines"));
+    browser.wait("return document.getElementById('live').textContent.startsWith('The catalog changed')");
+    drop(streams);
+}
+
+/// Returns how much memory a process uses itself, in megabytes.
+fn memory(server: &Server) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+}
+
+/// T-15: 300 streams and 50 readers while the catalog is swapped every second. `OPM_CONSOLE_SECONDS=60` does it for a minute.
+#[test]
+fn t_15_swaps_under_load_fail_no_page_and_mix_none() {
+    let seconds: u64 = std::env::var("OPM_CONSOLE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8);
+    let place = Place::with_example();
+    std::fs::remove_dir_all(place.path("previous")).unwrap();
+    let beacon = std::fs::read_to_string(place.path("catalog/beacon.json")).unwrap();
+    std::fs::remove_file(place.path("catalog/beacon.json")).unwrap();
+    std::fs::remove_file(place.path("catalog/lantern.json")).unwrap();
+    let put = |number: u64| {
+        let lantern = example()
+            .replace("\"defaultChannel\"", &format!("\"description\":\"mark {number}.\",\"defaultChannel\""))
+            .replace(",\"description\":\"Lights\"", "");
+        let beacon = beacon
+            .replace("\"displayName\":\"Beacon\"", &format!("\"displayName\":\"Beacon {number}.\""))
+            .replace("Shows where things are", &format!("mark {number}."));
+        place.write("aside/all.json", &format!("{lantern}{beacon}"));
+        std::fs::rename(place.path("aside/all.json"), place.path("catalog/all.json")).unwrap();
+    };
+    put(0);
+    let server = place.serve(&["--poll-interval", "200ms"]);
+    let _ = server.get("/");
+    let before = memory(&server);
+    let mut streams: Vec<BufReader<TcpStream>> = (0..300).map(|_| stream(&server)).collect();
+    let opened = streams.iter_mut().filter_map(next).count();
+    assert_eq!(opened, 256, "there is room for so many");
+    let (pages, swaps) = (AtomicUsize::new(0), AtomicU64::new(1));
+    let load = || {
+        let end = Instant::now() + Duration::from_secs(seconds).div_f64(2.0);
+        std::thread::scope(|scope| {
+            for reader in 0..50 {
+                let (server, pages) = (&server, &pages);
+                scope.spawn(move || {
+                    let paths = [
+                        "/",
+                        "/p/beacon",
+                        "/p/lantern",
+                        "/p/lantern/v/lantern.v1.1.0",
+                        "/apis",
+                        "/p/lantern/path?from=1.0.0",
+                    ];
+                    for path in paths.iter().cycle().skip(reader) {
+                        let page = server.get(path);
+                        assert_eq!(page.status, 200, "{path}");
+                        let revision = page.body.split("data-rev=\"").nth(1).unwrap().split('"').next().unwrap();
+                        assert!(
+                            page.body.contains(&format!("Revision <code>{revision}</code>")),
+                            "{path} is of one revision"
+                        );
+                        if *path == "/" || *path == "/p/beacon" {
+                            let numbers = |start: &str| -> std::collections::BTreeSet<String> {
+                                let found = page.body.split(start).skip(1);
+                                found.filter_map(|rest| Some(rest.split_once('.')?.0.to_owned())).collect()
+                            };
+                            let (titles, texts) = (numbers("Beacon "), numbers("mark "));
+                            assert!(titles.union(&texts).count() == 1, "{path} mixes {titles:?} and {texts:?}");
+                        }
+                        pages.fetch_add(1, Ordering::Relaxed);
+                        if Instant::now() > end {
+                            return;
+                        }
+                    }
+                });
+            }
+            while Instant::now() < end {
+                std::thread::sleep(Duration::from_secs(1));
+                put(swaps.fetch_add(1, Ordering::Relaxed));
+            }
+        });
+        std::thread::sleep(Duration::from_secs(2));
+        memory(&server)
+    };
+    // What is kept after one time is kept after the next: nothing grows with swaps and readers.
+    let (first, second) = (load(), load());
+    drop(streams);
+    assert!(pages.into_inner() > 200);
+    assert!(
+        second <= first + 8.0 && first <= before + 48.0,
+        "{before:.1} MB before, {first:.1} and {second:.1} MB after"
+    );
 }

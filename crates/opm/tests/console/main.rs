@@ -1,11 +1,16 @@
 //! The web console as readers see it: on a server, from a folder, in a real browser.
 
+mod answers;
 mod browser;
 mod budgets;
 mod export;
 mod harness;
 mod headers;
+mod host;
 mod hostile;
 mod live;
 mod pages;
 mod preview;
+mod random;
+mod reading;
+mod whole;

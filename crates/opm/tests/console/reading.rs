@@ -1,0 +1,191 @@
+//! How pages are read: without scripts, by assistive technology, narrow, large, in print.
+
+use serde_json::{Value, json};
+use testkit::{Browser, Setup};
+
+use crate::harness::{PAGES, Place, text_of};
+
+/// Evaluates an expression by the browser's own tools, which work where scripts are off.
+fn evaluate(browser: &Browser, expression: &str) -> Value {
+    browser.devtools("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}))["result"]["value"]
+        .clone()
+}
+
+/// T-1: with scripts off every page shows all its text, links, tables and pictures, and filters are forms.
+#[test]
+fn t_01_every_page_is_whole_without_scripts() {
+    let place = Place::with_example();
+    let server = place.serve(&[]);
+    let browser = Browser::start(Setup { scripts: false, ..Setup::default() });
+    for page in PAGES {
+        browser.open(&server.address(page));
+        let parts = evaluate(
+            &browser,
+            "JSON.stringify([document.documentElement.dataset.page, document.querySelector('main').textContent.replace(/\\s+/g, ' '), document.querySelectorAll('button[hidden]').length, document.querySelectorAll('main a').length])",
+        );
+        let parts: Value = serde_json::from_str(parts.as_str().unwrap_or_default()).unwrap_or_default();
+        let shown = parts[1].as_str().unwrap_or_default().to_lowercase();
+        assert!(!shown.contains("loading") && !shown.contains("being loaded"), "{page}");
+        let sent = text_of(&server.get(page).body);
+        let squeezed = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_lowercase();
+        assert_eq!(squeezed(&shown), squeezed(&sent), "{page}: what is sent is what is shown");
+        assert!(parts[2].as_u64().unwrap_or_default() >= 2, "{page}: what needs scripts is hidden");
+    }
+    browser.open(&server.address("/p/lantern/graph"));
+    assert_eq!(
+        evaluate(
+            &browser,
+            "document.querySelectorAll('svg.opm').length > 1 && document.querySelectorAll('.scroll table').length > 1"
+        ),
+        json!(true)
+    );
+    // Filters, search and the picker are forms.
+    for (query, tiles) in [("category=Networking", 1), ("q=beacon", 1), ("state=Deprecated", 0), ("", 2)] {
+        browser.open(&server.address(&format!("/?{query}")));
+        assert_eq!(evaluate(&browser, "document.querySelectorAll('.tile').length"), json!(tiles), "{query}");
+        assert_eq!(evaluate(&browser, "document.querySelectorAll('form.facets button[type=submit]').length"), json!(1));
+    }
+}
+
+/// Roles and names as assistive technology gets them, one a line.
+fn tree(browser: &Browser) -> String {
+    let found = browser.devtools("Accessibility.getFullAXTree", json!({}));
+    let nodes = found["nodes"].as_array().unwrap();
+    let by_id = |id: &Value| nodes.iter().find(|node| node["nodeId"] == *id);
+    let mut out = String::new();
+    let mut todo: Vec<(&Value, usize)> =
+        nodes.iter().filter(|node| node["parentId"].is_null()).map(|node| (node, 0)).collect();
+    while let Some((node, depth)) = todo.pop() {
+        let role = node["role"]["value"].as_str().unwrap_or_default();
+        let name = node["name"]["value"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        let reported = node["ignored"] != true
+            && !matches!(
+                role,
+                "none"
+                    | "generic"
+                    | "StaticText"
+                    | "InlineTextBox"
+                    | "LineBreak"
+                    | "ListMarker"
+                    | "paragraph"
+                    | "code"
+                    | "emphasis"
+                    | "strong"
+                    | "LayoutTable"
+                    | "RootWebArea"
+                    | "time"
+                    | "SvgRoot"
+            );
+        if reported {
+            // How long ago something was depends on the day.
+            let name = name.split(" (").next().unwrap_or_default();
+            out.push_str(&format!("{}{role} {name}\n", "  ".repeat(depth)).replace(" \n", "\n"));
+        }
+        let children = node["childIds"].as_array().into_iter().flatten().filter_map(by_id);
+        let children: Vec<&Value> = children.collect();
+        todo.extend(children.into_iter().rev().map(|child| (child, depth + usize::from(reported))));
+    }
+    out
+}
+
+/// T-3: roles and names of the list, a package and a graph; one heading of the first level; landmarks.
+#[test]
+fn t_03_the_accessibility_tree_is_as_written_down() {
+    let place = Place::with_example();
+    let server = place.serve(&[]);
+    let browser = Browser::start(Setup::default());
+    for (page, name) in [("/", "list"), ("/p/lantern", "package"), ("/p/lantern/graph", "graph")] {
+        browser.open(&server.address(page));
+        let levels = browser.run("return [...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].filter(one => one.checkVisibility()).map(one => +one.tagName[1])", &[]);
+        let levels: Vec<u64> = levels.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+        assert_eq!((levels.first(), levels.iter().filter(|level| **level == 1).count()), (Some(&1), 1), "{page}");
+        assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{page}: {levels:?}");
+        let tree = tree(&browser);
+        for landmark in ["banner", "main", "contentinfo", "navigation", "search"] {
+            assert!(
+                tree.lines().any(|line| line.trim_start().starts_with(landmark)),
+                "{page} has no {landmark}: {tree}"
+            );
+        }
+        insta::assert_snapshot!(name, tree);
+    }
+    assert!(
+        tree(&browser).contains("listitem lantern.v1.0.0, version 1.0.0, upgrades to lantern.v1.1.0"),
+        "entries are named by what they do"
+    );
+}
+
+/// Text that is cut, or wider than its box, by element.
+const CLIPPED: &str = "return [...document.querySelectorAll('main *, header *, footer *')].filter(one => {
+        if (!one.checkVisibility() || one.closest('.vh, .skip, svg, .scroll, pre, .graph, .legend, .what, select, input, option, code')) return false;
+        const style = getComputedStyle(one);
+        const hides = (way) => way === 'hidden' || way === 'clip';
+        const cut = hides(style.overflowX) && one.scrollWidth > one.clientWidth + 1 || hides(style.overflowY) && one.scrollHeight > one.clientHeight + 2;
+        return cut && one.textContent.trim() && style.display !== 'inline';
+    }).map(one => one.tagName + '.' + one.className + ' ' + one.textContent.trim().slice(0, 40))";
+const WIDE: &str = "return document.documentElement.scrollWidth > window.innerWidth";
+
+fn look(browser: &Browser, page: &str, how: &str) {
+    assert_eq!(browser.run(WIDE, &[]), json!(false), "{page} scrolls sideways {how}");
+    assert_eq!(browser.run(CLIPPED, &[]), json!([]), "{page} cuts text {how}");
+}
+
+/// T-22: narrow, with wide text spacing, enlarged, in forced colours: nothing is cut and no page scrolls sideways.
+#[test]
+fn t_22_pages_adapt_to_how_they_are_read() {
+    let place = Place::with_example();
+    let server = place.serve(&[]);
+    let browser = Browser::start(Setup { size: (320, 800), ..Setup::default() });
+    let spaced = "const sheet = new CSSStyleSheet(); sheet.replaceSync('*{line-height:1.5!important;letter-spacing:.12em!important;word-spacing:.16em!important} p{margin-bottom:2em!important}'); document.adoptedStyleSheets = [sheet];";
+    for page in PAGES {
+        browser.open(&server.address(page));
+        look(&browser, page, "at 320 px");
+        browser.run(spaced, &[]);
+        look(&browser, page, "with text spacing");
+    }
+    // 200 % of 1350 pixels.
+    browser.devtools(
+        "Emulation.setDeviceMetricsOverride",
+        json!({"width": 675, "height": 450, "deviceScaleFactor": 2, "mobile": false}),
+    );
+    for page in PAGES {
+        browser.open(&server.address(page));
+        look(&browser, page, "at 200 %");
+    }
+    let features =
+        json!([{"name": "forced-colors", "value": "active"}, {"name": "prefers-reduced-motion", "value": "reduce"}]);
+    browser.devtools("Emulation.setEmulatedMedia", json!({"media": "", "features": features}));
+    for page in PAGES {
+        browser.open(&server.address(page));
+        look(&browser, page, "in forced colours");
+        let moving = "return [...document.querySelectorAll('*')].filter(one => { const style = getComputedStyle(one); return [style.animationDuration, style.transitionDuration].some(time => time.split(',').some(one => parseFloat(one) > 0.01)) }).length";
+        assert_eq!(browser.run(moving, &[]), json!(0), "{page} moves for those who asked for less");
+    }
+}
+
+/// T-22, C-63: in print and where there is no room the table takes the place of the picture.
+#[test]
+fn t_22_the_table_takes_the_place_of_the_graph() {
+    let place = Place::with_example();
+    let server = place.serve(&[]);
+    let browser = Browser::start(Setup { size: (320, 800), ..Setup::default() });
+    browser.open(&server.address("/p/lantern/graph"));
+    let shown = "return ['.graph', '.scroll table'].map(query => document.querySelector(query).checkVisibility())";
+    assert_eq!(browser.run(shown, &[]), json!([false, true]));
+    browser.devtools(
+        "Emulation.setDeviceMetricsOverride",
+        json!({"width": 1350, "height": 800, "deviceScaleFactor": 1, "mobile": false}),
+    );
+    assert_eq!(browser.run(shown, &[]), json!([true, true]));
+    browser.devtools("Emulation.setEmulatedMedia", json!({"media": "print"}));
+    assert_eq!(browser.run(shown, &[]), json!([false, true]));
+    for page in ["/", "/p/lantern", "/p/lantern/graph", "/p/lantern/v/lantern.v1.1.0"] {
+        browser.open(&server.address(page));
+        let printed = browser.devtools("Page.printToPDF", json!({}));
+        // "%PDF" in base64.
+        assert!(
+            printed["data"].as_str().is_some_and(|data| data.starts_with("JVBER") && data.len() > 10_000),
+            "{page}"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! What needs much data or a whole build, on request.
+
+use std::process::{Command, Stdio};
+
+use review::facts::{Rule, Scope};
+use serde_json::Value;
+use site::manifest::Manifest;
+use site::permissions::{Flag, Permissions};
+
+use crate::harness::{Place, Server, free_port};
+
+/// T-13: permissions of real bundles. Needs `OPM_CONSOLE_BUNDLES`, a directory of 514 bundle directories.
+#[test]
+#[ignore = "needs real bundles: OPM_CONSOLE_BUNDLES"]
+fn t_13_permissions_of_real_bundles_are_as_counted() {
+    let root = std::env::var("OPM_CONSOLE_BUNDLES").expect("OPM_CONSOLE_BUNDLES is a directory of bundles");
+    let root = std::path::Path::new(&root);
+    let manifests = crate::harness::files(root);
+    let bundles: std::collections::BTreeSet<String> = manifests
+        .iter()
+        .filter_map(|path| Some(root.join(path.split_once("/manifests/")?.0).display().to_string()))
+        .collect();
+    let bundles: Vec<String> = bundles.into_iter().collect();
+    let (mut read, mut cluster, mut secrets, mut everything) = (0, 0, 0, 0);
+    for chunk in bundles.chunks(64) {
+        let mut arguments = vec!["render", "-o", "json"];
+        arguments.extend(chunk.iter().map(String::as_str));
+        let output = Place::new().opm(&arguments).output().unwrap();
+        for blob in serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
+            let manifest = Manifest::read(&blob.unwrap().to_string()).unwrap();
+            let Some(permissions) = Permissions::of(&manifest) else { continue };
+            read += 1;
+            let wide: Vec<&Rule> = permissions.rules.iter().filter(|rule| rule.scope == Scope::Cluster).collect();
+            cluster += usize::from(!wide.is_empty());
+            secrets += usize::from(wide.iter().any(|rule| rule.resources.iter().any(|one| one == "secrets")));
+            let star = |list: &[String]| list.iter().any(|one| one == "*");
+            let all = |rule: &Rule| star(&rule.groups) && star(&rule.resources) && star(&rule.verbs);
+            everything += usize::from(wide.iter().any(|rule| all(rule)));
+            assert_eq!(
+                permissions.flags.contains(&Flag::Everything),
+                wide.iter().any(|rule| all(rule) && rule.names.is_empty())
+            );
+        }
+    }
+    // One of them is the second document of its file; without it they are 513, 460, 379 and 10.
+    assert_eq!((read, cluster, secrets, everything), (514, 461, 380, 10));
+}
+
+/// T-23: the program is installed from packed source without a network and without Node, and its console works.
+///
+/// It takes as long as a build. `CARGO_TARGET_DIR` makes it use dependencies that were built before.
+#[test]
+#[ignore = "builds the whole program"]
+fn t_23_installed_from_packed_source_the_console_works() {
+    let place = Place::with_example();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut archive =
+        Command::new("git").current_dir(&root).args(["archive", "HEAD"]).stdout(Stdio::piped()).spawn().unwrap();
+    std::fs::create_dir(place.path("source")).unwrap();
+    let unpacked = Command::new("tar")
+        .args(["x", "-C"])
+        .arg(place.path("source"))
+        .stdin(archive.stdout.take().unwrap())
+        .status()
+        .unwrap();
+    assert!(unpacked.success() && archive.wait().unwrap().success());
+    // A program named node or npm that fails stands in the way of whoever asks for one.
+    for name in ["node", "npm", "npx", "yarn", "esbuild"] {
+        place.write(&format!("bin/{name}"), "#!/bin/sh\necho \"$0 was asked for\" >&2\nexit 9\n");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(place.path(&format!("bin/{name}")), mode).unwrap();
+    }
+    let path = format!("{}:{}", place.path("bin").display(), std::env::var("PATH").unwrap());
+    let built = Command::new(env!("CARGO"))
+        .current_dir(place.path("source"))
+        .args(["install", "--path", "crates/opm", "--offline", "--locked", "--debug", "--root"])
+        .arg(place.path("installed"))
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let reported = String::from_utf8_lossy(&built.stderr).into_owned();
+    assert!(built.status.success() && !reported.contains("was asked for"), "{reported}");
+    let port = free_port();
+    let child = Command::new(place.path("installed/bin/opm"))
+        .args([
+            "serve",
+            "catalog",
+            "-t",
+            "",
+            "--address",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--http",
+            &format!("127.0.0.1:{port}"),
+        ])
+        .current_dir(place.path(""))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let server = Server::of(child, port);
+    let list = server.wait("/", |page| page.status == 200).body;
+    for part in ["-/a/theme.", "-/a/console."] {
+        let name = list[list.find(part).unwrap()..].split('"').next().unwrap();
+        assert_eq!(server.get(&format!("/{name}")).status, 200, "{name}");
+    }
+    assert!(list.contains("p/lantern\""));
+}
