@@ -1,0 +1,29 @@
+//! Names from a catalog as parts of addresses and file names.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use site::links::Links;
+use site::names;
+use site::text::{escaped, script_json, summary};
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    let (one, two) = text.split_once('\0').unwrap_or((&text, ""));
+    let (a, b) = (names::part(one), names::part(two));
+    assert_eq!(one == two, a.eq_ignore_ascii_case(&b), "{one:?} and {two:?}");
+    for part in [&a, &b, &names::kind(one), &names::group(one)] {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._-~".contains(&byte);
+        assert!(!part.is_empty() && part.len() <= 120 && part.bytes().all(plain), "{part}");
+        assert!(!part.starts_with('.') && !part.ends_with('.'), "{part}");
+    }
+    let link = Links::at("p/x/v/y", true).version(one, two);
+    assert_eq!(link, format!("../../../p/{a}/v/{b}.html"));
+    // Text on a page ends no attribute and no element, and writes no invisible character.
+    let shown = escaped(one);
+    assert!(!shown.contains(['<', '>', '"', '\u{202e}', '\u{200b}', '\0']), "{shown:?}");
+    let data = script_json(&serde_json::json!({one: two}));
+    assert!(!data.contains(['<', '\u{2028}', '\u{2029}']), "{data}");
+    let again: serde_json::Value = serde_json::from_str(&data).expect("it is JSON");
+    assert_eq!(again[one], two);
+    assert!(summary(one, 40).chars().count() <= 41, "{one:?}");
+});
