@@ -6,10 +6,10 @@
 use std::fs;
 use std::sync::{Arc, OnceLock};
 
-use registry_api::Query;
-use registry_api::Api;
 use fbc::Limits;
 use libfuzzer_sys::fuzz_target;
+use registry_api::Api;
+use registry_api::Query;
 use serve::cache::Cache;
 use serve::cache::store::{Integrity, file_in, prepare};
 use serve::load::{Directory, OnInvalid};

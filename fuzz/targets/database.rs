@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use registry_api::Query;
-use registry_api::Api;
 use fbc::{Fbc, Limits};
 use libfuzzer_sys::fuzz_target;
+use registry_api::Api;
+use registry_api::Query;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use sqlite_index::{AddOptions, Database, Index, Manifests, Mode, NewBundle, Strictness};

@@ -8,8 +8,33 @@ use site::markdown::{Base, render};
 
 /// All that may reach a page.
 const ELEMENTS: [&str; 27] = [
-    "p", "h3", "h4", "h5", "h6", "ul", "ol", "li", "pre", "code", "blockquote", "em", "strong", "del", "a", "hr", "br",
-    "table", "thead", "tbody", "tr", "th", "td", "img", "b", "i", "kbd",
+    "p",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "ul",
+    "ol",
+    "li",
+    "pre",
+    "code",
+    "blockquote",
+    "em",
+    "strong",
+    "del",
+    "a",
+    "hr",
+    "br",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "img",
+    "b",
+    "i",
+    "kbd",
 ];
 
 fuzz_target!(|bytes: &[u8]| {
@@ -40,7 +65,8 @@ fuzz_target!(|bytes: &[u8]| {
 fn attributes(mut rest: &str, html: &str) {
     while let Some((name, behind)) = rest.split_once("=\"") {
         let name = name.trim();
-        let known = ["id", "href", "rel", "start", "src", "alt", "class", "tabindex", "role", "aria-label", "dir", "loading"];
+        let known =
+            ["id", "href", "rel", "start", "src", "alt", "class", "tabindex", "role", "aria-label", "dir", "loading"];
         assert!(known.contains(&name), "{name} in {html}");
         let (value, after) = behind.split_once('"').expect("a value ends");
         if name == "href" {
