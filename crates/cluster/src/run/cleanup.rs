@@ -81,7 +81,15 @@ pub async fn cleanup(
         }
     }
     preflight::check(requests, namespace, &RIGHTS).await?;
-    remove_all(requests, &found, options).await?;
+    let mut settled = true;
+    for plan in &found.plans {
+        settled &= wait::for_plan(requests, plan).await?;
+    }
+    if found.ours && !found.plans.is_empty() {
+        // What OLM made of them meanwhile belongs to the run as well.
+        found = find(requests, &options.package).await?;
+    }
+    remove_all(requests, &found, options, settled).await?;
     let rest = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     let gone = |one: &Value| {
         let named = Named::of(Kind::SUBSCRIPTION, one);
@@ -117,14 +125,10 @@ async fn foreign(found: &mut Found, requests: &Requests<'_>, options: &Cleanup) 
     Ok(all)
 }
 
-async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup) -> Result<(), Error> {
+async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup, settled: bool) -> Result<(), Error> {
     let watcher = requests.watcher;
     let done = |object: &Named| watcher.done(&deleted(object));
     let mut outcome = RolledBack::default();
-    let mut settled = true;
-    for plan in &found.plans {
-        settled &= wait::for_plan(requests, plan).await?;
-    }
     if let Some(subscription) = &found.subscription {
         remove(requests, Kind::SUBSCRIPTION, subscription, false).await?;
     }
