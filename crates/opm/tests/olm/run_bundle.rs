@@ -86,7 +86,7 @@ async fn a_failure_rolls_back_what_the_operator_depends_on() {
     let (mut main, _, index) = depending(&stage);
     main.image = format!("{}/missing:v1", stage.registry.host());
     let bundle = stage.bundle(&main);
-    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index]).await;
+    let told = stage.opm(&["run", "bundle", &bundle, "--index-image", &index, "--timeout", "60s"]).await;
     assert!(told.starts_with("exit 1"), "{told}");
     assert!(told.contains("image [REGISTRY]/missing:v1 cannot be pulled (ImagePullBackOff)"), "{told}");
     assert!(told.ends_with("everything that was created has been rolled back\n"), "{told}");
@@ -98,7 +98,7 @@ async fn a_dependency_that_nobody_offers_is_reported() {
     let Some(stage) = Stage::shared().await else { return };
     let before = stage.everything().await;
     let (main, ..) = depending(&stage);
-    let told = stage.opm(&["run", "bundle", &stage.bundle(&main)]).await;
+    let told = stage.opm(&["run", "bundle", &stage.bundle(&main), "--timeout", "60s"]).await;
     assert!(told.starts_with("exit 1"), "{told}");
     assert!(told.contains("ConstraintsNotSatisfiable: constraints not satisfiable: "), "{told}");
     assert!(
