@@ -1,5 +1,6 @@
 //! `opm rehearse`: what a cluster would make of a bundle, without a cluster.
 
+#[cfg_attr(not(feature = "cluster"), path = "no_cluster.rs")]
 mod cluster;
 mod flags;
 mod many;
