@@ -35,6 +35,7 @@ mod testing;
 
 pub use annotations::{Annotated, annotated};
 pub use apis::ApiKey;
+pub use check::json_type;
 pub use check::{
     Findings, Given, MediaType, Optional, Platforms, Sibling, VALIDATORS, Validator, check_content, check_format,
     check_more, check_package_manifest, check_siblings, media_type, schema_faults,

@@ -48,7 +48,10 @@ pub fn check(bundle: &Bundle, namespace: &str, given: Option<&Value>, deployment
             },
             Some(other) => {
                 let expected = if all { "string or null" } else { "string" };
-                faults.push(format!("invalid type for field \"watchNamespace\": got {}, want {expected}", kind(other)));
+                faults.push(format!(
+                    "invalid type for field \"watchNamespace\": got {}, want {expected}",
+                    bundle::json_type(other)
+                ));
             }
         }
     }
@@ -62,9 +65,10 @@ pub fn check(bundle: &Bundle, namespace: &str, given: Option<&Value>, deployment
                 faults.extend(first.map(|pointer| format!("unknown field \"deploymentConfig.{}\"", &pointer[1..])));
             }
             Value::Null => {}
-            other => {
-                faults.push(format!("invalid type for field \"deploymentConfig\": got {}, want object", kind(other)))
-            }
+            other => faults.push(format!(
+                "invalid type for field \"deploymentConfig\": got {}, want object",
+                bundle::json_type(other)
+            )),
         }
     }
     if faults.is_empty() { Ok(config) } else { Err(refused(faults)) }
@@ -87,17 +91,6 @@ fn watch_fault(text: &str, namespace: &str, own: bool, single: bool) -> Option<S
         return None;
     };
     Some(format!("invalid value \"{text}\" for field \"watchNamespace\": {why}"))
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 fn refused(mut faults: Vec<String>) -> String {

@@ -41,6 +41,7 @@ pub use content::check_content;
 pub use format::check_format;
 pub use media_type::{MediaType, media_type};
 pub use package_manifest::check_package_manifest;
+pub use schema::json_type;
 pub use schema::schema_faults;
 pub use siblings::{Sibling, check_siblings};
 pub use suites::{Given, Platforms, VALIDATORS, Validator, check_more};

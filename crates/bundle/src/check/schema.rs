@@ -7,6 +7,8 @@ use super::suites::Given;
 use super::{Findings, list, text};
 
 mod fits;
+
+pub use fits::kind as json_type;
 mod structural;
 
 const EXAMPLES: &str = "alm-examples";

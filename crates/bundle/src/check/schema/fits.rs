@@ -176,7 +176,8 @@ fn has_type(value: &Value, wanted: &str) -> bool {
     }
 }
 
-fn kind(value: &Value) -> &'static str {
+/// Returns what a schema calls the type of a value.
+pub fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
