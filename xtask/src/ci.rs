@@ -79,7 +79,7 @@ fn install_parts() -> Result<()> {
 /// Runs the tests. One that needs what is missing fails; what others leave out stands in the summary.
 fn tests(workspace: &Workspace) -> Result<()> {
     let arguments: &[&str] = if has_command("nextest") {
-        &["nextest", "run", "--workspace", "--status-level", "fail", "--show-progress", "none"]
+        &["nextest", "run", "--workspace", "--profile", "ci", "--status-level", "fail", "--show-progress", "none"]
     } else {
         &["test", "--quiet", "--workspace", "--all-targets"]
     };

@@ -86,8 +86,8 @@ async fn follow(api: Api<Object>, config: Config, changed: Arc<Notify>, blind: A
                 blind.store(true, Ordering::Relaxed);
                 return changed.notify_one();
             }
-            // The watch begins again, after a pause.
-            Err(_) => {}
+            // The watch begins again, after a pause; whoever waits asks meanwhile, and reports a server that is gone.
+            Err(_) => changed.notify_one(),
         }
     }
 }
