@@ -27,6 +27,7 @@ mod mount_points;
 mod package_files;
 mod random_edits;
 mod readme;
+mod reference;
 mod rehearse;
 mod render;
 mod render_template;
