@@ -6,7 +6,7 @@ use fbc::json::{Cursor, Kind, Path, Raw};
 use fbc::path;
 use fbc::shape::{Fault, Mismatch, Shape};
 
-use crate::csv::{Csv, Description, OBJECT_META};
+use fbc::csv::{Csv, Description, OBJECT_META};
 
 /// An API, and the name of its resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use fbc::Limits;
+use fbc::csv::{Csv, SKIP_RANGE};
 use fbc::json::{Layout, Text};
 
 use crate::apis::{self, ApiKey};
-use crate::csv::Csv;
 use crate::error::Error;
 use crate::manifests::Manifests;
 use crate::metadata::Metadata;
@@ -15,7 +15,6 @@ use crate::properties::{self, Package, Property};
 
 /// The annotation of a CSV that holds further properties.
 const PROPERTIES: &str = "olm.properties";
-const SKIP_RANGE: &str = "olm.skipRange";
 const SUBSTITUTES_FOR: &str = "olm.substitutesFor";
 
 /// Everything that a bundle says, still apart.
@@ -182,4 +181,46 @@ fn parts(manifests: Manifests, metadata: Option<&Metadata>, limits: &Limits) -> 
 fn compact(listed: Property) -> Property {
     let value = listed.value.map_or_else(Text::null, |value| Text::as_written(value.raw(), Layout::Compact));
     Property { kind: listed.kind, value: Some(value.for_html()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use testkit::BundleDir;
+
+    use crate::testing::{lines, rendered};
+
+    fn csv(text: &str) -> BundleDir {
+        BundleDir::new().manifest("csv.yaml", format!("kind: ClusterServiceVersion\n{text}"))
+    }
+
+    #[test]
+    fn a_csv_needs_a_spec_and_strings_as_annotations() {
+        assert_snapshot!(rendered(&csv("spec: text")), @r#"error decoding CSV: json: cannot unmarshal string into field "spec" of type object (manifests/csv.yaml)"#);
+        assert_snapshot!(rendered(&csv("metadata: {name: a}")), @r#"error decoding CSV: json: cannot unmarshal null into field "spec" of type object (manifests/csv.yaml)"#);
+        assert_snapshot!(rendered(&csv("metadata: {annotations: {certified: y}}\nspec: {}")), @r#"error decoding CSV: json: cannot unmarshal bool into field "metadata.annotations.certified" of type string (manifests/csv.yaml)"#);
+        assert_snapshot!(lines(&csv("spec: {}"), &["foo", "olm.package"]), @r#"
+        foo
+        olm.package {"packageName":"foo","version":""}
+        "#);
+    }
+
+    #[test]
+    fn a_version_is_any_string() {
+        assert_snapshot!(lines(&csv("spec: {version: not semver}"), &["olm.package"]), @r#"olm.package {"packageName":"foo","version":"not semver"}"#);
+        assert_snapshot!(rendered(&csv("spec: {version: 1.2}")), @r#"failed to derive properties: json: cannot unmarshal number into field "spec.version" of type string (manifests/csv.yaml)"#);
+    }
+
+    #[test]
+    fn a_release_is_a_string_or_a_number() {
+        for release in ["'2'", "3", "1.50"] {
+            let expected = release.trim_matches('\'').trim_end_matches('0');
+            let shown = lines(&csv(&format!("spec: {{version: 1.0.0, release: {release}}}")), &["olm.package"]);
+            assert_eq!(
+                shown,
+                format!(r#"olm.package {{"packageName":"foo","version":"1.0.0","release":"{expected}"}}"#)
+            );
+        }
+        assert_snapshot!(rendered(&csv("spec: {release: true}")), @"failed to derive properties: release field must be a string or number (manifests/csv.yaml)");
+    }
 }

@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use fbc::Limits;
 use fbc::json::Text;
+use fbc::{Limits, csv};
 use serde_json::Value;
 
 use crate::check::{MANIFESTS, MEDIA_TYPE, METADATA, MediaType, list, read, text};
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
-
-const CSV_KIND: &str = "ClusterServiceVersion";
 
 /// What the annotations of a bundle say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,7 +182,7 @@ fn csv_of(dir: &Path, limits: &Limits) -> Result<Option<Value>, String> {
             continue;
         }
         if let Ok(object) = read(&path, limits)
-            && text(&object, "/kind") == CSV_KIND
+            && text(&object, "/kind") == csv::KIND
             && found.replace(object).is_some()
         {
             return Err("more than one ClusterServiceVersion is found in bundle".into());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fbc::go_sort;
 use fbc::shape::Mismatch;
 
-use crate::csv::Csv;
+use fbc::csv::Csv;
 
 /// An image, and the name that the CSV gives it.
 #[derive(Debug, PartialEq, Eq)]

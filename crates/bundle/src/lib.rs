@@ -19,7 +19,6 @@ mod annotations;
 mod apis;
 mod check;
 mod contents;
-mod csv;
 mod finding;
 mod generate;
 mod images;

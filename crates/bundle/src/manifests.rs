@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use fbc::Limits;
 use fbc::json::{Kind, Raw, Text};
+use fbc::{Limits, csv};
 
 use crate::apis::{self, ApiKey};
 use crate::document;
 use crate::error::Error;
 use crate::file::{self, Outcome};
-
-const CSV_KIND: &str = "ClusterServiceVersion";
 
 /// The objects of a bundle.
 pub(crate) struct Manifests {
@@ -108,7 +106,7 @@ impl Reader<'_> {
         let json = first.body.to_json(self.limits)?;
         let object = json.raw();
         let header = Header::of(object)?;
-        if header.kind == CSV_KIND {
+        if header.kind == csv::KIND {
             if let Some((_, first)) = &self.csv {
                 return Err(format!("{first} holds the CSV of this bundle"));
             }

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::path::Path;
 
+use fbc::csv::{Csv, metadata};
 use fbc::json::{Fields, Text};
-use fbc::{Limits, base64, blob, csv_metadata, property};
+use fbc::{Limits, base64, blob, property};
 
 use crate::apis;
-use crate::csv::Csv;
 use crate::error::Error;
 use crate::images::{self, RelatedImage};
 use crate::manifests::Manifests;
@@ -122,8 +122,7 @@ pub fn render(dir: &Path, options: &Options<'_>) -> Result<Rendered, Error> {
 
 /// Returns the value of the property that tells consoles about a bundle.
 fn console_metadata(manifests: &Manifests) -> Result<Text, Error> {
-    csv_metadata::from_csv(manifests.csv())
-        .map_err(|message| Error::Migrate { file: manifests.csv_file.clone(), message })
+    metadata::from_csv(manifests.csv()).map_err(|message| Error::Migrate { file: manifests.csv_file.clone(), message })
 }
 
 /// The value of a property.

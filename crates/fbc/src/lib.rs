@@ -25,7 +25,6 @@ pub mod shape;
 
 pub mod blob;
 pub mod csv;
-pub mod csv_metadata;
 mod decode;
 pub mod documents;
 mod files;

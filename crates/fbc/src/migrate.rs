@@ -1,7 +1,7 @@
 //! Bringing bundles to the newest form.
 
 use crate::blob::Bundle;
-use crate::csv_metadata;
+use crate::csv::metadata;
 use crate::json::{Layout, Raw, Text};
 use crate::object::{self, RefBase};
 use crate::property;
@@ -14,12 +14,12 @@ pub(crate) fn bundle(raw: Raw<'_>, bundle: &mut Bundle, refs: &RefBase<'_>) -> R
     }
     let Some(csv) = object::csv(raw, refs) else { return Ok(None) };
     let csv = Raw::parse(&csv, refs.limits.depth).map_err(|error| format!("migrate: {error}"))?;
-    let metadata = csv_metadata::from_csv(csv).map_err(|message| format!("migrate: {message}"))?;
+    let value = metadata::from_csv(csv).map_err(|message| format!("migrate: {message}"))?;
     let properties = raw.get("properties").into_iter().flat_map(Raw::items);
     let kept = properties.filter(|item| property::parts(*item).0 != property::BUNDLE_OBJECT);
     let mut properties: Vec<Text> = kept.map(|item| Text::canonical(item, Layout::Compact)).collect();
     properties.push(Text::object(|property| {
-        property.string("type", property::CSV_METADATA).value("value", metadata.raw());
+        property.string("type", property::CSV_METADATA).value("value", value.raw());
     }));
     let migrated = Text::object(|out| {
         for (key, value) in raw.members().filter(|(key, _)| !key.eq_ignore_ascii_case("properties")) {

@@ -56,7 +56,7 @@ pub(crate) fn references(bundle: Raw<'_>) -> Vec<Box<str>> {
 pub(crate) fn csv(bundle: Raw<'_>, refs: &RefBase<'_>) -> Option<String> {
     objects(bundle, refs).find(|object| {
         let kind = Raw::parse(object, refs.limits.depth).ok().and_then(|object| object.get("kind")?.as_str());
-        kind.is_some_and(|kind| kind == "ClusterServiceVersion")
+        kind.is_some_and(|kind| kind == crate::csv::KIND)
     })
 }
 

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use catalog::Warnings;
-use fbc::json::{Object, Raw, Text};
+use fbc::json::{Object, Text};
 use fbc::quote::quote;
 use fbc::version::Version;
-use fbc::{Fbc, Limits, base64, blob, csv_metadata, property};
+use fbc::{Fbc, Limits, base64, blob, csv, property};
 use rusqlite::Connection;
 
 use crate::error::Error;
 use crate::members::{Member, members};
 use crate::open::Database;
-use crate::row::{BundleRow, body, is_csv, objects};
+use crate::row::{BundleRow, body, objects};
 use crate::value;
 
 /// The property of bundles that are no longer wanted.
@@ -216,11 +216,7 @@ fn icon(
         ));
         return Ok(None);
     };
-    let Some(icon) = value::json(&csv).and_then(|csv| csv.get("spec")?.get("icon")?.items().next()) else {
-        return Ok(None);
-    };
-    let field = |name: &str| icon.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
-    let (mut data, media_type) = (field("base64data"), field("mediatype"));
+    let Some((mut data, media_type)) = value::json(&csv).and_then(csv::icon) else { return Ok(None) };
     if base64::check(&data).is_err() {
         data.retain(|c| !c.is_ascii_whitespace());
     }
@@ -310,9 +306,9 @@ fn objects_of(
 ) -> Result<(), Error> {
     let stored = body(connection, &row.name, "bundle")?.unwrap_or_default();
     let migrated = late.iter().any(|(kind, _)| kind == property::CSV_METADATA);
-    let csv = objects(&stored).find(|object| is_csv(*object));
+    let csv = objects(&stored).find(|object| csv::is_csv(*object));
     if let (Manifests::Metadata, Some(csv), false, false) = (manifests, csv, row.image.is_empty(), migrated) {
-        let value = csv_metadata::from_csv(csv)
+        let value = csv::metadata::from_csv(csv)
             .map_err(|message| Error::Message(format!("bundle {}: migrate: {message}", quote(&row.name))))?;
         late.retain(|(kind, _)| kind != property::BUNDLE_OBJECT);
         late.push((property::CSV_METADATA.into(), value));
@@ -329,13 +325,8 @@ fn objects_of(
 
 /// Returns the images of a bundle with their names: those of its CSV, then all others that are known.
 fn images(connection: &Connection, row: &BundleRow, csv: Option<&str>) -> Result<Vec<(String, String)>, Error> {
-    let mut images: Vec<(String, String)> = Vec::new();
-    if let Some(listed) = csv.and_then(value::json).and_then(|csv| csv.get("spec")?.get("relatedImages")) {
-        for image in listed.items() {
-            let field = |name: &str| image.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
-            images.push((field("image"), field("name")));
-        }
-    }
+    let listed = csv.and_then(value::json).into_iter().flat_map(csv::related_images);
+    let mut images: Vec<(String, String)> = listed.collect();
     let sql = "SELECT image FROM opm_images WHERE operatorbundle_name = ?1 ORDER BY rowid";
     for image in value::strings(connection, sql, [&row.name])? {
         if !images.iter().any(|(known, _)| *known == image) {

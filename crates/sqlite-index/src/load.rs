@@ -18,8 +18,6 @@ use crate::remove::{Strictness, with_savepoint};
 /// Directories that stand in each other, at most.
 const MAX_NESTING: usize = 32;
 
-const CSV: &str = "ClusterServiceVersion";
-
 impl Database {
     /// Loads a directory of packages: a directory for each version, and a file that names the channels.
     ///
@@ -86,7 +84,7 @@ impl Database {
             }
             for csv in csvs.raw().items() {
                 let mut objects = vec![csv.text()];
-                for key in owned_by(csv) {
+                for key in fbc::csv::owned_crds(csv) {
                     match defined.get(&key) {
                         Some(crd) if !objects.contains(crd) => objects.push(crd),
                         Some(_) => {}
@@ -175,7 +173,7 @@ fn load_bundles(
     for file in files.iter().filter(|file| file.parent() == Some(directory)) {
         let Ok(text) = read(file, limits) else { continue };
         let Ok(Some(json)) = first(&text, limits) else { continue };
-        let is_csv = json.raw().get("kind").and_then(Raw::as_str).is_some_and(|kind| kind == CSV);
+        let is_csv = json.raw().get("kind").and_then(Raw::as_str).is_some_and(|kind| kind == fbc::csv::KIND);
         texts.push((is_csv, text));
     }
     for (place, _) in texts.iter().enumerate().filter(|(_, (is_csv, _))| *is_csv) {
@@ -233,16 +231,4 @@ fn keys_of(crd: Raw<'_>) -> Vec<[String; 4]> {
     versions.retain(|version| !version.is_empty());
     let key = |version| [text(spec.get("group")), version, name("kind"), name("plural")];
     versions.into_iter().map(key).collect()
-}
-
-/// Returns group, version, kind and plural of each CRD that a CSV owns.
-fn owned_by(csv: Raw<'_>) -> Vec<[String; 4]> {
-    let text = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
-    let owned = csv.get("spec").and_then(|spec| spec.get("customresourcedefinitions")?.get("owned"));
-    let key = |owned: Raw<'_>| {
-        let name = text(owned, "name");
-        let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
-        [group.to_owned(), text(owned, "version"), text(owned, "kind"), plural.to_owned()]
-    };
-    owned.into_iter().flat_map(Raw::items).map(key).collect()
 }

@@ -242,10 +242,8 @@ fn version_and_skip_range(transaction: &Transaction<'_>) -> Result<(), Error> {
     let mut update = transaction.prepare("UPDATE operatorbundle SET skiprange = ?2, version = ?3 WHERE name = ?1")?;
     each_csv(transaction, |name, csv| {
         let Ok(csv) = Raw::parse(csv.trim(), Limits::default().depth) else { return Ok(()) };
-        let range =
-            csv.get("metadata").and_then(|metadata| metadata.get("annotations")?.get("olm.skipRange")?.as_str());
-        let version = csv.get("spec").and_then(|spec| spec.get("version")?.as_str());
-        update.execute(params![name, range.unwrap_or_default(), version.unwrap_or_default()])?;
+        let version = fbc::csv::spec(csv, "version").and_then(Raw::as_str);
+        update.execute(params![name, fbc::csv::skip_range(csv).unwrap_or_default(), version.unwrap_or_default()])?;
         Ok(())
     })
 }

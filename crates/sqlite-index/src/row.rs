@@ -1,6 +1,6 @@
 //! What is stored of one bundle.
 
-use fbc::json::{Cursor, Raw};
+use fbc::json::Raw;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Error;
@@ -62,15 +62,4 @@ pub(crate) fn body(connection: &Connection, name: &str, column: &str) -> Result<
 /// Walks the JSON values that stand one after the other in a text; ends where that ceases to be so.
 pub(crate) fn objects(text: &str) -> impl Iterator<Item = Raw<'_>> {
     Raw::sequence(text, DEPTH)
-}
-
-/// Returns whether an object is a CSV.
-pub(crate) fn is_csv(object: Raw<'_>) -> bool {
-    let mut is = false;
-    Cursor::new(object).members(|key, value| {
-        if key == "kind" {
-            is = value.value().as_str().is_some_and(|kind| kind == "ClusterServiceVersion");
-        }
-    });
-    is
 }

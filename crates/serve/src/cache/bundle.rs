@@ -124,8 +124,8 @@ fn body(
     }
     parts.objects_length = parts.body.len();
     if csv.is_none() && known.csv_metadata == 1 {
-        let facts = fbc::csv::Facts { name: &blob.name, version: &bundle.version, bundle: text, package };
-        let made = fbc::csv::from_metadata(&facts);
+        let facts = fbc::csv::rebuilt::Facts { name: &blob.name, version: &bundle.version, bundle: text, package };
+        let made = fbc::csv::rebuilt::from_metadata(&facts);
         if objects.is_empty() {
             message::item(&mut parts.body, 5, made.as_bytes());
             parts.objects_length = parts.body.len();
@@ -144,7 +144,7 @@ fn as_csv<'a>(object: &'a str, limits: &Limits, spans: &'a mut Vec<Span>) -> Opt
     if value.text().len() < object.trim_ascii().len() {
         return None;
     }
-    value.get("kind")?.as_str().is_some_and(|kind| kind == "ClusterServiceVersion").then_some(value)
+    value.get("kind")?.as_str().is_some_and(|kind| kind == fbc::csv::KIND).then_some(value)
 }
 
 /// Returns the APIs that the slim part of a bundle provides: group, version, kind.

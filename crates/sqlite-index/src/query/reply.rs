@@ -6,7 +6,7 @@ use registry_api::message;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Error;
-use crate::row::{BundleRow, body, is_csv, objects};
+use crate::row::{BundleRow, body, objects};
 use crate::value;
 
 /// A bundle as a member of a channel, as a reply wants it.
@@ -31,7 +31,7 @@ pub(super) fn bundle_message(
     message::string(&mut out, 3, channel);
     if shape == Shape::Single || bundle.image.is_empty() {
         let manifests = body(connection, &bundle.name, "bundle")?.unwrap_or_default();
-        let csv = objects(&manifests).find(|object| is_csv(*object));
+        let csv = objects(&manifests).find(|object| fbc::csv::is_csv(*object));
         message::string(&mut out, 4, csv.map_or("", Raw::text));
         for object in objects(&manifests) {
             message::item(&mut out, 5, object.text().as_bytes());

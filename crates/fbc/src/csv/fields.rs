@@ -1,13 +1,13 @@
-//! The fields of a ClusterServiceVersion that a catalog wants to know.
+//! The fields of a CSV that bundles are made of, checked as far as somebody asks.
 
 use std::borrow::Cow;
 
-use fbc::json::{Cursor, Kind, Path, Raw};
-use fbc::path;
-use fbc::shape::{Fault, Mismatch, Shape};
+use crate::json::{Cursor, Kind, Path, Raw};
+use crate::path;
+use crate::shape::{Fault, Mismatch, Shape};
 
 /// The metadata that every object has.
-pub(crate) const OBJECT_META: Shape = Shape::Object(&[
+pub const OBJECT_META: Shape = Shape::Object(&[
     ("name", Shape::Str),
     ("generateName", Shape::Str),
     ("namespace", Shape::Str),
@@ -29,8 +29,9 @@ const CRDS: &str = "customresourcedefinitions";
 const API_SERVICES: &str = "apiservicedefinitions";
 
 /// A CSV, decoded as far as somebody asks.
-pub(crate) struct Csv<'a> {
-    pub(crate) name: String,
+pub struct Csv<'a> {
+    /// The name of the object, which is that of the bundle.
+    pub name: String,
     annotations: Option<Raw<'a>>,
     spec: Spec<'a>,
 }
@@ -50,16 +51,23 @@ struct Spec<'a> {
 
 /// How a CSV describes an API that it owns or requires.
 #[derive(Debug, Clone)]
-pub(crate) struct Description {
-    pub(crate) name: String,
-    pub(crate) group: String,
-    pub(crate) version: String,
-    pub(crate) kind: String,
+pub struct Description {
+    /// The name of the CRD; empty for services.
+    pub name: String,
+    /// The group, which only services name.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind.
+    pub kind: String,
 }
 
 impl<'a> Csv<'a> {
     /// Reads a CSV from its canonical JSON.
-    pub(crate) fn read(csv: Raw<'a>) -> Result<Csv<'a>, Mismatch> {
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn read(csv: Raw<'a>) -> Result<Csv<'a>, Mismatch> {
         let (mut metadata, mut spec_kind) = (None, Kind::Null);
         let mut spec = Spec::default();
         Cursor::new(csv).members(|key, value| match key {
@@ -95,17 +103,23 @@ impl<'a> Csv<'a> {
     }
 
     /// Returns the value of an annotation.
-    pub(crate) fn annotation(&self, key: &str) -> Option<Cow<'a, str>> {
+    pub fn annotation(&self, key: &str) -> Option<Cow<'a, str>> {
         member(self.annotations?, key)?.as_str()
     }
 
     /// Returns the version, which is not looked into; empty when there is none.
-    pub(crate) fn version(&self) -> Result<String, Mismatch> {
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn version(&self) -> Result<String, Mismatch> {
         Ok(text(checked(self.spec.version, Shape::Str, || path!["spec", "version"])?))
     }
 
     /// Returns the release; empty when there is none.
-    pub(crate) fn release(&self) -> Result<String, &'static str> {
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn release(&self) -> Result<String, &'static str> {
         match self.spec.release {
             None => Ok(String::new()),
             Some(release) => match release.kind() {
@@ -117,41 +131,69 @@ impl<'a> Csv<'a> {
     }
 
     /// Returns the name of the bundle that this one replaces; empty when there is none.
-    pub(crate) fn replaces(&self) -> Result<String, Mismatch> {
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn replaces(&self) -> Result<String, Mismatch> {
         Ok(text(checked(self.spec.replaces, Shape::Str, || path!["spec", "replaces"])?))
     }
 
     /// Returns the names of the bundles that can be left out on the way to this one.
-    pub(crate) fn skips(&self) -> Result<Vec<String>, Mismatch> {
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn skips(&self) -> Result<Vec<String>, Mismatch> {
         let skips = checked(self.spec.skips, Shape::List(&Shape::Str), || path!["spec", "skips"])?;
         Ok(items(skips).map(|skip| text(Some(skip))).collect())
     }
 
-    pub(crate) fn owned_crds(&self) -> Result<Vec<Description>, String> {
+    /// Returns the CRDs that it owns.
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn owned_crds(&self) -> Result<Vec<Description>, String> {
         descriptions(self.spec.crds, CRDS, "owned")
     }
 
-    pub(crate) fn required_crds(&self) -> Result<Vec<Description>, String> {
+    /// Returns the CRDs that it requires.
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn required_crds(&self) -> Result<Vec<Description>, String> {
         descriptions(self.spec.crds, CRDS, "required")
     }
 
-    pub(crate) fn owned_api_services(&self) -> Result<Vec<Description>, String> {
+    /// Returns the API services that it owns.
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn owned_api_services(&self) -> Result<Vec<Description>, String> {
         descriptions(self.spec.api_services, API_SERVICES, "owned")
     }
 
-    pub(crate) fn required_api_services(&self) -> Result<Vec<Description>, String> {
+    /// Returns the API services that it requires.
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn required_api_services(&self) -> Result<Vec<Description>, String> {
         descriptions(self.spec.api_services, API_SERVICES, "required")
     }
 
     /// Returns the images that the CSV lists, and their names.
-    pub(crate) fn related_images(&self) -> Result<Vec<(String, String)>, Mismatch> {
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn related_images(&self) -> Result<Vec<(String, String)>, Mismatch> {
         const IMAGES: Shape = Shape::List(&Shape::Object(&[("name", Shape::Str), ("image", Shape::Str)]));
         let images = checked(self.spec.related_images, IMAGES, || path!["spec", "relatedImages"])?;
         Ok(items(images).map(|image| (text(image.get("name")), text(image.get("image")))).collect())
     }
 
     /// Returns the images of the containers that the CSV deploys.
-    pub(crate) fn deployed_images(&self) -> Result<Vec<String>, Mismatch> {
+    ///
+    /// # Errors
+    /// Fails when a field has another type than it must.
+    pub fn deployed_images(&self) -> Result<Vec<String>, Mismatch> {
         const CONTAINERS: Shape = Shape::List(&Shape::Object(&[("image", Shape::Str)]));
         const POD: Shape = Shape::Object(&[("containers", CONTAINERS), ("initContainers", CONTAINERS)]);
         const DEPLOYMENT: Shape =
@@ -208,46 +250,4 @@ fn text(value: Option<Raw<'_>>) -> String {
 
 fn items(value: Option<Raw<'_>>) -> impl Iterator<Item = Raw<'_>> {
     value.into_iter().flat_map(Raw::items)
-}
-
-#[cfg(test)]
-mod tests {
-    use insta::assert_snapshot;
-    use testkit::BundleDir;
-
-    use crate::testing::{lines, rendered};
-
-    fn csv(text: &str) -> BundleDir {
-        BundleDir::new().manifest("csv.yaml", format!("kind: ClusterServiceVersion\n{text}"))
-    }
-
-    #[test]
-    fn a_csv_needs_a_spec_and_strings_as_annotations() {
-        assert_snapshot!(rendered(&csv("spec: text")), @r#"error decoding CSV: json: cannot unmarshal string into field "spec" of type object (manifests/csv.yaml)"#);
-        assert_snapshot!(rendered(&csv("metadata: {name: a}")), @r#"error decoding CSV: json: cannot unmarshal null into field "spec" of type object (manifests/csv.yaml)"#);
-        assert_snapshot!(rendered(&csv("metadata: {annotations: {certified: y}}\nspec: {}")), @r#"error decoding CSV: json: cannot unmarshal bool into field "metadata.annotations.certified" of type string (manifests/csv.yaml)"#);
-        assert_snapshot!(lines(&csv("spec: {}"), &["foo", "olm.package"]), @r#"
-        foo
-        olm.package {"packageName":"foo","version":""}
-        "#);
-    }
-
-    #[test]
-    fn a_version_is_any_string() {
-        assert_snapshot!(lines(&csv("spec: {version: not semver}"), &["olm.package"]), @r#"olm.package {"packageName":"foo","version":"not semver"}"#);
-        assert_snapshot!(rendered(&csv("spec: {version: 1.2}")), @r#"failed to derive properties: json: cannot unmarshal number into field "spec.version" of type string (manifests/csv.yaml)"#);
-    }
-
-    #[test]
-    fn a_release_is_a_string_or_a_number() {
-        for release in ["'2'", "3", "1.50"] {
-            let expected = release.trim_matches('\'').trim_end_matches('0');
-            let shown = lines(&csv(&format!("spec: {{version: 1.0.0, release: {release}}}")), &["olm.package"]);
-            assert_eq!(
-                shown,
-                format!(r#"olm.package {{"packageName":"foo","version":"1.0.0","release":"{expected}"}}"#)
-            );
-        }
-        assert_snapshot!(rendered(&csv("spec: {release: true}")), @"failed to derive properties: release field must be a string or number (manifests/csv.yaml)");
-    }
 }

@@ -1,6 +1,6 @@
 //! A CSV put together again from `olm.csv.metadata`, for consoles that ask for one.
 
-use crate::csv_metadata::{FIELDS, Field, write_field};
+use super::metadata::{FIELDS, Field, write_field};
 use crate::json::{Fields, Kind, Raw, Text};
 use crate::property;
 use crate::version::Version;
@@ -43,7 +43,7 @@ pub fn from_metadata(facts: &Facts<'_>) -> Text {
     let metadata = property::of(facts.bundle).find(|(kind, _)| kind == property::CSV_METADATA);
     let metadata = metadata.and_then(|(_, value)| value);
     let csv = Text::object(|csv| {
-        csv.string("kind", "ClusterServiceVersion").string("apiVersion", "operators.coreos.com/v1alpha1");
+        csv.string("kind", super::KIND).string("apiVersion", "operators.coreos.com/v1alpha1");
         csv.object("metadata", |object| {
             object.string("name", facts.name);
             for name in ["labels", "annotations"] {

@@ -1,0 +1,82 @@
+//! What is known of a ClusterServiceVersion: its fields, the part that catalogs keep, and the way back.
+
+mod fields;
+pub mod metadata;
+pub mod rebuilt;
+
+pub use fields::{Csv, Description, OBJECT_META};
+
+use crate::json::{Cursor, Raw};
+
+/// The kind of the object.
+pub const KIND: &str = "ClusterServiceVersion";
+
+/// The annotation that says which versions can upgrade directly.
+pub const SKIP_RANGE: &str = "olm.skipRange";
+
+/// Returns whether an object is a CSV; the last of several kinds counts.
+pub fn is_csv(object: Raw<'_>) -> bool {
+    let mut is = false;
+    Cursor::new(object).members(|key, value| {
+        if key == "kind" {
+            is = value.value().as_str().is_some_and(|kind| kind == KIND);
+        }
+    });
+    is
+}
+
+/// Returns a field of the spec.
+pub fn spec<'a>(csv: Raw<'a>, name: &str) -> Option<Raw<'a>> {
+    csv.get("spec")?.get(name)
+}
+
+/// Returns which versions can upgrade directly, as the CSV says it.
+pub fn skip_range(csv: Raw<'_>) -> Option<String> {
+    Some(csv.get("metadata")?.get("annotations")?.get(SKIP_RANGE)?.as_str()?.into_owned())
+}
+
+/// Returns the images that it lists, each with its name; what is no text counts as empty.
+pub fn related_images(csv: Raw<'_>) -> impl Iterator<Item = (String, String)> {
+    let images = spec(csv, "relatedImages").into_iter().flat_map(Raw::items);
+    images.map(|image| (text(image, "image"), text(image, "name")))
+}
+
+/// Returns its first icon: data and media type.
+pub fn icon(csv: Raw<'_>) -> Option<(String, String)> {
+    let icon = spec(csv, "icon")?.items().next()?;
+    Some((text(icon, "base64data"), text(icon, "mediatype")))
+}
+
+/// Returns group, version, kind and plural of each CRD that it owns.
+pub fn owned_crds(csv: Raw<'_>) -> impl Iterator<Item = [String; 4]> {
+    let owned = spec(csv, "customresourcedefinitions").and_then(|crds| crds.get("owned"));
+    owned.into_iter().flat_map(Raw::items).map(|owned| {
+        let name = text(owned, "name");
+        let (plural, group) = name.split_once('.').unwrap_or((&name, ""));
+        [group.to_owned(), text(owned, "version"), text(owned, "kind"), plural.to_owned()]
+    })
+}
+
+fn text(value: Raw<'_>, name: &str) -> String {
+    value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_counts_as_empty() {
+        let csv = r#"{"kind":"ClusterServiceVersion","metadata":{"annotations":{"olm.skipRange":"<1.0.0"}},
+            "spec":{"relatedImages":[{"image":"r/a:1","name":"a"},{"image":2}],"icon":[{"mediatype":"image/png"}],
+            "customresourcedefinitions":{"owned":[{"name":"foos.g.example","version":"v1","kind":"Foo"},{}]}}}"#;
+        let csv = Raw::parse(csv, 20).unwrap();
+        assert!(is_csv(csv) && !is_csv(Raw::parse(r#"{"kind":"Pod"}"#, 20).unwrap()));
+        assert_eq!(skip_range(csv).as_deref(), Some("<1.0.0"));
+        let images: Vec<_> = related_images(csv).collect();
+        assert_eq!(images, [("r/a:1".to_owned(), "a".to_owned()), (String::new(), String::new())]);
+        assert_eq!(icon(csv), Some((String::new(), "image/png".to_owned())));
+        let owned: Vec<_> = owned_crds(csv).collect();
+        assert_eq!(owned, [["g.example", "v1", "Foo", "foos"], ["", "", "", ""]]);
+    }
+}
