@@ -1,6 +1,6 @@
 //! Every check that a change must pass, in one command.
 
-use std::process::Command;
+use std::process::{Child, Command};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -13,9 +13,11 @@ use crate::{browser, codegen, docs, kube, tidy, tools};
 enum Check {
     /// Cargo with these arguments.
     Cargo(&'static [&'static str]),
+    /// Compiling the tests.
+    Build,
     /// That what the tests talk to is there; it is being installed since the start.
     Parts,
-    /// The tests, by whatever runs them.
+    /// The tests, by whatever runs them. They wait more than they work, so clippy works beside them.
     Tests,
     /// A task of this program, with its options.
     Task(fn(&Workspace, &[String]) -> Result<()>, &'static [&'static str]),
@@ -23,9 +25,9 @@ enum Check {
 
 const CHECKS: &[(&str, Check)] = &[
     ("fmt", Check::Cargo(&["fmt", "--all", "--check"])),
-    ("clippy", Check::Cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    ("build of the tests", Check::Build),
     ("parts for tests", Check::Parts),
-    ("tests", Check::Tests),
+    ("tests, and clippy beside them", Check::Tests),
     ("tidy", Check::Task(tidy::run, &[])),
     ("docs --check", Check::Task(docs::run, &["--check"])),
     ("codegen --check", Check::Task(codegen::run, &["--check"])),
@@ -59,7 +61,12 @@ impl Check {
                 let installed = parts.take().map(JoinHandle::join);
                 installed.transpose().map_err(|_| anyhow!("installing them panicked"))?.transpose()?;
             }
-            Check::Tests => tests(workspace)?,
+            Check::Build => cargo(&[runner(), &["--no-run"]].concat())?,
+            Check::Tests => {
+                let mut clippy = Beside::start(workspace)?;
+                tests(workspace)?;
+                clippy.end()?;
+            }
             Check::Task(task, options) => {
                 let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
                 task(workspace, &options)?;
@@ -76,18 +83,52 @@ fn install_parts() -> Result<()> {
     kube::ensure().map(drop)
 }
 
-/// Runs the tests. One that needs what is missing fails; what others leave out stands in the summary.
-fn tests(workspace: &Workspace) -> Result<()> {
-    let arguments: &[&str] = if has_command("nextest") {
+/// Clippy at the lowest priority, which ends with the checks.
+struct Beside(Option<Child>);
+
+impl Beside {
+    fn start(workspace: &Workspace) -> Result<Beside> {
+        // Whoever starts the tests holds cargo's lock for a moment. Clippy would hold it for minutes.
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 30; exec nice -n 19 \"$@\"", "clippy"]).arg(cargo().get_program());
+        command.current_dir(&workspace.root);
+        command.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+        Ok(Beside(Some(command.spawn().context("running clippy")?)))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(mut child) = self.0.take() else { return Ok(()) };
+        let status = child.wait().context("waiting for clippy")?;
+        ensure!(status.success(), "clippy failed: {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Returns the words that run the tests.
+fn runner() -> &'static [&'static str] {
+    if has_command("nextest") {
         &["nextest", "run", "--workspace", "--profile", "ci", "--status-level", "fail", "--show-progress", "none"]
     } else {
         &["test", "--quiet", "--workspace", "--all-targets"]
-    };
+    }
+}
+
+/// Runs the tests. One that needs what is missing fails; what others leave out stands in the summary.
+fn tests(workspace: &Workspace) -> Result<()> {
     let notes = workspace.root.join("target/skipped-tests");
     // There is none after a run that skipped nothing.
     let _ = std::fs::remove_file(&notes);
     let mut command = cargo();
-    command.current_dir(&workspace.root).args(arguments).env("CI", "true").env("OPM_TEST_SKIPPED", &notes);
+    command.current_dir(&workspace.root).args(runner()).env("CI", "true").env("OPM_TEST_SKIPPED", &notes);
     workspace::run(&mut command)?;
     for line in std::fs::read_to_string(&notes).unwrap_or_default().lines() {
         println!("skipped: {line}");
