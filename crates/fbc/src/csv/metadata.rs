@@ -34,6 +34,12 @@ const fn always(name: &'static str, form: Form) -> Field {
     Field { name, form, always: true }
 }
 
+/// No object of the property has more fields, so that one walk finds all of them.
+pub(crate) const MOST: usize = 16;
+/// The parts of a CSV that fields come from.
+const PARTS: [&str; 2] = ["metadata", "spec"];
+const SPEC: usize = 1;
+
 const NAMED: &[Field] = &[always("name", Form::Str), always("kind", Form::Str), always("version", Form::Str)];
 const DESCRIPTOR: &[Field] = &[
     always("path", Form::Str),
@@ -70,39 +76,39 @@ const API_SERVICE: &[Field] = &[
 const LINK: &[Field] = &[some("name", Form::Str), some("url", Form::Str)];
 
 /// Fields of the value: name there, where in the CSV, form.
-pub(crate) const FIELDS: &[(&[&str], Field)] = &[
-    (&["metadata", "annotations"], some("annotations", Form::StringMap)),
+pub(crate) const FIELDS: &[([&str; 2], Field)] = &[
+    (["metadata", "annotations"], some("annotations", Form::StringMap)),
     (
-        &["spec", "apiservicedefinitions"],
+        ["spec", "apiservicedefinitions"],
         always(
             "apiServiceDefinitions",
             Form::Object(&[some("owned", Form::List(API_SERVICE)), some("required", Form::List(API_SERVICE))]),
         ),
     ),
     (
-        &["spec", "customresourcedefinitions"],
+        ["spec", "customresourcedefinitions"],
         always("crdDescriptions", Form::Object(&[some("owned", Form::List(CRD)), some("required", Form::List(CRD))])),
     ),
-    (&["spec", "description"], some("description", Form::Str)),
-    (&["spec", "displayName"], some("displayName", Form::Str)),
+    (["spec", "description"], some("description", Form::Str)),
+    (["spec", "displayName"], some("displayName", Form::Str)),
     (
-        &["spec", "installModes"],
+        ["spec", "installModes"],
         some("installModes", Form::List(&[always("type", Form::Str), always("supported", Form::Bool)])),
     ),
-    (&["spec", "keywords"], some("keywords", Form::Strings)),
-    (&["metadata", "labels"], some("labels", Form::StringMap)),
-    (&["spec", "links"], some("links", Form::List(LINK))),
-    (&["spec", "maintainers"], some("maintainers", Form::List(&[some("name", Form::Str), some("email", Form::Str)]))),
-    (&["spec", "maturity"], some("maturity", Form::Str)),
-    (&["spec", "minKubeVersion"], some("minKubeVersion", Form::Str)),
+    (["spec", "keywords"], some("keywords", Form::Strings)),
+    (["metadata", "labels"], some("labels", Form::StringMap)),
+    (["spec", "links"], some("links", Form::List(LINK))),
+    (["spec", "maintainers"], some("maintainers", Form::List(&[some("name", Form::Str), some("email", Form::Str)]))),
+    (["spec", "maturity"], some("maturity", Form::Str)),
+    (["spec", "minKubeVersion"], some("minKubeVersion", Form::Str)),
     (
-        &["spec", "nativeAPIs"],
+        ["spec", "nativeAPIs"],
         some(
             "nativeAPIs",
             Form::List(&[always("group", Form::Str), always("version", Form::Str), always("kind", Form::Str)]),
         ),
     ),
-    (&["spec", "provider"], always("provider", Form::Object(LINK))),
+    (["spec", "provider"], always("provider", Form::Object(LINK))),
 ];
 
 const CSV: Shape = Shape::Object(&[
@@ -148,15 +154,23 @@ const CSV: Shape = Shape::Object(&[
 /// Fails when fields of the CSV have other types than they must, or its version is none.
 pub fn from_csv(csv: Raw<'_>) -> Result<Text, String> {
     CSV.check(csv, &Path::default()).map_err(|mismatch| mismatch.to_string())?;
-    let spec = csv.get("spec");
-    if let Some(version) = spec.and_then(|spec| spec.get("version")?.as_str()) {
+    let parts = csv.get_all(PARTS);
+    if let Some(version) = parts[SPEC].and_then(|spec| spec.get("version")?.as_str()) {
         Version::parse_tolerant(&version).map_err(|error| error.to_string())?;
     }
+    let found =
+        parts.map(|part| part.map(|part| part.get_each::<MOST>(|i| FIELDS.get(i).map_or("", |(way, _)| way[1]))));
     Ok(Text::object(|out| {
-        for (way, field) in FIELDS {
-            write_field(field, way.iter().try_fold(csv, |value, name| value.get(name)), out);
+        for (i, (way, field)) in FIELDS.iter().enumerate() {
+            let part = PARTS.iter().position(|part| *part == way[0]).and_then(|part| found[part]);
+            write_field(field, part.and_then(|part| part[i]), out);
         }
     }))
+}
+
+/// Returns the fields of a value of the property, in the order of [`FIELDS`].
+pub(crate) fn fields(metadata: Raw<'_>) -> [Option<Raw<'_>>; MOST] {
+    metadata.get_each(|i| FIELDS.get(i).map_or("", |(_, field)| field.name))
 }
 
 /// Adds a field to an object.
@@ -167,8 +181,8 @@ pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, out: &mut Field
         (Form::Str, Some(value)) => value.text() == "\"\"",
         (Form::Bool, Some(value)) => value.text() == "false",
         (Form::Number, Some(value)) => value.text() == "0",
-        (Form::Strings | Form::List(_), Some(value)) => value.items().next().is_none(),
-        (Form::StringMap, Some(value)) => value.members().next().is_none(),
+        (Form::Strings | Form::List(_), Some(value)) => value.kind() != Kind::Array || value.is_bare(),
+        (Form::StringMap, Some(value)) => value.kind() != Kind::Object || value.is_bare(),
         (Form::Any | Form::Object(_), Some(_)) => false,
     };
     if empty && !field.always {
@@ -192,8 +206,10 @@ pub(crate) fn write_field(field: &Field, value: Option<Raw<'_>>, out: &mut Field
 }
 
 fn write_fields(fields: &[Field], value: Option<Raw<'_>>, out: &mut Fields<'_>) {
-    for field in fields {
-        write_field(field, value.and_then(|value| value.get(field.name)), out);
+    let name = |i: usize| fields.get(i).map_or("", |field| field.name);
+    let found = value.map_or([None; MOST], |value| value.get_each(name));
+    for (field, value) in fields.iter().zip(found) {
+        write_field(field, value, out);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A CSV put together again from `olm.csv.metadata`, for consoles that ask for one.
 
-use super::metadata::{FIELDS, Field, write_field};
+use super::metadata::{self, FIELDS, Field, MOST, write_field};
 use crate::json::{Fields, Kind, Raw, Text};
 use crate::property;
 use crate::version::Version;
@@ -41,16 +41,16 @@ const SPEC: &[&str] = &[
 /// Characters that mean something in HTML are escaped, as the existing tools do.
 pub fn from_metadata(facts: &Facts<'_>) -> Text {
     let metadata = property::of(facts.bundle).find(|(kind, _)| kind == property::CSV_METADATA);
-    let metadata = metadata.and_then(|(_, value)| value);
+    let metadata = metadata.and_then(|(_, value)| value).map_or([None; MOST], metadata::fields);
     let csv = Text::object(|csv| {
         csv.string("kind", super::KIND).string("apiVersion", "operators.coreos.com/v1alpha1");
         csv.object("metadata", |object| {
             object.string("name", facts.name);
             for name in ["labels", "annotations"] {
-                copy(&["metadata", name], name, metadata, object);
+                copy(["metadata", name], name, &metadata, object);
             }
         });
-        csv.object("spec", |spec| write_spec(facts, metadata, spec));
+        csv.object("spec", |spec| write_spec(facts, &metadata, spec));
         csv.object("status", |status| {
             status.object("cleanup", |_| {});
         });
@@ -58,7 +58,7 @@ pub fn from_metadata(facts: &Facts<'_>) -> Text {
     csv.for_html()
 }
 
-fn write_spec(facts: &Facts<'_>, metadata: Option<Raw<'_>>, spec: &mut Fields<'_>) {
+fn write_spec(facts: &Facts<'_>, metadata: &Found<'_>, spec: &mut Fields<'_>) {
     spec.object("install", |install| {
         install.string("strategy", "deployment").object("spec", |spec| {
             spec.compact("deployments", None);
@@ -75,24 +75,30 @@ fn write_spec(facts: &Facts<'_>, metadata: Option<Raw<'_>>, spec: &mut Fields<'_
                 });
             }
             "relatedImages" => related_images(facts.bundle, spec),
-            name => copy(&["spec", name], name, metadata, spec),
+            name => copy(["spec", name], name, metadata, spec),
         }
     }
 }
 
-/// Writes the field that stands at `way` in a CSV, under the name it has there.
-fn copy(way: &[&str], name: &'static str, metadata: Option<Raw<'_>>, out: &mut Fields<'_>) {
-    let Some((_, field)) = FIELDS.iter().find(|(found, _)| *found == way) else { return };
-    let value = metadata.and_then(|metadata| metadata.get(field.name));
-    let always = field.always || name == "displayName";
-    write_field(&Field { name, form: field.form, always }, value, out);
+/// The fields of the metadata, in the order of [`FIELDS`].
+type Found<'a> = [Option<Raw<'a>>; MOST];
+
+fn place(way: [&str; 2]) -> Option<usize> {
+    FIELDS.iter().position(|(known, _)| *known == way)
 }
 
-fn description(facts: &Facts<'_>, metadata: Option<Raw<'_>>, out: &mut Fields<'_>) {
-    let of =
-        |value: Option<Raw<'_>>| value.and_then(|value| value.get("description")?.as_str().map(|s| s.into_owned()));
-    let own = of(metadata).filter(|text| !text.is_empty());
-    out.string_if_any("description", &own.or_else(|| of(facts.package)).unwrap_or_default());
+/// Writes the field that stands at `way` in a CSV, under the name it has there.
+fn copy(way: [&str; 2], name: &'static str, metadata: &Found<'_>, out: &mut Fields<'_>) {
+    let Some(place) = place(way) else { return };
+    let field = &FIELDS[place].1;
+    let always = field.always || name == "displayName";
+    write_field(&Field { name, form: field.form, always }, metadata[place], out);
+}
+
+fn description(facts: &Facts<'_>, metadata: &Found<'_>, out: &mut Fields<'_>) {
+    let own = place(["spec", "description"]).and_then(|place| metadata[place]?.as_str()).filter(|own| !own.is_empty());
+    let of_package = || facts.package.and_then(|package| package.get("description")?.as_str());
+    out.string_if_any("description", &own.or_else(of_package).unwrap_or_default());
 }
 
 fn icon(facts: &Facts<'_>, out: &mut Fields<'_>) {

@@ -236,17 +236,34 @@ impl<'a> Raw<'a> {
 
     /// Returns the members of these names, found as [`Raw::get`] finds each of them, in one pass.
     pub fn get_all<const N: usize>(self, names: [&str; N]) -> [Option<Raw<'a>>; N] {
+        self.get_each::<N>(|i| names[i])
+    }
+
+    /// Returns the members of N names, found as [`Raw::get`] finds each of them, in one pass.
+    ///
+    /// Empty names find nothing.
+    pub fn get_each<'n, const N: usize>(self, name: impl Fn(usize) -> &'n str) -> [Option<Raw<'a>>; N] {
         let mut found = [None; N];
         let mut exact = [false; N];
         for (key, value) in self.members() {
-            for (i, name) in names.iter().enumerate() {
-                let same = key == *name;
+            for i in 0..N {
+                let name = name(i);
+                if name.len() != key.len() || name.is_empty() {
+                    continue;
+                }
+                let same = key == name;
                 if same || key.eq_ignore_ascii_case(name) && !exact[i] {
                     (found[i], exact[i]) = (Some(value), same);
                 }
             }
         }
         found
+    }
+
+    /// Returns whether this is a list or an object without anything in it.
+    pub fn is_bare(self) -> bool {
+        let bytes = self.text.as_bytes();
+        matches!(bytes, [b'[' | b'{', ..]) && matches!(bytes.get(skip_space(bytes, 1)), Some(b']' | b'}'))
     }
 
     /// Returns where `inner`, a value found by walking this one, starts within it.
