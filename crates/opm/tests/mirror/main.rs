@@ -1,5 +1,6 @@
 //! `opm mirror` between real registries.
 
+mod alone;
 mod broken;
 mod carried;
 mod disks;

@@ -68,10 +68,9 @@ pub(super) fn run_noting(
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, store, &moved)?;
     let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
-    let mut prepared = {
-        let images = args.moving.images(tls, Some(&scratch.path().join("source")));
-        prepare(input, &args.choice, base, &client, &images, printer)?
-    };
+    // Catalogs are read again where they were unpacked, until their images are built.
+    let images = args.moving.images(tls, Some(&scratch.path().join("source")));
+    let mut prepared = prepare(input, &args.choice, base, &client, &images, printer)?;
     prepared.settle(Vec::new(), &args.choice, printer)?;
     if !prepared.plan.missing.is_empty() {
         lacking.clone_from(&prepared.plan.missing);
@@ -79,6 +78,7 @@ pub(super) fn run_noting(
     }
     prepared.build(&scratch.path().join("catalogs"), &args.choice, &client, tls, printer)?;
     let lock = prepared.lock();
+    drop((prepared, images));
     let contents = contents(&client.options().store, &lock, &client)?;
     let store = &client.options().store;
     reuse(&scratch.path().join("source"), store.root(), &contents.lacking(store, &lock));

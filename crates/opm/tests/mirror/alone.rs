@@ -1,0 +1,190 @@
+//! T-26 on catalogs as they are: clusters install and upgrade from the mirror alone, and whoever cannot is named.
+//!
+//! The catalog of the examples is always tried. `OPM_MIRROR_CATALOG` names another, with a directory for each package, and
+//! `OPM_MIRROR_PROGRAM` an optimised program that asks the many questions about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use fbc::version::Version;
+use serde_json::{Value, json};
+
+use crate::kit::{Kit, mirror};
+
+/// How many upgrades of a large catalog are walked step by step.
+const WALKED: usize = 60;
+
+/// A package: its default channel, and the oldest bundle there.
+struct Package {
+    name: String,
+    channel: String,
+    oldest: String,
+}
+
+/// Reads the packages of a catalog that has a directory for each.
+fn packages(catalog: &Path) -> Vec<Package> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(catalog).unwrap().flatten().filter(|entry| entry.path().join("catalog.json").is_file()) {
+        let text = fs::read_to_string(entry.path().join("catalog.json")).unwrap();
+        let (mut own, mut entries, mut versions) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        for blob in serde_json::Deserializer::from_str(&text).into_iter::<Value>().map(Result::unwrap) {
+            let name = blob["name"].as_str().unwrap_or_default().to_owned();
+            match blob["schema"].as_str().unwrap_or_default() {
+                "olm.package" => own.push((name, blob["defaultChannel"].as_str().unwrap_or_default().to_owned())),
+                "olm.channel" => {
+                    let names = blob["entries"].as_array().unwrap().iter();
+                    let names: Vec<String> = names.map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+                    entries.insert(name, names);
+                }
+                "olm.bundle" => {
+                    let properties = blob["properties"].as_array().unwrap();
+                    let version = properties.iter().find(|it| it["type"] == "olm.package").unwrap();
+                    let version = version["value"]["version"].as_str().unwrap();
+                    versions.insert(name, Version::parse_strict(version).unwrap());
+                }
+                _ => {}
+            }
+        }
+        let (name, channel) = own.pop().unwrap();
+        let known = entries[&channel].iter().filter(|name| versions.contains_key(*name));
+        let oldest = known.min_by(|a, b| versions[*a].cmp_precedence(&versions[*b])).unwrap().clone();
+        found.push(Package { name, channel, oldest });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+/// Asks something about catalogs in files, of the fastest program at hand.
+fn ask(kit: &Kit, words: &[&str]) -> Output {
+    let program = std::env::var_os("OPM_MIRROR_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_opm").into());
+    let mut command = Command::new(program);
+    command.current_dir(kit.path("")).args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+fn answer(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+/// Mirrors a catalog and returns what was said; the mirrored catalog is in a directory of that name then.
+fn mirrored(kit: &Kit, name: &str, words: &[&str]) -> String {
+    let to = format!("{}/{name}", kit.closed.host());
+    let copied =
+        kit.run(&mirror(&[&["copy", "set.yaml", &to, "--missing", "drop", "--choose-default"], words].concat()));
+    let said = String::from_utf8_lossy(&copied.stderr).into_owned();
+    assert!(copied.status.success(), "{said}");
+    let rendered = kit.stdout(&["render", "--use-http", "-o", "json", &format!("{to}/tried/index:v1")]);
+    fs::create_dir(kit.path(name)).unwrap();
+    fs::write(kit.path(name).join("catalog.json"), rendered).unwrap();
+    said
+}
+
+/// Checks that nobody is stranded by a mirrored catalog who was not named, and returns how many are.
+fn nobody_else_is_stranded(kit: &Kit, catalog: &str, mirrored: &str, said: &str) -> u64 {
+    let checked = answer(&ask(kit, &["check-upgrades", catalog, mirrored, "-o", "json"]));
+    let mut count = 0;
+    for channel in checked["channels"].as_array().unwrap() {
+        let bundles = channel["bundles"].as_array().unwrap().iter();
+        let lost: Vec<&str> = bundles
+            .filter(|bundle| bundle["regression"] == true)
+            .map(|bundle| bundle["name"].as_str().unwrap())
+            .collect();
+        let (package, name) = (channel["package"].as_str().unwrap(), channel["channel"].as_str().unwrap());
+        let note = said.lines().find(|line| {
+            line.contains(&format!("note: {package}: clusters that run "))
+                && line.contains(&format!("find no upgrade in channel {name:?}"))
+        });
+        let named = |bundle: &&str| note.is_some_and(|note| note.contains(*bundle) || note.contains(" others find "));
+        let unnamed: Vec<&&str> = lost.iter().filter(|bundle| !named(bundle)).collect();
+        assert!(unnamed.is_empty(), "{package}, {name}: {unnamed:?} are not named\n{note:?}");
+        count += lost.len() as u64;
+    }
+    count
+}
+
+#[expect(clippy::print_stderr, reason = "figures of large catalogs are reported")]
+fn from_the_mirror_alone(catalog: &Path) {
+    let Some(mut kit) = Kit::new() else { return };
+    let all = packages(catalog);
+    let catalog = catalog.display().to_string();
+    let index = format!("{}/tried/index:v1", kit.host);
+    kit.stdout(&["build", &catalog, "--data-only", "-t", &index, "--push", "--use-http"]);
+    // Whoever brings the images is tested elsewhere.
+    let set = format!(
+        "kind: ImageSetConfiguration\nmirror:\n  operators:\n  - catalog: {index}\n  blockedImages: [{{name: .}}]\n"
+    );
+    fs::write(kit.path("set.yaml"), set).unwrap();
+    let items: Vec<Value> = all
+        .iter()
+        .map(|package| {
+            json!({
+                "apiVersion": "operators.coreos.com/v1alpha1", "kind": "Subscription",
+                "metadata": {"name": package.name, "namespace": format!("ns-{}", package.name)},
+                "spec": {"name": package.name, "channel": package.channel, "source": "c", "sourceNamespace": "olm"},
+                "status": {"installedCSV": package.oldest},
+            })
+        })
+        .collect();
+    fs::write(kit.path("state.json"), json!({"kind": "List", "items": items}).to_string()).unwrap();
+    let heads = mirrored(&kit, "heads", &["--with-dependencies"]);
+    let bridged = mirrored(&kit, "bridged", &["--with-dependencies", "--edges", "bridge"]);
+    mirrored(&kit, "installed", &["--installed", "state.json", "--with-dependencies"]);
+    drop(kit.source.take());
+    kit.proxy.cut();
+    // Everything that is mirrored installs from the mirror, unless it does not install at all.
+    let shown = answer(&ask(&kit, &["list", "packages", "heads", "-o", "json"]));
+    let shown: BTreeSet<String> =
+        shown.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+    let (mut installed, mut never) = (0, Vec::new());
+    for package in &shown {
+        let resolved = ask(&kit, &["resolve", "heads", "--install", package]);
+        if resolved.status.success() {
+            installed += 1;
+            continue;
+        }
+        let whole = ask(&kit, &["resolve", &catalog, "--install", package]);
+        let said = String::from_utf8_lossy(&resolved.stdout).into_owned();
+        assert!(!whole.status.success(), "{package} installs from the source alone: {said}");
+        never.push(package);
+    }
+    // Every step of the upgrades of a cluster is there.
+    let (mut walked, mut steps) = (0, 0);
+    let stride = all.len().div_ceil(WALKED).max(1);
+    for package in all.iter().step_by(stride) {
+        let walk = |catalog: &str| {
+            let words = ["upgrade-path", catalog, &package.name, "--channel", &package.channel, "-o", "json", "--from"];
+            answer(&ask(&kit, &[&words[..], &[&package.oldest]].concat()))
+        };
+        let (whole, mirrored) = (walk(&catalog), walk("installed"));
+        let names = |path: &Value| -> Vec<String> {
+            path["steps"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(whole["end"], mirrored["end"], "{}: {whole}\n{mirrored}", package.name);
+        assert_eq!(names(&whole), names(&mirrored), "{}", package.name);
+        walked += 1;
+        steps += names(&whole).len();
+    }
+    let stranded = nobody_else_is_stranded(&kit, &catalog, "heads", &heads);
+    let with_bridges = nobody_else_is_stranded(&kit, &catalog, "bridged", &bridged);
+    assert!(with_bridges <= stranded, "{with_bridges} with bridges, {stranded} without");
+    assert!(installed > 0 && walked > 0);
+    eprintln!(
+        "{} packages, {} mirrored: {installed} install, {} install nowhere; {walked} upgrades of {steps} steps; {stranded} \
+         bundles stranded and named, {with_bridges} with bridges",
+        all.len(),
+        shown.len(),
+        never.len()
+    );
+}
+
+#[test]
+fn t26_the_catalog_of_the_examples_is_installed_and_upgraded_from_its_mirror() {
+    from_the_mirror_alone(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/catalog"));
+}
+
+#[test]
+fn t26_a_published_catalog_is_installed_and_upgraded_from_its_mirror() {
+    let Some(catalog) = std::env::var_os("OPM_MIRROR_CATALOG").map(PathBuf::from) else { return };
+    from_the_mirror_alone(&catalog);
+}
