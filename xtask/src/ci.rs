@@ -9,6 +9,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 use crate::workspace::{self, Workspace, cargo, is_installed};
 use crate::{browser, codegen, docs, kube, tidy, tools};
 
+/// How many of the slowest tests are listed.
+const LISTED: usize = 15;
+
 /// One check.
 enum Check {
     /// Cargo with these arguments.
@@ -133,9 +136,45 @@ fn tests(workspace: &Workspace) -> Result<()> {
     for line in std::fs::read_to_string(&notes).unwrap_or_default().lines() {
         println!("skipped: {line}");
     }
+    let report = workspace.target_directory()?.join("nextest/ci/junit.xml");
+    let slowest = std::fs::read_to_string(report).map(|report| slowest(&report)).unwrap_or_default();
+    for (seconds, name) in slowest.iter().take(LISTED) {
+        println!("{seconds:8.1} s {name}");
+    }
     Ok(())
+}
+
+/// Returns how long each test took, the slowest first, from the report that the runner writes.
+fn slowest(report: &str) -> Vec<(f64, String)> {
+    let attribute = |case: &str, name: &str| {
+        let (_, rest) = case.split_once(&format!(" {name}=\""))?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    let cases = report.split("<testcase").skip(1).filter_map(|case| {
+        let case = case.split_once('>')?.0;
+        let seconds = attribute(case, "time")?.parse().ok()?;
+        Some((seconds, format!("{} {}", attribute(case, "classname")?, attribute(case, "name")?)))
+    });
+    let mut cases: Vec<(f64, String)> = cases.collect();
+    cases.sort_by(|a, b| b.0.total_cmp(&a.0));
+    cases
 }
 
 fn has_command(name: &str) -> bool {
     is_installed(Command::new(format!("cargo-{name}")).arg(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_tests_come_first() {
+        let report = r#"<testsuites><testsuite name="opm::cli">
+            <testcase name="a" classname="opm::cli" timestamp="x" time="0.250"></testcase>
+            <testcase name="b" classname="opm::cli" timestamp="x" time="12.5"><rerunFailure time="9"/></testcase>
+            </testsuite></testsuites>"#;
+        let expected = [(12.5, "opm::cli b".to_owned()), (0.25, "opm::cli a".to_owned())];
+        assert_eq!(slowest(report), expected);
+    }
 }

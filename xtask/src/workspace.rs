@@ -31,6 +31,13 @@ impl Workspace {
         serde_json::from_str(&output(&mut command)?).context("cargo metadata is not JSON")
     }
 
+    /// Returns where cargo builds.
+    pub(crate) fn target_directory(&self) -> Result<PathBuf> {
+        let metadata = self.metadata(false)?;
+        let directory = metadata["target_directory"].as_str().context("cargo does not know where it builds")?;
+        Ok(directory.into())
+    }
+
     /// Returns all files of the workspace, relative to its top, without what is built or found by fuzzing.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>> {
         const SKIPPED: [&str; 6] = [".git", "target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts", "fuzz/coverage"];
