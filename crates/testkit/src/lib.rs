@@ -21,7 +21,7 @@ pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
 pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};
 #[cfg(feature = "kube")]
-pub use kube_api::{KubeApi, OLM_CRDS, User};
+pub use kube_api::{KubeApi, OLM_CRDS, Trial, User, mirror_set_crds};
 pub use needs::{installed, missing, python_module, skipped};
 #[cfg(feature = "kube")]
 pub use olm::{Answer, Node, OLM_NAMESPACE, Olm, OlmV1, ask, plain_client, post};

@@ -4,7 +4,13 @@ mod dice;
 #[allow(dead_code, reason = "shared with tests of other commands")]
 #[path = "../cli/env.rs"]
 mod env;
+#[allow(dead_code, reason = "shared with tests of mirrors")]
+#[path = "../mirror/kit.rs"]
+mod mirror_kit;
 mod operator;
+#[allow(dead_code, reason = "shared with tests of mirrors")]
+#[path = "../mirror/proxy.rs"]
+mod proxy;
 mod stage;
 mod stage_v1;
 
@@ -14,6 +20,7 @@ mod crd_cases;
 mod crd_verdicts;
 mod extension;
 mod mirror;
+mod mirror_objects;
 mod packages;
 mod resolver;
 mod resolver_v1;

@@ -58,7 +58,7 @@ pub(super) async fn apply(client: Client) {
     }
 }
 
-fn is_established(crd: &Value) -> bool {
+pub(super) fn is_established(crd: &Value) -> bool {
     let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Established" && one["status"] == "True"))
 }

@@ -1,8 +1,10 @@
 //! A real Kubernetes API server, without nodes and controllers, for as long as tests run.
 
 mod crds;
+mod openshift;
 mod process;
 mod shared;
+mod trial;
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,6 +25,8 @@ pub(crate) use process::{Process, log_end};
 pub(crate) use shared::{Set, join, join_with, start_beside};
 
 pub use crds::OLM_CRDS;
+pub use openshift::mirror_set_crds;
+pub use trial::Trial;
 
 /// What API servers are called where `cargo xtask kube` keeps them; the first that is there is used.
 const PROGRAMS: [&str; 2] = ["cluster/bin/kube-apiserver", "kube-apiserver-1.20.2"];
