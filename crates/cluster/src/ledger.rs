@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::request::{Named, Requests, is_of_run, prepared, uid};
 use crate::run::names;
@@ -38,6 +39,25 @@ impl Entry {
 pub struct Ledger {
     run: String,
     entries: Mutex<Vec<Entry>>,
+    traffic: watch::Sender<Traffic>,
+}
+
+/// Requests of a run that change the cluster.
+#[derive(Debug, Default)]
+struct Traffic {
+    /// How many are on their way.
+    sent: usize,
+    /// Whether no other may follow.
+    closed: bool,
+}
+
+/// A request on its way, until it is answered or given up.
+pub(crate) struct Sent<'a>(&'a Ledger);
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        self.0.traffic.send_modify(|traffic| traffic.sent -= 1);
+    }
 }
 
 /// What became of what was to be rolled back.
@@ -51,7 +71,7 @@ pub struct RolledBack {
 
 impl Default for Ledger {
     fn default() -> Ledger {
-        Ledger { run: names::run_id(), entries: Mutex::default() }
+        Ledger { run: names::run_id(), entries: Mutex::default(), traffic: watch::Sender::default() }
     }
 }
 
@@ -75,6 +95,25 @@ impl Ledger {
         self.entries().clear();
     }
 
+    /// Lets no request follow that changes the cluster, and waits for the answers to those on their way.
+    ///
+    /// The API server carries out what it has received, whether or not somebody waits for the answer: an object that was
+    /// rolled back before it was there would be left.
+    pub async fn close(&self) {
+        self.traffic.send_modify(|traffic| traffic.closed = true);
+        // The sender is ours, so that this cannot fail.
+        let _ = self.traffic.subscribe().wait_for(|traffic| traffic.sent == 0).await;
+    }
+
+    fn send(&self) -> Result<Sent<'_>, Error> {
+        let mut closed = false;
+        self.traffic.send_modify(|traffic| {
+            closed = traffic.closed;
+            traffic.sent += usize::from(!closed);
+        });
+        if closed { Err(Error::message("interrupted")) } else { Ok(Sent(self)) }
+    }
+
     /// Creates an object that carries the label of the run and belongs to `owner`.
     pub(crate) async fn create(
         &self,
@@ -83,6 +122,7 @@ impl Ledger {
         object: Value,
         owner: Option<&Value>,
     ) -> Result<Value, Error> {
+        let _sent = self.send()?;
         let object = prepared(object, &self.run, owner);
         let name = Named::of(kind, &object);
         // Noted first: an answer may get lost, or nobody may be left to hear it.
@@ -115,6 +155,7 @@ impl Ledger {
         object: &Named,
         change: impl Fn(&mut Value),
     ) -> Result<Value, Error> {
+        let _sent = self.send()?;
         let before = requests.get(object).await?.ok_or_else(|| Error::Gone { object: object.to_string() })?;
         let known = self.entries().iter().any(|entry| entry.object() == object);
         if !known {
@@ -125,14 +166,17 @@ impl Ledger {
 
     /// Deletes an object, and notes what it was.
     pub(crate) async fn delete(&self, requests: &Requests<'_>, object: &Named, before: Value) -> Result<(), Error> {
+        let _sent = self.send()?;
         let which = uid(&before).map(str::to_owned);
         self.entries().push(Entry::Changed(object.clone(), Box::new(before)));
         requests.delete(object, which.as_deref()).await.map(|_| ())
     }
 
-    /// Notes an InstallPlan before it is approved.
-    pub(crate) fn approves(&self, planned: Planned) {
+    /// Notes an InstallPlan before it is approved, which it is while the caller keeps what is returned.
+    pub(crate) fn approves(&self, planned: Planned) -> Result<Sent<'_>, Error> {
+        let sent = self.send()?;
         self.entries().push(Entry::Planned(Box::new(planned)));
+        Ok(sent)
     }
 
     /// Rolls everything back, what came last first.
@@ -242,6 +286,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_closed_ledger_waits_for_answers_and_lets_nothing_follow() {
+        let ledger = Ledger::default();
+        let sent = ledger.send().unwrap();
+        let mut closing = std::pin::pin!(ledger.close());
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut closing).await.is_err());
+        assert!(ledger.send().is_err());
+        drop(sent);
+        closing.await;
+        ledger.close().await;
+    }
 
     #[test]
     fn an_object_gets_back_what_it_was() {

@@ -220,11 +220,15 @@ pub(crate) async fn install(
         requests.watcher.warn(&format!("InstallPlan {} also installs or upgrades: {others}", plan.name));
     }
     let planned = Planned::read(requests, &there, csv).await?;
-    match approval {
-        Approval::RolledBack(ledger) => ledger.approves(planned.clone()),
-        Approval::Settled(ledger) => ledger.settle(),
-    }
+    let sent = match approval {
+        Approval::RolledBack(ledger) => Some(ledger.approves(planned.clone())?),
+        Approval::Settled(ledger) => {
+            ledger.settle();
+            None
+        }
+    };
     wait::approve(requests, &plan).await?;
+    drop(sent);
     let subscription = &scene.subscription.name;
     requests.watcher.done(&format!("Approved InstallPlan {} for the Subscription: {subscription}", plan.name));
     wait::for_csv(requests, &Named::new(Kind::CSV, namespace, csv), &plan).await?;

@@ -4,6 +4,7 @@
 #[path = "../cli/env.rs"]
 mod env;
 mod kit;
+mod late;
 #[allow(dead_code, reason = "shared with tests of mirrors")]
 #[path = "../mirror/kit.rs"]
 mod mirror_kit;

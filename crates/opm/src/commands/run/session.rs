@@ -1,8 +1,10 @@
 //! Work on a cluster that can be interrupted, and rolled back.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cluster::{Cluster, Ledger, RolledBack, Watcher};
 use tokio::runtime::Runtime;
@@ -12,6 +14,9 @@ use crate::cluster_flags::ClusterFlags;
 use crate::exit::Failure;
 use crate::interrupt;
 use crate::runtime::{self, EndSignals};
+
+/// The answer to a request may take so long after an interrupt, before rolling back begins without it.
+const LAST_ANSWER: Duration = Duration::from_secs(10);
 
 /// A runtime, and who listens to signals.
 pub(crate) struct Session {
@@ -72,10 +77,20 @@ impl Session {
         let signals = &mut self.signals;
         signals.mark_unchanged();
         let outcome = self.runtime.block_on(async {
+            let mut work = pin!(work);
+            let number = tokio::select! {
+                outcome = &mut work => return outcome.map_err(|error| (None, error.to_string())),
+                _ = signals.changed() => *signals.borrow_and_update(),
+            };
+            // What is on its way arrives all the same: only its answer says what has to be rolled back.
             tokio::select! {
-                outcome = work => outcome.map_err(|error| (None, error.to_string())),
-                _ = signals.changed() => Err((Some(*signals.borrow_and_update()), "interrupted".to_owned())),
+                _ = work => {}
+                () = ledger.close() => {}
+                () = tokio::time::sleep(LAST_ANSWER) => {}
+                // The user does not wait for rolling back, either.
+                _ = signals.changed() => signals.mark_changed(),
             }
+            Err((Some(number), "interrupted".to_owned()))
         });
         let Err((number, error)) = outcome else {
             ledger.settle();

@@ -1,10 +1,13 @@
 //! Runs that are interrupted roll back what they made.
 
+use std::time::Duration;
+
 use cluster::Kind;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::stage::{Running, Stage, until};
+use crate::late::Late;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_run_leaves_nothing_behind() {
@@ -31,6 +34,26 @@ async fn an_interrupted_run_leaves_nothing_behind() {
         );
         assert!(stage.left().await.is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_arrives_after_an_interrupt_leaves_nothing_behind() {
+    let stage = Stage::new().await;
+    let bundle = stage.bundle("1.0.0");
+    let pause = Duration::from_secs(2);
+    let late = Late::start(stage.kit.cluster.client.clone(), "/catalogsources", pause).await;
+    stage.kit.env.file("late", late.kubeconfig());
+    let mut command = stage.kit.env.command();
+    command.args(["run", "bundle", &bundle, "--use-http", "--timeout", "60s", "-n", &stage.kit.cluster.namespace]);
+    command.arg("--kubeconfig").arg(stage.kit.env.path("late"));
+    let running = Running::start(&mut command);
+    late.arrived.notified().await;
+    running.signal("-INT");
+    let told = stage.shown(tokio::task::spawn_blocking(move || running.end()).await.expect("no panic"));
+    assert!(told.starts_with("exit 130"), "{told}");
+    assert!(told.contains("Rolled back: CatalogSource [NAMESPACE]/foo-catalog"), "{told}");
+    tokio::time::sleep(pause).await;
+    assert_eq!(stage.left().await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
