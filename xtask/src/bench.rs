@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use self::data::Data;
 use self::measure::{Figures, measure};
+use crate::dist;
 use crate::workspace::{self, Workspace, cargo};
 
 mod data;
@@ -123,13 +124,9 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let binary = match &options.binary {
         Some(binary) => binary.canonicalize().with_context(|| format!("no program {}", binary.display()))?,
         None => {
-            workspace::run(cargo().current_dir(&workspace.root).args([
-                "build",
-                "--profile",
-                "dist",
-                "--package",
-                "opm",
-            ]))?;
+            let mut command = cargo();
+            command.current_dir(&workspace.root).args(dist::link("dist")).args(dist::LINK_FLAGS);
+            workspace::run(&mut command)?;
             target.join("dist/opm")
         }
     };

@@ -68,6 +68,15 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Optimising across all crates goes by the level of the one that is linked. The code that is compiled for size keeps
+/// its size all the same.
+pub(crate) const LINK_FLAGS: [&str; 3] = ["--", "-C", "opt-level=3"];
+
+/// Returns the words for cargo that link the program; [`LINK_FLAGS`] come last.
+pub(crate) fn link(profile: &str) -> [&str; 7] {
+    ["rustc", "--package", "opm", "--bin", "opm", "--profile", profile]
+}
+
 impl Dist<'_> {
     /// Builds the program and puts it into its place.
     ///
@@ -84,7 +93,7 @@ impl Dist<'_> {
         command.current_dir(&self.workspace.root).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         command.env(format!("CFLAGS_{}", self.target.replace('-', "_")), c_flags.join(" "));
         command.env("SOURCE_DATE_EPOCH", &self.time).env("CARGO_INCREMENTAL", "0");
-        command.args(["build", "--package", "opm", "--profile", profile, "--target", &self.target]);
+        command.args(link(profile)).args(["--target", &self.target]).args(LINK_FLAGS);
         workspace::run(&mut command)?;
         let directory = if profile == "dev" { "debug" } else { profile };
         let program = self.built.join(&self.target).join(directory).join("opm");

@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(check("crates/fbc/src/json/raw.rs"), 2);
         assert_eq!(check("crates/fbc/src/files/walk.rs"), 0);
         assert_eq!(check("crates/site/src/markdown/tests.rs"), 0);
-        assert_eq!(check("crates/opm/src/main.rs"), 0);
+        assert_eq!(check("crates/opm/src/lib.rs"), 0);
         assert!(pure_crates("nothing").is_err());
     }
 }

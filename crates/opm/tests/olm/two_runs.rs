@@ -8,7 +8,7 @@ use kube::Api;
 use kube::discovery::{Discovery, Scope, verbs};
 use serde_json::{Value, json};
 
-use crate::stage::{Running, Stage};
+use crate::stage::{Running, Stage, until};
 
 /// Names how often it is done.
 const ROUNDS: &str = "OPM_RUN_ROUNDS";
@@ -46,7 +46,8 @@ async fn settle(stage: &Stage) {
 /// Returns what everything in a namespace says, of whatever kind, and the clusterwide objects named after it.
 async fn snapshot(stage: &Stage) -> BTreeMap<String, Value> {
     let client = stage.cluster.client.clone();
-    let discovery = Discovery::new(client.clone()).run().await.expect("the kinds of the API");
+    // A group goes while it is asked for when others delete the last definition in it.
+    let discovery = until("the kinds of the API", || async { Discovery::new(client.clone()).run().await.ok() }).await;
     let mut all = BTreeMap::new();
     for (resource, capabilities) in discovery.groups().flat_map(|group| group.resources_by_stability()) {
         if !capabilities.supports_operation(verbs::LIST) || matches!(&*resource.kind, "Event" | "PackageManifest") {

@@ -1,0 +1,66 @@
+//! The `opm` command: arguments in, answers out.
+//!
+//! `cli` knows what can be typed, `commands` has a file for each command, `source` turns what
+//! the user names into catalogs, `printer`, `report` and `progress` talk to the terminal, and
+//! `exit` decides how the process ends. Nothing else prints.
+
+// Features leave out commands, and with them the only users of this and that.
+#![cfg_attr(not(all(feature = "cluster", feature = "sqlite")), allow(dead_code))]
+
+#[cfg(all(feature = "cluster", feature = "sqlite"))]
+mod app_registry;
+mod bundle_rules;
+mod bundles;
+mod catalog_bundles;
+mod checks_file;
+mod choice;
+mod cli;
+#[cfg(feature = "cluster")]
+mod cluster_flags;
+mod commands;
+mod compared;
+mod console;
+mod container;
+#[cfg_attr(not(feature = "sqlite"), path = "database/absent.rs")]
+mod database;
+mod exit;
+mod fetch;
+mod findings;
+mod followed;
+mod github;
+mod help;
+mod images;
+mod interrupt;
+mod limits;
+#[cfg(feature = "cluster")]
+mod live;
+mod log;
+mod lost_fields;
+mod personality;
+mod printer;
+mod progress;
+mod report;
+mod runtime;
+mod sarif;
+mod seed_layout;
+mod source;
+mod table;
+mod transfer;
+mod tree;
+
+use std::process::ExitCode;
+
+/// Values nest up to [`fbc::limits::MAX_DEPTH`] levels, and walking them uses the stack.
+pub(crate) const STACK_SIZE: usize = 16 << 20;
+
+/// Does what the arguments of the process ask for, and returns its exit code.
+pub fn main() -> ExitCode {
+    let mut printer = printer::Printer::new();
+    let threads = rayon::ThreadPoolBuilder::new().stack_size(STACK_SIZE).build_global();
+    let outcome = match threads {
+        Ok(()) => personality::run(&mut printer),
+        Err(error) => Err(exit::Failure::message(format!("starting threads: {error}"))),
+    };
+    interrupt::clean_up();
+    exit::end(outcome, &mut printer)
+}
