@@ -67,12 +67,14 @@ pub enum For {
 /// Measures the objects that a cluster would get.
 pub fn check_limits<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For) -> Vec<Limit> {
     let mut found = Found(Vec::new());
-    let mut release = GzEncoder::new(Counter(0), Compression::new(6));
+    let objects: Vec<&Value> = objects.into_iter().collect();
+    let mut release = 0;
     let mut phases: Vec<(&'static str, usize)> = Vec::new();
-    for object in objects {
+    for object in &objects {
         let name = called(object);
-        let json = object.to_string();
-        found.measure("size-object", &name, json.len(), OBJECT, "one object as it is sent to the cluster");
+        let size = length(object);
+        release += size;
+        found.measure("size-object", &name, size, OBJECT, "one object as it is sent to the cluster");
         found.measure("size-annotations", &name, annotations(object, ""), ANNOTATIONS, "the annotations of an object");
         let template = annotations(object, "/spec/template");
         found.measure("size-annotations", &format!("pods of {name}"), template, ANNOTATIONS, "the annotations of pods");
@@ -89,27 +91,24 @@ pub fn check_limits<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For) -
         }
         containers(object, &name, &mut found);
         match of {
-            For::V1(Runtime::Helm) => {
-                // Writing to a counter does not fail.
-                let _ = release.write_all(json.as_bytes());
-            }
             For::V1(Runtime::Boxcutter) => {
                 let phase = crate::v1::phase(kind);
                 match phases.iter_mut().find(|(name, _)| *name == phase) {
                     Some((_, count)) => *count += 1,
                     None => phases.push((phase, 1)),
                 }
-                if json.len() > BOXCUTTER_OBJECT {
-                    let packed = compressed(json.as_bytes());
+                if size > BOXCUTTER_OBJECT {
+                    let packed = compressed(&[object]);
                     let what = "one object for Boxcutter, compressed";
                     found.measure("size-boxcutter", &name, packed, BOXCUTTER_OBJECT, what);
                 }
             }
-            For::V0 => {}
+            For::V0 | For::V1(Runtime::Helm) => {}
         }
     }
-    if of == For::V1(Runtime::Helm) {
-        let size = release.finish().map_or(0, |counter| counter.0);
+    // What is small enough as it is need not be compressed, which adds less than a hundredth.
+    if of == For::V1(Runtime::Helm) && release > RELEASE / 5 * 4 {
+        let size = compressed(&objects);
         found.measure("size-release", "the Helm release", size, RELEASE, "a Helm release, compressed");
     }
     for (phase, count) in phases {
@@ -121,9 +120,9 @@ pub fn check_limits<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For) -
 /// Measures a bundle as OLM v0 unpacks and serves it: `files` are the contents of its files.
 pub fn check_bundle<'a>(whole: &Whole, files: impl IntoIterator<Item = &'a [u8]>) -> Vec<Limit> {
     let mut found = Found(Vec::new());
-    let size: usize = files.into_iter().map(|file| compressed(file).div_ceil(3) * 4).sum();
+    let size: usize = files.into_iter().map(|file| packed(file).div_ceil(3) * 4).sum();
     found.measure("size-bundle", "the bundle", size, BUNDLE, "a bundle in a ConfigMap, compressed");
-    let objects: usize = whole.objects.iter().map(|object| object.value.to_string().len()).sum();
+    let objects: usize = whole.objects.iter().map(|object| length(&object.value)).sum();
     found.measure("size-message", "the bundle", objects, MESSAGE, "a message of the registry API");
     found.0
 }
@@ -171,7 +170,24 @@ fn containers(object: &Value, name: &str, found: &mut Found) {
     }
 }
 
-fn compressed(bytes: &[u8]) -> usize {
+/// Returns the bytes of an object as JSON.
+fn length(object: &Value) -> usize {
+    let mut counter = Counter(0);
+    // Writing to a counter does not fail.
+    let _ = serde_json::to_writer(&mut counter, object);
+    counter.0
+}
+
+/// Returns the bytes of objects as JSON, compressed one after the other.
+fn compressed(objects: &[&Value]) -> usize {
+    let mut encoder = GzEncoder::new(Counter(0), Compression::new(6));
+    for object in objects {
+        let _ = serde_json::to_writer(&mut encoder, object);
+    }
+    encoder.finish().map_or(0, |counter| counter.0)
+}
+
+fn packed(bytes: &[u8]) -> usize {
     let mut encoder = GzEncoder::new(Counter(0), Compression::new(6));
     let written = encoder.write_all(bytes);
     written.and_then(|()| encoder.finish()).map_or(0, |counter| counter.0)

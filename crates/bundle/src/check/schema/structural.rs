@@ -12,74 +12,145 @@ const OUTSIDE: [&str; 6] = ["type", "description", "default", "nullable", "title
 /// Returns why a schema is not structural, or its defaults do not fit; no more than a few faults.
 pub(super) fn faults(schema: &Value) -> Vec<Fault> {
     let mut judge = Judge { faults: Vec::new() };
-    match schema.as_object() {
-        None => judge.fault("", "is no object"),
-        Some(fields) => {
-            if fields.get("type").and_then(Value::as_str).is_some_and(|kind| kind != "object") {
-                judge.fault("", "the type of the whole must be object");
-            }
-            judge.node(fields, "");
+    match schema.get("type").and_then(Value::as_str) {
+        _ if !schema.is_object() => judge.fault(&Path::Root, "is no object"),
+        Some(kind) if kind != "object" => {
+            judge.fault(&Path::Root, "the type of the whole must be object");
+            judge.node(schema, &Path::Root);
         }
+        _ => judge.node(schema, &Path::Root),
     }
     judge.faults
+}
+
+/// The way to a schema, which is written down only where something is wrong.
+enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Items(&'a Path<'a>),
+    Members(&'a Path<'a>),
+}
+
+impl Path<'_> {
+    fn write(&self, out: &mut String) {
+        match self {
+            Path::Root => {}
+            Path::Field(above, name) => {
+                above.write(out);
+                if !out.is_empty() {
+                    out.push('.');
+                }
+                out.push_str(name);
+            }
+            Path::Items(above) => {
+                above.write(out);
+                out.push_str("[]");
+            }
+            Path::Members(above) => {
+                above.write(out);
+                out.push_str("{}");
+            }
+        }
+    }
 }
 
 struct Judge {
     faults: Vec<Fault>,
 }
 
+/// What a schema says about itself, found in one pass over its fields.
+#[derive(Default)]
+struct Parts<'a> {
+    kind: &'a str,
+    int_or_string: bool,
+    open: bool,
+    unique: bool,
+    forbidden: bool,
+    junctors: bool,
+    properties: Option<&'a Map<String, Value>>,
+    items: Option<&'a Value>,
+    additional: Option<&'a Value>,
+    default: Option<&'a Value>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(fields: &'a Map<String, Value>) -> Parts<'a> {
+        let mut parts = Parts::default();
+        for (key, value) in fields {
+            let is_true = *value == Value::Bool(true);
+            match key.as_str() {
+                "type" => parts.kind = value.as_str().unwrap_or_default(),
+                "x-kubernetes-int-or-string" => parts.int_or_string = is_true,
+                "x-kubernetes-preserve-unknown-fields" => parts.open = is_true,
+                "uniqueItems" => parts.unique = is_true,
+                "properties" => parts.properties = value.as_object(),
+                "items" => parts.items = Some(value),
+                "additionalProperties" => parts.additional = Some(value),
+                "default" => parts.default = Some(value).filter(|default| !default.is_null()),
+                "allOf" | "anyOf" | "oneOf" | "not" => parts.junctors = true,
+                other => parts.forbidden |= FORBIDDEN.contains(&other),
+            }
+        }
+        parts
+    }
+}
+
 impl Judge {
-    fn fault(&mut self, path: &str, why: impl Into<String>) {
+    fn fault(&mut self, path: &Path<'_>, why: impl Into<String>) {
         if self.faults.len() < FAULTS {
-            self.faults.push(Fault { path: path.to_owned(), why: why.into() });
+            let mut written = String::new();
+            path.write(&mut written);
+            self.faults.push(Fault { path: written, why: why.into() });
         }
     }
 
     /// Judges a schema outside of logical junctors. Recursion ends with the depth of the document, which is limited.
-    fn node(&mut self, fields: &Map<String, Value>, path: &str) {
-        let is_true = |key: &str| fields.get(key) == Some(&Value::Bool(true));
-        let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
-        let free = is_true("x-kubernetes-int-or-string") || is_true("x-kubernetes-preserve-unknown-fields");
-        if kind.is_empty() && !free {
+    fn node(&mut self, schema: &Value, path: &Path<'_>) {
+        let Some(fields) = schema.as_object() else { return };
+        let parts = Parts::of(fields);
+        if parts.kind.is_empty() && !parts.int_or_string && !parts.open {
             self.fault(path, "the type is missing");
         }
-        for key in FORBIDDEN.iter().filter(|key| fields.contains_key(**key)) {
+        for key in FORBIDDEN.iter().filter(|key| parts.forbidden && fields.contains_key(**key)) {
             self.fault(path, format!("{key} is not allowed"));
         }
-        if is_true("uniqueItems") {
+        if parts.unique {
             self.fault(path, "uniqueItems is not allowed: use x-kubernetes-list-type: set");
         }
-        let properties = fields.get("properties").and_then(Value::as_object);
-        if properties.is_some_and(|properties| !properties.is_empty()) && fields.contains_key("additionalProperties") {
+        if parts.properties.is_some_and(|properties| !properties.is_empty()) && parts.additional.is_some() {
             self.fault(path, "properties and additionalProperties exclude each other");
         }
-        if kind == "array" && !fields.get("items").is_some_and(Value::is_object) {
+        if parts.kind == "array" && !parts.items.is_some_and(Value::is_object) {
             self.fault(path, "an array needs items");
         }
-        for (name, property) in properties.into_iter().flatten() {
-            self.below(Some(property), &join(path, name));
+        for (name, property) in parts.properties.into_iter().flatten() {
+            self.node(property, &Path::Field(path, name));
         }
-        self.below(fields.get("items"), &format!("{path}[]"));
-        self.below(fields.get("additionalProperties").filter(|value| value.is_object()), &format!("{path}{{}}"));
-        self.junctors(fields, path, is_true("x-kubernetes-int-or-string"));
+        if let Some(items) = parts.items {
+            self.node(items, &Path::Items(path));
+        }
+        if let Some(additional) = parts.additional {
+            self.node(additional, &Path::Members(path));
+        }
+        if parts.junctors {
+            self.junctors(fields, path, parts.int_or_string);
+        }
         // The field `default` of the root is refused elsewhere.
-        if let Some(default) = fields.get("default").filter(|default| !default.is_null())
-            && let Ok(faults) = fits::faults(&Value::Object(fields.clone()), default)
+        if let Some(default) = parts.default
+            && let Ok(faults) = fits::faults(schema, default)
         {
             for fault in faults {
-                self.fault(&join(path, &fault.path), format!("the default does not fit: {}", fault.why));
+                let why = format!("the default does not fit: {}", fault.why);
+                match fault.path.as_str() {
+                    "" => self.fault(path, why),
+                    below => self.fault(&Path::Field(path, below), why),
+                }
             }
         }
     }
 
-    fn below(&mut self, schema: Option<&Value>, path: &str) {
-        if let Some(fields) = schema.and_then(Value::as_object) {
-            self.node(fields, path);
-        }
-    }
-
     /// Judges what is below `allOf`, `anyOf`, `oneOf` and `not`, which only narrows what is outside.
-    fn junctors(&mut self, fields: &Map<String, Value>, path: &str, int_or_string: bool) {
+    fn junctors(&mut self, fields: &Map<String, Value>, path: &Path<'_>, int_or_string: bool) {
         for key in ["allOf", "anyOf", "oneOf"] {
             for inner in fields.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object) {
                 // This pair of types is how int-or-string is spelled.
@@ -92,27 +163,26 @@ impl Judge {
         }
     }
 
-    fn inside(&mut self, fields: &Map<String, Value>, path: &str, junctor: &str, spelled: bool, int_or_string: bool) {
+    fn inside(
+        &mut self,
+        fields: &Map<String, Value>,
+        path: &Path<'_>,
+        junctor: &str,
+        spelled: bool,
+        int_or_string: bool,
+    ) {
         for key in OUTSIDE.iter().filter(|key| fields.contains_key(**key) && !spelled) {
             self.fault(path, format!("{key} is not allowed below {junctor}"));
         }
         for (name, property) in fields.get("properties").and_then(Value::as_object).into_iter().flatten() {
             if let Some(inner) = property.as_object() {
-                self.inside(inner, &join(path, name), junctor, false, false);
+                self.inside(inner, &Path::Field(path, name), junctor, false, false);
             }
         }
         if let Some(inner) = fields.get("items").and_then(Value::as_object) {
-            self.inside(inner, &format!("{path}[]"), junctor, false, false);
+            self.inside(inner, &Path::Items(path), junctor, false, false);
         }
         self.junctors(fields, path, int_or_string);
-    }
-}
-
-fn join(path: &str, name: &str) -> String {
-    match (path, name) {
-        ("", name) => name.to_owned(),
-        (path, "") => path.to_owned(),
-        (path, name) => format!("{path}.{name}"),
     }
 }
 
