@@ -1,9 +1,12 @@
 //! Packages with two versions whose CRDs differ, upgraded by operator-controller and judged by `crd-diff`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use cluster::Kind;
 use serde_json::{Value, json};
 
+use crate::stage::until;
 use crate::stage_v1::{StageV1, condition};
 
 /// So many extensions are installed at a time.
@@ -37,6 +40,11 @@ impl fmt::Display for Compared {
 }
 
 impl Case {
+    /// Returns the names of its CRDs.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.crds.iter().flatten().filter_map(|crd| crd["metadata"]["name"].as_str())
+    }
+
     /// Pushes both bundles, and returns the blobs of the package.
     fn blobs(&self, stage: &StageV1) -> String {
         let package = &self.package;
@@ -83,7 +91,7 @@ impl Case {
         found.refused += usize::from(theirs);
         // Each rule that we name is one that they name; long messages are cut.
         let cut = message.len() > 30_000;
-        let unnamed = changes.iter().find(|change| change.blocks && !message.contains(change.rule) && !cut);
+        let unnamed = changes.iter().find(|change| change.blocks && !message.contains(change.olm_rule()) && !cut);
         if ours != theirs || unnamed.is_some() {
             let ours: Vec<String> =
                 changes.iter().filter(|change| change.blocks).map(review::crd::Change::olm_says).collect();
@@ -103,6 +111,24 @@ fn outcome(status: &Value, version: &str) -> Option<Option<String>> {
     retrying.then(|| progressing["message"].as_str().map(str::to_owned))
 }
 
+/// Puts cases together that can be on a cluster at the same time: none has a CRD of another.
+fn groups(cases: &[Case]) -> Vec<Vec<&Case>> {
+    let mut groups: Vec<(Vec<&Case>, BTreeSet<&str>)> = Vec::new();
+    for case in cases {
+        let fits = |(group, known): &&mut (Vec<&Case>, BTreeSet<&str>)| {
+            group.len() < TOGETHER && case.names().all(|name| !known.contains(name))
+        };
+        match groups.iter_mut().find(fits) {
+            Some((group, known)) => {
+                group.push(case);
+                known.extend(case.names());
+            }
+            None => groups.push((vec![case], case.names().collect())),
+        }
+    }
+    groups.into_iter().map(|(group, _)| group).collect()
+}
+
 /// Has operator-controller install and upgrade all packages, and compares its verdicts with ours.
 pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
     let text: String = cases.iter().map(|case| case.blobs(stage)).collect();
@@ -110,12 +136,12 @@ pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
     stage.catalog("catalog", json!({})).await;
     stage.account().await;
     let mut found = Compared::default();
-    for group in cases.chunks(TOGETHER) {
-        for case in group {
+    for group in groups(cases) {
+        for case in &group {
             stage.extension(&case.package, &case.package, json!({"version": "1.0.0"})).await;
         }
         let mut installed = Vec::new();
-        for case in group {
+        for case in &group {
             let status = stage.decided(&case.package, |status| outcome(status, "1.0.0").is_some()).await;
             match outcome(&status, "1.0.0").flatten() {
                 Some(why) => found.left_out.push(format!("{}: {why}", case.what)),
@@ -131,6 +157,10 @@ pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
         }
         let names: Vec<&str> = group.iter().map(|case| case.package.as_str()).collect();
         stage.remove(&names, &[]).await;
+        // Others have CRDs of the same names.
+        for name in group.iter().flat_map(|case| case.names()) {
+            until("a CRD is gone", || async { stage.stage.get(Kind::CRD, name).await.is_none().then_some(()) }).await;
+        }
     }
     stage.remove(&[], &["catalog"]).await;
     found

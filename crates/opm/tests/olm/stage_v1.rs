@@ -91,7 +91,7 @@ impl StageV1 {
                 last = found["status"].clone();
             }
             assert!(
-                start.elapsed().as_secs() < 120,
+                start.elapsed().as_secs() < 300,
                 "{name} is not decided: {last:#}\n{}",
                 self.v1.log("operator-controller")
             );

@@ -38,7 +38,7 @@ fn grouped<'a, K: PartialEq>(changes: &[&'a Change], key: impl Fn(&'a Change) ->
 }
 
 fn results(changes: &[&Change]) -> Vec<Value> {
-    let groups = grouped(changes, |change| change.rule);
+    let groups = grouped(changes, Change::olm_rule);
     let result = |(name, group): (&str, Vec<&Change>)| {
         let errors: Vec<&str> = group.iter().map(|change| change.words.as_str()).collect();
         json!({"name": name, "errors": errors})

@@ -69,10 +69,15 @@ impl Change {
         IDS.iter().find(|(rule, _)| *rule == self.rule).map_or("crd-upgrade-unhandled", |(_, id)| id)
     }
 
+    /// Returns the rule that OLM v1 names: between two versions of an API, it takes a field that is gone for one without a type.
+    pub fn olm_rule(&self) -> &'static str {
+        if self.rule == "existingFieldRemoval" && self.words.starts_with("type ") { "type" } else { self.rule }
+    }
+
     /// Returns the message with which OLM v1 refuses.
     pub fn olm_says(&self) -> String {
         let place = if self.version.is_empty() { String::new() } else { format!("{}: {}: ", self.version, self.path) };
-        format!("validating upgrade for CRD \"{}\": {place}{}: {}", self.crd, self.rule, self.words)
+        format!("validating upgrade for CRD \"{}\": {place}{}: {}", self.crd, self.olm_rule(), self.words)
     }
 }
 

@@ -43,13 +43,21 @@ pub(super) fn compare(old: &Value, new: &Value, path: &str, found: &mut Vec<Foun
         match child(new, &step, old) {
             Some(now) => compare(below, now, &path, found),
             None => found.push(Found {
-                words: format!("field {path} may not be removed"),
+                words: gone(below, &path),
                 path,
                 rule: "existingFieldRemoval",
                 blocks: true,
                 meaning: Some(Severity::Error),
             }),
         }
+    }
+}
+
+/// Returns the words of OLM v1 for a field that a newer version of the API does not have: that its type vanishes.
+fn gone(schema: &Value, path: &str) -> String {
+    match schema.get("type").and_then(Value::as_str) {
+        Some(kind) => format!("type changed : \"{kind}\" -> \"\""),
+        None => format!("field {path} may not be removed"),
     }
 }
 
