@@ -36,8 +36,10 @@ pub use annotations::{Annotated, annotated};
 pub use apis::ApiKey;
 pub use check::json_type;
 pub use check::{
-    Findings, Given, MediaType, Optional, Platforms, Sibling, VALIDATORS, Validator, check_content, check_format,
-    check_more, check_package_manifest, check_siblings, media_type, schema_faults,
+    Asked, BASELINE_CAPABILITIES, CI, Categories, Findings, Given, MediaType, Optional, Platforms, PodSecurity,
+    RELEASE_CONFIG, Sibling, VALIDATORS, Validator, WITHOUT_CATALOG, check_ci, check_content, check_content_of,
+    check_format, check_format_of, check_more, check_package_manifest, check_release_config, check_siblings,
+    media_type, pod_security, schema_faults, uses_catalog,
 };
 pub use contents::{Contents, of_objects, read, read_manifests};
 pub use error::Error;

@@ -68,9 +68,20 @@ impl Whole {
     /// Returns what the older OLM sees: the first document of each file that is not hidden.
     #[must_use]
     pub fn first_documents(mut self) -> Whole {
-        let seen = |object: &Object| object.document == 0 && !object.file.starts_with("manifests/.");
-        self.objects.retain(|object| object.item.is_none() && seen(object));
+        self.objects.retain(Object::is_first);
         self
+    }
+
+    /// Returns whether the older OLM sees all objects.
+    pub fn has_first_documents_only(&self) -> bool {
+        self.objects.iter().all(Object::is_first)
+    }
+
+    /// Returns the first document of a manifest, if it is an object.
+    pub(crate) fn first_of(&self, file: &str) -> Option<&Value> {
+        let at = self.objects.partition_point(|object| *object.file < *file);
+        let found = self.objects.get(at).filter(|object| object.file == file)?;
+        (found.document == 0 && found.item.is_none()).then_some(&found.value)
     }
 
     /// Returns the objects of a kind.
@@ -80,6 +91,11 @@ impl Whole {
 }
 
 impl Object {
+    /// Returns whether the older OLM sees it: it is the first document of a file that is not hidden.
+    fn is_first(&self) -> bool {
+        self.document == 0 && self.item.is_none() && !self.file.starts_with("manifests/.")
+    }
+
     /// Returns the kind.
     pub fn kind(&self) -> &str {
         self.value.get("kind").and_then(Value::as_str).unwrap_or_default()

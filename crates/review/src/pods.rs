@@ -1,53 +1,31 @@
 //! What the pods of an operator may do to their node, and how well they are locked in.
 
-use bundle::{Finding, Object, Severity};
+use bundle::{BASELINE_CAPABILITIES, Finding, Object, Severity, pod_security};
 use serde_json::Value;
 
 use crate::compare::Fact;
 use crate::{list, text, texts};
-
-/// Capabilities that the baseline of pod security allows.
-const BASELINE: [&str; 13] = [
-    "AUDIT_WRITE",
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "MKNOD",
-    "NET_BIND_SERVICE",
-    "SETFCAP",
-    "SETGID",
-    "SETPCAP",
-    "SETUID",
-    "SYS_CHROOT",
-];
 
 /// Collects facts on the deployments of a CSV.
 pub(crate) fn facts(csv: &Object, facts: &mut Vec<Fact>) {
     const DEPLOYMENTS: &str = "/spec/install/spec/deployments";
     for (at, deployment) in list(&csv.value, DEPLOYMENTS).iter().enumerate() {
         let name = text(deployment, "/name");
-        let Some(spec) = deployment.pointer("/spec/template/spec") else { continue };
+        let Some(template) = deployment.pointer("/spec/template") else { continue };
+        let Some(spec) = template.get("spec") else { continue };
         let mut pod = Pod {
             csv,
             object: format!("Deployment {name}"),
             base: format!("{DEPLOYMENTS}/{at}/spec/template/spec"),
             facts,
-            level: 0,
         };
         pod.look(spec);
-        let level = pod.level;
-        let names = ["restricted", "baseline", "privileged"];
-        let fact = pod.fact(
-            "pod-security-level",
-            "",
-            names[level],
-            Severity::Info,
-            format!("pod security level {}", names[level]),
-        );
+        let (level, why) = pod_security(template);
+        let why = if why.is_empty() { why } else { format!(": {why}") };
+        let message = format!("pod security level {}{why}", level.name());
+        let fact = pod.fact("pod-security-level", "", level.name(), Severity::Info, message);
         // What matters is a level that rises.
-        facts.push(Fact { rank: Some(level), ..fact });
+        facts.push(Fact { rank: Some(level as usize), ..fact });
     }
 }
 
@@ -56,8 +34,6 @@ struct Pod<'a> {
     object: String,
     base: String,
     facts: &'a mut Vec<Fact>,
-    /// 0 restricted, 1 baseline, 2 privileged.
-    level: usize,
 }
 
 impl Pod<'_> {
@@ -72,14 +48,6 @@ impl Pod<'_> {
 
     fn add(&mut self, id: &'static str, pointer: &str, key: &str, severity: Severity, message: String) {
         let fact = self.fact(id, pointer, key, severity, message);
-        self.level = self.level.max(match severity {
-            Severity::Critical => 2,
-            Severity::High => 1,
-            _ => 0,
-        });
-        if matches!(id, "pod-host-network" | "pod-capability") {
-            self.level = 2;
-        }
         self.facts.push(fact);
     }
 
@@ -102,9 +70,6 @@ impl Pod<'_> {
         self.volumes(pod);
         if runs_as_root(pod.get("securityContext")) {
             self.add("pod-root", "/securityContext/runAsUser", "", Severity::High, "runs as user 0".into());
-        }
-        if !pod.pointer("/securityContext/runAsNonRoot").is_some_and(|value| value == true) {
-            self.level = self.level.max(1);
         }
         for field in ["initContainers", "containers"] {
             for (at, container) in list(pod, &format!("/{field}")).iter().enumerate() {
@@ -136,7 +101,6 @@ impl Pod<'_> {
                     severity,
                     format!("{how} {path} of the node"),
                 );
-                self.level = 2;
             }
             let secret = text(volume, "/secret/secretName");
             if !secret.is_empty() {
@@ -179,7 +143,7 @@ impl Pod<'_> {
             );
         }
         let added = context.map(|context| texts(context, "/capabilities/add")).unwrap_or_default();
-        for capability in added.iter().filter(|capability| !BASELINE.contains(*capability)) {
+        for capability in added.iter().filter(|capability| !BASELINE_CAPABILITIES.contains(*capability)) {
             let message = format!("container {name} has capability {capability}");
             self.add(
                 "pod-capability",
@@ -220,9 +184,6 @@ impl Pod<'_> {
                 let fact = self.fact("pod-hardening", pointer, &format!("{name} {what}"), Severity::Info, message);
                 self.facts.push(fact);
             }
-        }
-        if !dropped.contains(&"ALL") {
-            self.level = self.level.max(1);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::csv::annotation as annotation_pointer;
+use super::image_exists::images;
 use super::suites::Given;
 use super::{Findings, list, text};
 
@@ -38,6 +39,12 @@ pub(super) fn check(given: &Given<'_>, findings: &mut Findings) {
                 let text = format!("annotation {key} is missing: true or false is asked for");
                 findings.error("feature-annotations", "/metadata/annotations", text);
             }
+        }
+    }
+    for (image, pointer) in images(csv) {
+        if !image.contains('@') && !pointer.starts_with("/metadata") {
+            let text = format!("{image} is not named by digest, and only images by digest are certified");
+            findings.warning("images-certified", pointer, text);
         }
     }
     let related: BTreeSet<&str> = list(csv, "/spec/relatedImages").iter().map(|image| text(image, "/image")).collect();

@@ -1,12 +1,16 @@
 //! The objects of a bundle.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use fbc::Limits;
 use serde_json::Value;
 
-use super::{Findings, MediaType, Optional, crd, csv, hub, list, media_type, meta, objects, read, text};
+use super::hub::Categories;
+use super::media_type::media_type_of;
+use super::{Findings, MediaType, Optional, crd, csv, hub, list, manifest, meta, objects, read, text};
 use crate::file;
+use crate::whole::Whole;
 
 /// The kinds that may be in a bundle.
 const KINDS: &[&str] = &[
@@ -36,9 +40,26 @@ const KINDS: &[&str] = &[
 
 /// Checks the objects in the directory `manifests` of a bundle.
 pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Findings {
+    check_content_of(dir, &Asked { optional, ..Asked::default() }, limits)
+}
+
+/// What is asked of objects, and what is known of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Asked<'a> {
+    /// The bundle, if it was read before: no manifest is read twice then.
+    pub known: Option<&'a Whole>,
+    /// Checks that are made only when asked for.
+    pub optional: &'a [Optional],
+    /// The categories that count instead of the standard ones.
+    pub categories: Option<&'a Categories>,
+}
+
+/// Checks the objects of a bundle, with what is known already.
+pub fn check_content_of(dir: &Path, asked: &Asked<'_>, limits: &Limits) -> Findings {
+    let Asked { known, optional, categories } = *asked;
     let mut findings = Findings::default();
     let manifests = dir.join("manifests");
-    let kind = match media_type(&manifests, limits) {
+    let kind = match media_type_of(&manifests, known, limits) {
         // Charts are for others to judge.
         Ok(MediaType::Helm) => return findings,
         Ok(kind) => kind,
@@ -54,8 +75,8 @@ pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Find
             return findings;
         }
     };
-    let mut csvs: Vec<(String, Value)> = Vec::new();
-    let mut crds: Vec<(String, Value)> = Vec::new();
+    let mut csvs: Vec<(String, Cow<'_, Value>)> = Vec::new();
+    let mut crds: Vec<(String, Cow<'_, Value>)> = Vec::new();
     for name in names {
         let path = manifests.join(&name);
         let shown = name.display();
@@ -64,7 +85,8 @@ pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Find
             findings.error("bundle-readable", "", format!("Unable to read file {shown} in supported types"));
             continue;
         }
-        let object = match read(&path, limits) {
+        let first = known.and_then(|known| known.first_of(&manifest(&name)?));
+        let object = match first.map_or_else(|| read(&path, limits).map(Cow::Owned), |first| Ok(Cow::Borrowed(first))) {
             Ok(object) => object,
             Err(error) => {
                 findings.error("bundle-readable", "", format!("{shown}: {error}"));
@@ -85,7 +107,7 @@ pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Find
             "ClusterServiceVersion" => {
                 csv::check(&object, &mut findings);
                 if optional.contains(&Optional::OperatorHub) {
-                    hub::check(&object, &mut findings);
+                    hub::check(&object, categories, &mut findings);
                 }
                 csvs.push((format!("manifests/{shown}"), object));
             }
@@ -108,7 +130,7 @@ pub fn check_content(dir: &Path, optional: &[Optional], limits: &Limits) -> Find
 }
 
 /// Checks that the CRDs which a CSV owns are there.
-fn check_owned(file: &str, csv: &Value, crds: &[(String, Value)], findings: &mut Findings) {
+fn check_owned(file: &str, csv: &Value, crds: &[(String, Cow<'_, Value>)], findings: &mut Findings) {
     findings.look_at(file);
     let bundle = text(csv, "/metadata/name");
     let defines = |crd: &Value, name: &str, version: &str, kind: &str| {

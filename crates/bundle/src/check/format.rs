@@ -6,20 +6,28 @@ use fbc::Limits;
 use fbc::range::VersionRange;
 use serde_json::Value;
 
-use super::{Findings, MANIFESTS, MEDIA_TYPE, METADATA, media_type, read, text};
+use super::media_type::media_type_of;
+use super::{Findings, MANIFESTS, MEDIA_TYPE, METADATA, MediaType, read, text};
+use crate::error::Error;
 use crate::file;
 use crate::metadata::{CHANNELS, DEFAULT_CHANNEL, PACKAGE};
+use crate::whole::Whole;
 
 /// Checks the directories of a bundle, its annotations and its dependencies; returns what is wrong.
 pub fn check_format(dir: &Path, limits: &Limits) -> Findings {
+    check_format_of(dir, None, limits)
+}
+
+/// Does what [`check_format`] does, and reads no manifest twice that was read before.
+pub fn check_format_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Findings {
     let mut findings = Findings::default();
     let mut errors = Vec::new();
-    check(dir, limits, &mut errors);
+    check(dir, known, limits, &mut errors);
     errors.into_iter().for_each(|text| findings.error("bundle-format", "", text));
     findings
 }
 
-fn check(dir: &Path, limits: &Limits, errors: &mut Vec<String>) {
+fn check(dir: &Path, known: Option<&Whole>, limits: &Limits, errors: &mut Vec<String>) {
     let missing: Vec<String> = ["manifests", "metadata"]
         .iter()
         .filter(|name| !crate::file::is_directory(&dir.join(name)))
@@ -40,7 +48,10 @@ fn check(dir: &Path, limits: &Limits, errors: &mut Vec<String>) {
     let documents: Vec<Value> = names.iter().filter_map(|name| read(&metadata.join(name), limits).ok()).collect();
     match documents.iter().find_map(|document| document.get("annotations").filter(|found| found.is_object())) {
         None => errors.push("Could not find annotations file".into()),
-        Some(annotations) => check_annotations(annotations, &dir.join("manifests"), limits, errors),
+        Some(annotations) => {
+            let kind = media_type_of(&dir.join("manifests"), known, limits);
+            check_annotations(annotations, kind, errors);
+        }
     }
     let dependencies =
         documents.iter().map(|document| super::list(document, "/dependencies")).find(|list| !list.is_empty());
@@ -49,7 +60,7 @@ fn check(dir: &Path, limits: &Limits, errors: &mut Vec<String>) {
     }
 }
 
-fn check_annotations(annotations: &Value, manifests: &Path, limits: &Limits, errors: &mut Vec<String>) {
+fn check_annotations(annotations: &Value, kind: Result<MediaType, Error>, errors: &mut Vec<String>) {
     // A number or a switch does as text.
     let value = |key: &str| match annotations.get(key) {
         None => None,
@@ -59,7 +70,7 @@ fn check_annotations(annotations: &Value, manifests: &Path, limits: &Limits, err
     };
     let missing = |key: &str| format!("Missing annotation \"{key}\"");
     let empty = |key: &str| format!("Expecting annotation \"{key}\" to have non-empty value");
-    match (value(MEDIA_TYPE), media_type(manifests, limits)) {
+    match (value(MEDIA_TYPE), kind) {
         (None, _) => errors.push(missing(MEDIA_TYPE)),
         (_, Err(error)) => errors.push(error.to_string()),
         (Some(have), Ok(want)) if have != want.to_string() => {

@@ -27,11 +27,14 @@ const CATEGORIES: &[&str] = &[
 
 const ICONS: &[&str] = &["image/gif", "image/jpeg", "image/png", "image/svg+xml"];
 
+/// Categories that somebody uses instead of the standard ones, or why they cannot be read.
+pub type Categories = Result<Vec<String>, String>;
+
 /// Checks a CSV.
-pub(super) fn check(csv: &Value, findings: &mut Findings) {
+pub(super) fn check(csv: &Value, custom: Option<&Categories>, findings: &mut Findings) {
     check_common(csv, findings);
     check_capabilities(csv, findings);
-    check_categories(csv, findings);
+    check_categories(csv, custom, findings);
 }
 
 /// Checks what describes the operator and who provides it.
@@ -86,16 +89,31 @@ pub(super) fn check_capabilities(csv: &Value, findings: &mut Findings) {
 }
 
 /// Checks what the operator is listed under.
-pub(super) fn check_categories(csv: &Value, findings: &mut Findings) {
+pub(super) fn check_categories(csv: &Value, custom: Option<&Categories>, findings: &mut Findings) {
     let name = text(csv, "/metadata/name");
+    let pointer = super::csv::annotation("categories");
+    let custom = match custom {
+        Some(Err(why)) => {
+            let text = format!("Error: Value : ({name}) could not extract custom categories from categories {why}");
+            return findings.error("hub-categories", pointer, text);
+        }
+        Some(Ok(custom)) => Some(custom),
+        None => None,
+    };
     let categories = annotation(csv, "categories").unwrap_or_default().split(',');
     for category in categories.filter(|category| !category.is_empty()) {
-        if !CATEGORIES.contains(&category.trim()) {
+        let wanted = category.trim();
+        let known = match custom {
+            Some(custom) => custom.iter().any(|one| one == wanted),
+            None => CATEGORIES.contains(&wanted),
+        };
+        if !known {
+            let set = if custom.is_some() { "custom" } else { "standard" };
             let text = format!(
                 "Error: Value : ({name}) csv.Metadata.Annotations[\"categories\"] value \"{category}\" is not in the set of \
-                 standard categories"
+                 {set} categories"
             );
-            findings.error("hub-categories", super::csv::annotation("categories"), text);
+            findings.error("hub-categories", pointer.clone(), text);
         }
     }
 }

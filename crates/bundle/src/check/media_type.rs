@@ -4,10 +4,12 @@ use std::fmt;
 use std::path::Path;
 
 use fbc::Limits;
+use serde_json::Value;
 
-use super::read;
+use super::{manifest, read};
 use crate::error::Error;
 use crate::file;
+use crate::whole::Whole;
 
 /// What a bundle is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,18 +37,26 @@ impl fmt::Display for MediaType {
 /// # Errors
 /// Fails when the directory cannot be read, or holds no files.
 pub fn media_type(dir: &Path, limits: &Limits) -> Result<MediaType, Error> {
+    media_type_of(dir, None, limits)
+}
+
+/// Does what [`media_type`] does, and reads no file twice that was read before.
+pub(super) fn media_type_of(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Result<MediaType, Error> {
     let names = file::names(dir, limits)?;
     let chart = read(&dir.join("Chart.yaml"), limits);
     if chart.is_ok_and(|chart| !super::text(&chart, "/name").is_empty()) {
         return Ok(MediaType::Helm);
     }
-    let files = names.iter().map(|name| dir.join(name)).filter(|path| file::is_plain(path));
-    let files: Vec<_> = files.collect();
+    let files: Vec<_> = names.iter().filter(|name| file::is_plain(&dir.join(name))).collect();
     if files.is_empty() {
         return Err(Error::NoFiles { path: dir.into() });
     }
-    let is_csv = |path: &std::path::PathBuf| {
-        read(path, limits).is_ok_and(|object| super::text(&object, "/kind") == "ClusterServiceVersion")
+    let is_csv = |name: &&std::ffi::OsString| {
+        let is_csv = |object: &Value| super::text(object, "/kind") == "ClusterServiceVersion";
+        match known.and_then(|known| known.first_of(&manifest(name)?)) {
+            Some(object) => is_csv(object),
+            None => read(&dir.join(name), limits).is_ok_and(|object| is_csv(&object)),
+        }
     };
     Ok(if files.iter().any(is_csv) { MediaType::RegistryV1 } else { MediaType::Plain })
 }

@@ -13,6 +13,7 @@ mod csv;
 mod format;
 mod good_practices;
 mod hub;
+mod image_exists;
 mod media_type;
 mod meta;
 mod multiarch;
@@ -20,13 +21,16 @@ mod objects;
 mod openshift;
 mod operator_group;
 mod package_manifest;
+mod pod_security;
 mod removed_apis;
+mod repository;
 mod schema;
 mod scorecard;
 mod siblings;
 mod suites;
 mod whole_bundle;
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use fbc::Limits;
@@ -37,10 +41,13 @@ use crate::file::{self, Outcome};
 use crate::finding::{Finding, Severity};
 use crate::whole::Object;
 
-pub use content::check_content;
-pub use format::check_format;
+pub use content::{Asked, check_content, check_content_of};
+pub use format::{check_format, check_format_of};
+pub use hub::Categories;
 pub use media_type::{MediaType, media_type};
 pub use package_manifest::check_package_manifest;
+pub use pod_security::{BASELINE_CAPABILITIES, PodSecurity, pod_security};
+pub use repository::{CI, RELEASE_CONFIG, WITHOUT_CATALOG, check_ci, check_release_config, uses_catalog};
 pub use schema::json_type;
 pub use schema::schema_faults;
 pub use siblings::{Sibling, check_siblings};
@@ -106,6 +113,11 @@ impl Findings {
     fn warning(&mut self, id: &'static str, pointer: impl Into<String>, text: impl Into<String>) {
         self.list.push(Finding::new(id, Severity::Warning, text).at(&self.file, self.document, pointer));
     }
+}
+
+/// Returns what a file of manifests is called in a bundle, unless its name is no text.
+fn manifest(name: &OsStr) -> Option<String> {
+    Some(format!("manifests/{}", name.to_str()?))
 }
 
 /// Reads the first document of a file.

@@ -20,6 +20,10 @@ const DEFAULT_CONSTRAINTS: &[&str] = &[
 pub(super) fn check(object: &Value, findings: &mut Findings) {
     let kind = text(object, "/kind");
     let named = format!("{kind} \"{}\"", text(object, "/metadata/name"));
+    if !fits(kind, object) {
+        let text = format!("Error: Value {named}: error unmarshaling {}", kind.to_lowercase());
+        return findings.error("object-type", "", text);
+    }
     match kind {
         "PodDisruptionBudget" => {
             let value = |field: &str| match object.pointer(&format!("/spec/{field}")) {
@@ -53,6 +57,37 @@ pub(super) fn check(object: &Value, findings: &mut Findings) {
             list(object, "/rules").iter().enumerate().for_each(|(at, rule)| check_rule(at, rule, findings));
         }
         _ => {}
+    }
+}
+
+/// Returns whether the fields that matter have their types.
+fn fits(kind: &str, object: &Value) -> bool {
+    let absent_or =
+        |value: Option<&Value>, is: fn(&Value) -> bool| value.is_none_or(|value| value.is_null() || is(value));
+    let at = |pointer: &str, is: fn(&Value) -> bool| absent_or(object.pointer(pointer), is);
+    let amount = |value: &Value| value.is_string() || value.is_i64() || value.is_u64();
+    match kind {
+        "PodDisruptionBudget" => {
+            at("/spec", Value::is_object)
+                && at("/spec/maxUnavailable", amount)
+                && at("/spec/minAvailable", amount)
+                && at("/spec/selector", Value::is_object)
+        }
+        "PriorityClass" => {
+            at("/globalDefault", Value::is_boolean)
+                && at("/value", |value| value.is_i64() || value.is_u64())
+                && at("/description", Value::is_string)
+                && at("/preemptionPolicy", Value::is_string)
+        }
+        "Role" | "ClusterRole" => {
+            let texts = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+            let fields = ["verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs"];
+            at("/rules", Value::is_array)
+                && list(object, "/rules")
+                    .iter()
+                    .all(|rule| rule.is_object() && fields.iter().all(|field| absent_or(rule.get(field), texts)))
+        }
+        _ => true,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Checks that are asked for by name or suite.
 
+use super::hub::Categories;
 use super::{
-    Findings, author, certified, community, good_practices, hub, multiarch, objects, openshift, operator_group,
-    removed_apis, schema, scorecard, whole_bundle,
+    Findings, author, certified, community, good_practices, hub, image_exists, multiarch, objects, openshift,
+    operator_group, pod_security, removed_apis, schema, scorecard, whole_bundle,
 };
 use crate::whole::{Object, Whole};
 
@@ -20,6 +21,8 @@ pub struct Given<'a> {
     pub platforms: Option<&'a Platforms<'a>>,
     /// The container tool that was named.
     pub container_tool: Option<&'a str>,
+    /// The categories that count instead of the standard ones.
+    pub categories: Option<&'a Categories>,
 }
 
 /// Finds the platforms of an image, or says why it cannot.
@@ -28,7 +31,7 @@ pub type Platforms<'a> = dyn Fn(&str) -> Result<Vec<(String, String)>, String> +
 impl<'a> Given<'a> {
     /// Knows nothing beside the bundle, which takes `size`.
     pub fn new(whole: &'a Whole, size: (u64, u64)) -> Given<'a> {
-        Given { whole, kubernetes: None, size, index: None, platforms: None, container_tool: None }
+        Given { whole, kubernetes: None, size, index: None, platforms: None, container_tool: None, categories: None }
     }
 }
 
@@ -80,14 +83,21 @@ pub const VALIDATORS: &[Validator] = &[
         suites: &["operatorframework", "community", "certified"],
         optional: true,
         about: "the annotation categories",
-        run: |given, findings| on_csv(given, findings, hub::check_categories),
+        run: |given, findings| {
+            on_csv(given, findings, |csv, findings| hub::check_categories(csv, given.categories, findings));
+        },
     },
     Validator {
         name: "operatorhub",
         suites: &[],
         optional: true,
         about: "operatorhubv2, capabilities and categories together; deprecated",
-        run: |given, findings| on_csv(given, findings, hub::check),
+        run: |given, findings| {
+            on_csv(given, findings, |csv, findings| hub::check(csv, given.categories, findings));
+            let text = "Warning: : The \"operatorhub\" validator is deprecated; for equivalent validation use \"operatorhub/v2\", \
+                        \"standardcapabilities\" and \"standardcategories\" validators";
+            findings.warning("hub-deprecated", "", text);
+        },
     },
     Validator {
         name: "community",
@@ -116,6 +126,20 @@ pub const VALIDATORS: &[Validator] = &[
         optional: true,
         about: "whether images are for the platforms that the CSV names; asks their registries",
         run: multiarch::check,
+    },
+    Validator {
+        name: "images",
+        suites: &[],
+        optional: false,
+        about: "whether registries have all images; asks them",
+        run: image_exists::check,
+    },
+    Validator {
+        name: "pod-security",
+        suites: &["olm-v0", "olm-v1", "community", "certified"],
+        optional: false,
+        about: "whether the suggested namespace allows what pods do",
+        run: pod_security::check,
     },
     Validator {
         name: "scorecard",
@@ -211,7 +235,7 @@ pub fn check_more(given: &Given<'_>, names: &[&str]) -> Findings {
     findings
 }
 
-fn on_csv(given: &Given<'_>, findings: &mut Findings, check: fn(&serde_json::Value, &mut Findings)) {
+fn on_csv(given: &Given<'_>, findings: &mut Findings, check: impl Fn(&serde_json::Value, &mut Findings)) {
     if let Some(csv) = given.csv() {
         findings.look_at_object(csv);
         check(&csv.value, findings);

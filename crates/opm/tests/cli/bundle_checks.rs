@@ -61,6 +61,8 @@ fn optional_checks_are_selected_by_label() {
     alpha-deprecated-apis  name=alpha-deprecated-apis,suite=operatorframework,suite=community,suite=certified  APIs that versions of Kubernetes do not have any more
     removed-apis           name=removed-apis,suite=olm-v0,suite=olm-v1,suite=community,suite=certified         APIs that Kubernetes 1.16, 1.27, 1.29 and 1.32 removed
     multiarch              name=multiarch                                                                      whether images are for the platforms that the CSV names; asks their registries
+    images                 name=images                                                                         whether registries have all images; asks them
+    pod-security           name=pod-security,suite=olm-v0,suite=olm-v1,suite=community,suite=certified         whether the suggested namespace allows what pods do
     scorecard              name=scorecard,suite=certified                                                      examples, schemas, resources and descriptors, as the scorecard's tests of OLM ask for them
     operator-group         name=operator-group                                                                 annotations of OperatorGroups
     network-policy         name=network-policy,suite=community,suite=certified                                 no NetworkPolicy, which the public pipelines refuse
@@ -199,10 +201,104 @@ fn versions_of_an_operator_are_checked_together() {
       --> foo/1.0.0/manifests/csv.yaml:4:9
     foo.v1.1.0: error: it replaces "foo.v0.9.0", which is no other version of the operator [replaces-exists]
       --> foo/1.1.0/manifests/csv.yaml:7:13
+    warning: the operator is not kept as a file-based catalog: fbc.enabled in ci.yaml is not true [fbc-used]
+    warning: ci.yaml names no updateGraph: replaces-mode is taken [update-graph]
     --- stderr
     "#);
     env.file("foo.package.yaml", "packageName: foo\nchannels:\n- name: a\n");
     let told = env.opm(&["bundle", "validate", "--package-manifest", "foo.package.yaml"]);
     assert!(told.starts_with("exit 1") && told.contains("(foo) channel \"a\" currentCSV is empty"), "{told}");
     assert!(env.opm(&["bundle", "validate", "--repo", "nowhere"]).starts_with("exit 1"));
+}
+
+/// Writes a version of the operator foo into a repository of operators.
+fn version(env: &TestEnv, version: &str) {
+    let csv = format!(
+        "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata:\n  name: foo.v{version}\nspec:\n  version: {version}\n"
+    );
+    let annotations = "annotations:\n  operators.operatorframework.io.bundle.package.v1: foo\n  operators.operatorframework.io.bundle.channels.v1: stable\n";
+    env.file(&format!("operators/foo/{version}/manifests/csv.yaml"), csv);
+    env.file(&format!("operators/foo/{version}/metadata/annotations.yaml"), annotations);
+}
+
+/// Returns a catalog with one bundle.
+fn catalog(image: &str, property: &str) -> String {
+    format!(
+        "schema: olm.package\nname: foo\ndefaultChannel: stable\n---\nschema: olm.channel\npackage: foo\nname: stable\nentries:\n- name: foo.v1.0.0\n---\nschema: olm.bundle\npackage: foo\nname: foo.v1.0.0\nimage: {image}\nproperties:\n- type: olm.package\n  value: {{packageName: foo, version: 1.0.0}}\n- {property}\n"
+    )
+}
+
+const OBJECT: &str = "{type: olm.bundle.object, value: {data: e30=}}";
+const METADATA: &str = "{type: olm.csv.metadata, value: {displayName: Foo}}";
+
+#[test]
+fn files_beside_bundles_and_catalogs_of_a_repository_are_checked() {
+    let env = TestEnv::new();
+    version(&env, "1.0.0");
+    version(&env, "1.1.0");
+    env.file("operators/foo/ci.yaml", "updateGraph: other\nmerge: 1\n");
+    env.file("operators/foo/1.1.0/release-config.yaml", "catalog_templates: []\n");
+    env.file("catalogs/v4.16/foo/catalog.yaml", catalog("quay.io/me/foo:v1", OBJECT));
+    env.file("catalogs/v4.17/foo/catalog.yaml", catalog("quay.io/me/foo:v1", OBJECT));
+    env.file("catalogs/v4.18/foo/catalog.yaml", catalog("docker.io/me/foo:v1", METADATA));
+    env.file("ci/pipeline-config.yaml", "allowed_bundle_registries: [quay.io/me/]\n");
+    insta::assert_snapshot!(env.opm(&["bundle", "validate", "--repo", "operators/foo"]), @r#"
+    exit 1
+    --- stdout
+    error: updateGraph is "other": replaces-mode or semver-mode is asked for [update-graph]
+      --> operators/foo/ci.yaml:1:14
+    error: merge: number instead of boolean [ci-config]
+      --> operators/foo/ci.yaml:2:8
+    foo.v1.0.0: error: the bundle carries its objects (olm.bundle.object), and catalogs from OpenShift 4.17 on have olm.csv.metadata in their place [bundle-object-in-catalog]
+      --> [SCRATCH]/catalogs/v4.17/foo/catalog.yaml:16:1
+    foo.v1.0.0: error: docker.io/me/foo:v1 comes from none of quay.io/me/ [bundle-registry]
+      --> [SCRATCH]/catalogs/v4.18/foo/catalog.yaml:14:8
+    foo.v1.0.0: error: nothing replaces or skips it in channel "stable", and it is not the head [dangling-bundle]
+      --> operators/foo/1.0.0/manifests/csv.yaml:4:9
+    foo.v1.1.0: error: catalog_templates: 0 items, at least 1 are asked for [release-config]
+      --> operators/foo/1.1.0/release-config.yaml:1:20
+    foo.v1.1.0: error: fbc.enabled in ci.yaml is not true, so that release-config.yaml has no effect [release-config]
+      --> operators/foo/1.1.0/release-config.yaml:1:1
+    warning: the operator is not kept as a file-based catalog: fbc.enabled in ci.yaml is not true [fbc-used]
+      --> operators/foo/ci.yaml:1:1
+    --- stderr
+    "#);
+    // As it should be; what follows from replaces is not asked of what is kept as a catalog.
+    let ci = "fbc:\n  enabled: true\n  catalog_mapping:\n  - {template_name: a.yaml, type: olm.semver, catalog_names: [v4.18]}\n";
+    env.file("operators/foo/ci.yaml", ci);
+    let config = "catalog_templates:\n- {template_name: a.yaml, channels: [Fast]}\n";
+    env.file("operators/foo/1.1.0/release-config.yaml", config);
+    env.file("catalogs/v4.17/foo/catalog.yaml", catalog("quay.io/me/foo:v1", METADATA));
+    env.file("catalogs/v4.18/foo/catalog.yaml", catalog("quay.io/me/foo:v1", METADATA));
+    assert_eq!(env.opm(&["bundle", "validate", "--repo", "operators/foo"]), "exit 0\n--- stdout\n--- stderr\n");
+}
+
+#[test]
+fn a_catalog_is_checked_by_its_path_and_the_registries_that_are_allowed() {
+    let env = TestEnv::new();
+    env.file("v4.16/catalog.yaml", catalog("quay.io/me/foo:v1", OBJECT));
+    env.file("new/catalog.yaml", catalog("quay.io/me/foo:v1", OBJECT));
+    let told = env.opm(&["bundle", "validate", "--catalog", "v4.16", "--bundle-registry", "quay.io/me/"]);
+    assert_eq!(told, "exit 0\n--- stdout\n--- stderr\n");
+    let told = env.opm(&["bundle", "validate", "--catalog", "new", "--bundle-registry", "r.test/", "-O", "github"]);
+    assert!(told.starts_with("exit 1"), "{told}");
+    assert!(told.contains("bundle-object-in-catalog") && told.contains("bundle-registry"), "{told}");
+    assert!(told.contains("file=new/catalog.yaml,line=14,col=8,title=bundle-registry"), "{told}");
+}
+
+#[test]
+fn categories_of_a_file_count_where_the_environment_names_one() {
+    let env = env();
+    let path = "1.3.0/manifests/lantern.clusterserviceversion.yaml";
+    let csv = env.read(path).replacen("  annotations:\n", "  annotations:\n    categories: Lamps\n", 1);
+    env.file(path, csv).file("categories.json", r#"{"categories": ["Lamps"]}"#);
+    let validate = |file: Option<&str>| {
+        let mut command = env.command();
+        command.args(["bundle", "validate", "1.3.0", "-o", "operatorhub"]);
+        command.envs(file.map(|file| ("OPERATOR_BUNDLE_CATEGORIES", file)));
+        env.show(command.output().unwrap())
+    };
+    assert!(validate(None).contains("value \"Lamps\" is not in the set of standard categories"));
+    assert!(!validate(Some("categories.json")).contains("categories"), "{}", validate(Some("categories.json")));
+    assert!(validate(Some("none.json")).contains("could not extract custom categories from categories \"none.json\""));
 }

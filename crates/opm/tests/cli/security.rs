@@ -48,7 +48,7 @@ fn what_a_bundle_may_do_is_told_worst_first() {
       --> new/manifests/csv.yaml:13:11
     medium: ClusterServiceVersion foo.v1: ghcr.io/me/foo:latest is not named by digest [image-unpinned]
       --> new/manifests/csv.yaml:19:51
-    info: Deployment foo: pod security level baseline [pod-security-level]
+    info: Deployment foo: pod security level baseline: no runAsNonRoot in container manager [pod-security-level]
       --> new/manifests/csv.yaml:19:15
     --- stderr
     ");
@@ -359,8 +359,10 @@ fn rules_are_those_of_the_code() {
     {
         add(&crate::env::project("crates").join(path), &mut code);
     }
+    let page = std::fs::read_to_string(crate::env::project("docs/bundle-checks.md")).unwrap();
     for name in &names {
         assert!(code.contains(&format!("\"{name}\"")), "nothing finds {name}");
+        assert!(page.contains(&format!("`{name}`")), "{name} is not on docs/bundle-checks.md");
     }
     for call in ["findings.error(", "findings.warning(", "Finding::new("] {
         for rest in code.split(call).skip(1) {

@@ -6,6 +6,8 @@ use super::{FAULTS, Fault};
 
 /// So many schemas are compared with values; what takes more is not judged.
 const STEPS: usize = 200_000;
+/// So many items of a list are compared with each other.
+const COMPARED: usize = 1000;
 
 /// Returns how a value does not fit, no more than a few faults; nothing where that would take too long.
 pub(super) fn faults(schema: &Value, value: &Value) -> Result<Vec<Fault>, ()> {
@@ -74,7 +76,11 @@ impl Judge {
         }
         self.bounds(fields, members.len() as f64, ["minProperties", "maxProperties"], "fields", path);
         let rest = fields.get("additionalProperties").filter(|rest| rest.is_object());
+        let closed = fields.get("additionalProperties") == Some(&Value::Bool(false));
         for (name, member) in members {
+            if closed && !properties.is_some_and(|all| all.contains_key(name)) {
+                self.fault(&join(path, name), "is not known");
+            }
             // What no schema knows is dropped by API servers.
             if let Some(schema) = properties.and_then(|all| all.get(name)).or(rest)
                 && !is_dropped(Some(schema), member)
@@ -87,6 +93,10 @@ impl Judge {
 
     fn array(&mut self, fields: &Map<String, Value>, items: &[Value], path: &str) -> Result<(), ()> {
         self.bounds(fields, items.len() as f64, ["minItems", "maxItems"], "items", path);
+        let unique = fields.get("uniqueItems") == Some(&Value::Bool(true));
+        if unique && items.len() <= COMPARED && items.iter().enumerate().any(|(at, item)| items[..at].contains(item)) {
+            self.fault(path, "holds an item twice");
+        }
         if let Some(schema) = fields.get("items") {
             for (at, item) in items.iter().enumerate() {
                 self.value(schema, item, &format!("{path}[{at}]"))?;

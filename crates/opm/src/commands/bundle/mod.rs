@@ -1,6 +1,7 @@
 //! `opm alpha bundle` and `opm bundle`: bundles, made, checked and unpacked.
 
 mod build;
+mod catalogs;
 #[cfg(feature = "cluster")]
 pub(crate) mod extract;
 mod generate;

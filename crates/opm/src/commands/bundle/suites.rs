@@ -1,5 +1,7 @@
 //! Checks of a bundle beyond those of the existing tool: by suite, by name, and as configured.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +13,8 @@ use rayon::prelude::*;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
 use rehearse::{Bundle, For, Level, Mode, v0};
 
-use super::repository;
-use super::validate::compatible;
+use super::validate::{compatible, custom_categories};
+use super::{catalogs, repository};
 use crate::checks_file::Configuration;
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
@@ -49,6 +51,15 @@ pub(super) struct SuiteFlags {
     /// Package manifest to check, of the layout before bundles
     #[arg(long, value_name = "FILE")]
     pub(super) package_manifest: Option<PathBuf>,
+    /// Catalog with the bundles of the operator: what pipelines ask of catalogs is checked; can be given several times
+    #[arg(long, value_name = "CATALOG")]
+    pub(super) catalog: Vec<String>,
+    /// Registry, or the beginning of a name, that images of bundles in catalogs may come from; can be given several times
+    #[arg(long, value_name = "PREFIX")]
+    bundle_registry: Vec<String>,
+    /// Ask registries for all images of the bundle, and for their platforms
+    #[arg(long)]
+    images: bool,
     /// Output format
     #[arg(short = 'O', long, value_name = "FORMAT", default_value = "text", value_parser = findings::output())]
     output: Output,
@@ -69,6 +80,9 @@ impl SuiteFlags {
             && self.checks.is_none()
             && self.repo.is_none()
             && self.package_manifest.is_none()
+            && self.catalog.is_empty()
+            && self.bundle_registry.is_empty()
+            && !self.images
             && self.fail_on == Severity::Error
             && self.output == Output::Text
     }
@@ -98,10 +112,11 @@ fn names(flags: &SuiteFlags) -> Result<Vec<&'static str>, Failure> {
     let mut names: Vec<&'static str> = Vec::new();
     for validator in VALIDATORS {
         // What asks registries, and what one shop alone asks for, is asked for by its name.
-        let aside = matches!(validator.name, "operatorhub" | "multiarch" | "marketplace");
+        let aside = matches!(validator.name, "operatorhub" | "multiarch" | "images" | "marketplace");
         let all = flags.suite.iter().any(|suite| suite == "all") && !aside;
         let named = flags.suite.iter().any(|suite| validator.suites.contains(&&**suite));
-        if all || named {
+        let asked = flags.images && matches!(validator.name, "multiarch" | "images");
+        if all || named || asked {
             names.push(validator.name);
         }
     }
@@ -150,9 +165,14 @@ pub(super) fn run(
     for one in each.collect::<Vec<_>>() {
         found.extend(one?);
     }
+    let (mut catalogs, mut registries) = (flags.catalog.clone(), flags.bundle_registry.clone());
     if let Some(repo) = &flags.repo {
         found.extend(repository::siblings(repo)?);
+        let (there, allowed) = repository::surroundings(repo)?;
+        catalogs.extend(there.into_iter().map(|path| path.display().to_string()));
+        registries.extend(allowed);
     }
+    found.extend(catalogs::check(&catalogs, &registries, images, printer)?);
     if let Some(file) = &flags.package_manifest {
         found.extend(repository::package_manifest(file)?);
     }
@@ -160,6 +180,20 @@ pub(super) fn run(
     let passed = !found.iter().any(|finding| finding.severity >= flags.fail_on);
     findings::print(&found, passed, flags.output, printer)?;
     if passed { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// What registries have answered about images.
+#[derive(Default)]
+struct Asked(RefCell<BTreeMap<String, Platforms>>);
+
+/// Operating systems with architectures, or why they are not known.
+type Platforms = Result<Vec<(String, String)>, String>;
+
+impl Asked {
+    fn platforms(&self, image: &str, images: &Images) -> Platforms {
+        let mut known = self.0.borrow_mut();
+        known.entry(image.to_owned()).or_insert_with(|| images.platforms(image)).clone()
+    }
 }
 
 fn judged(
@@ -171,27 +205,42 @@ fn judged(
 ) -> Result<Vec<Finding>, Failure> {
     let limits = limits::from_env()?;
     let configuration = Configuration::find(flags.checks.as_deref(), shown.map(Path::new))?;
-    let mut found = compatible(root, optional, &limits).list;
-    let whole = bundle::read_whole(root, &limits);
-    if let Ok(whole) = &whole {
+    let whole = bundle::read_whole(root, &limits).ok();
+    let mut found = compatible(root, whole.as_ref(), optional, &limits).list;
+    if let Some(whole) = &whole {
         let index = flags.value("index-path").map(|path| {
             let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
             (path, text)
         });
+        let categories = custom_categories();
+        // Several checks ask for the same images.
+        let asked = Asked::default();
+        let platforms = |image: &str| asked.platforms(image, images);
         let given = Given {
             kubernetes: flags.value("k8s-version"),
             index,
-            platforms: Some(&|image| images.platforms(image)),
+            platforms: Some(&platforms),
             container_tool: flags.value("container-tools"),
+            categories: categories.as_ref(),
             ..Given::new(whole, size(root, whole))
         };
-        found.extend(bundle::check_more(&given, &names(flags)?).list);
-        let asked = |suite: &str| flags.suite.iter().any(|it| it == suite || it == "all");
-        if asked("olm-v0") {
-            rehearse_v0(whole, &mut found);
+        let mut names = names(flags)?;
+        if shown.is_some() && repository::is_kept_as_catalog(root) {
+            names.retain(|name| !bundle::WITHOUT_CATALOG.contains(name));
         }
-        if asked("olm-v1") {
-            rehearse_v1(whole, &mut found);
+        found.extend(bundle::check_more(&given, &names).list);
+        let asked = |suite: &str| flags.suite.iter().any(|it| it == suite || it == "all");
+        if asked("olm-v0") || asked("olm-v1") {
+            let bundle = Bundle::new(whole);
+            if asked("olm-v0") && whole.has_first_documents_only() {
+                rehearse_v0(&bundle, whole, &mut found);
+            } else if asked("olm-v0") {
+                let first = whole.clone().first_documents();
+                rehearse_v0(&Bundle::new(&first), &first, &mut found);
+            }
+            if asked("olm-v1") {
+                rehearse_v1(&bundle, whole, &mut found);
+            }
         }
         let name = whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default();
         found = found.into_iter().map(|finding| finding.of(&name)).collect();
@@ -254,8 +303,7 @@ fn refused(found: &mut Vec<Finding>, refusal: rehearse::Refusal, whole: &bundle:
     });
 }
 
-fn rehearse_v1(whole: &bundle::Whole, found: &mut Vec<Finding>) {
-    let bundle = Bundle::new(whole);
+fn rehearse_v1(bundle: &Bundle, whole: &bundle::Whole, found: &mut Vec<Finding>) {
     let options = v1::Options {
         profile: Profile::default(),
         namespace: format!("{}-system", bundle.package),
@@ -263,7 +311,7 @@ fn rehearse_v1(whole: &bundle::Whole, found: &mut Vec<Finding>) {
         certificates: Certificates::CertManager,
         config: None,
     };
-    match v1::install(&bundle, &options) {
+    match v1::install(bundle, &options) {
         Err(refusal) => refused(found, refusal, whole),
         Ok(installed) => {
             limit(found, rehearse::check_limits(&installed.objects, For::V1(Runtime::Helm)));
@@ -277,9 +325,7 @@ fn rehearse_v1(whole: &bundle::Whole, found: &mut Vec<Finding>) {
     }
 }
 
-fn rehearse_v0(whole: &bundle::Whole, found: &mut Vec<Finding>) {
-    let whole = whole.clone().first_documents();
-    let bundle = Bundle::new(&whole);
+fn rehearse_v0(bundle: &Bundle, whole: &bundle::Whole, found: &mut Vec<Finding>) {
     let namespace = format!("{}-system", bundle.package);
     let targets = match &*bundle.modes {
         [] => vec![String::new()],
@@ -289,8 +335,8 @@ fn rehearse_v0(whole: &bundle::Whole, found: &mut Vec<Finding>) {
         _ => vec!["watched".into(), "watched-too".into()],
     };
     let options = v0::Options { namespace, targets, group: "operators".into(), config: None };
-    match v0::install(&bundle, &options) {
-        Err(refusal) => refused(found, refusal, &whole),
+    match v0::install(bundle, &options) {
+        Err(refusal) => refused(found, refusal, whole),
         Ok(installed) => {
             limit(found, rehearse::check_limits(installed.objects(), For::V0));
             noted(found, installed.notes);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bundle::{Finding, Findings, Optional, Severity};
+use bundle::{Asked, Categories, Finding, Findings, Optional, Severity, Whole};
 use catalog::needs::Facts;
 use clap::builder::TypedValueParser;
 use fbc::Limits;
@@ -38,7 +38,7 @@ use crate::printer::Printer;
 )]
 pub(super) struct ValidateArgs {
     /// Directory or image of the bundle; several are checked together, as with --suite
-    #[arg(value_name = "BUNDLE", required_unless_present_any = ["list_optional", "repo", "package_manifest"])]
+    #[arg(value_name = "BUNDLE", required_unless_present_any = ["list_optional", "repo", "package_manifest", "catalog"])]
     sources: Vec<String>,
     /// Further checks; can be given several times
     #[arg(short, long, value_name = "CHECK", value_delimiter = ',', value_parser = optional())]
@@ -120,7 +120,7 @@ fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
 }
 
 fn tell(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
-    let found = compatible(dir, optional, &limits::from_env()?);
+    let found = compatible(dir, None, optional, &limits::from_env()?);
     found.warnings().for_each(|warning| printer.warning(warning));
     let mut errors: Vec<&str> = found.errors().collect();
     // Both look at the directory of manifests.
@@ -129,23 +129,44 @@ fn tell(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
     if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
-/// Checks what the existing tool checks.
-pub(super) fn compatible(dir: &Path, optional: &[Optional], limits: &Limits) -> Findings {
-    let mut found = bundle::check_format(dir, limits);
+/// Checks what the existing tool checks; what is known of the bundle is not read again.
+pub(super) fn compatible(dir: &Path, known: Option<&Whole>, optional: &[Optional], limits: &Limits) -> Findings {
+    let mut found = bundle::check_format_of(dir, known, limits);
+    let categories = custom_categories();
+    let asked = Asked { known, optional, categories: categories.as_ref() };
     // Without its directories, there are no objects to look at.
     if found.list.is_empty() || dir.join("manifests").is_dir() {
-        found.list.extend(bundle::check_content(dir, optional, limits).list);
+        found.list.extend(bundle::check_content_of(dir, &asked, limits).list);
     }
     if !found.errors().any(|error| error.contains("CEL")) {
-        let wrong = rules(dir, limits).into_iter();
+        let wrong = rules(dir, known, limits).into_iter();
         found.list.extend(wrong.map(|text| Finding::new("dependency-rule", Severity::Error, text)));
     }
     found
 }
 
+/// Reads the categories that count instead of the standard ones, if the environment names a file with them.
+pub(super) fn custom_categories() -> Option<Categories> {
+    /// Such a file has no more bytes than this.
+    const MOST: u64 = 1 << 20;
+    let path = std::env::var("OPERATOR_BUNDLE_CATEGORIES").ok().filter(|path| !path.is_empty())?;
+    let wrong = |why: String| format!("{path:?}: {why}");
+    let read = || -> Categories {
+        let size = std::fs::metadata(&path).map_err(|error| wrong(error.to_string()))?.len();
+        if size > MOST {
+            return Err(wrong(format!("it has more than {MOST} bytes")));
+        }
+        let text = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
+        let json: serde_json::Value = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
+        let listed = json["categories"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(listed.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect())
+    };
+    Some(read())
+}
+
 /// Compiles the rules that the bundle depends by, and reports what is wrong with them.
-fn rules(dir: &Path, limits: &Limits) -> Vec<String> {
-    if !has_rules(dir, limits) {
+fn rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> Vec<String> {
+    if !has_rules(dir, known, limits) {
         return Vec::new();
     }
     let options = bundle::Options { image: "", image_template: None, migrate: false, limits: limits.clone() };
@@ -159,15 +180,31 @@ fn rules(dir: &Path, limits: &Limits) -> Vec<String> {
 }
 
 /// Returns whether some file of a bundle may hold a rule: hardly any does, and what holds none need not be rendered.
-fn has_rules(dir: &Path, limits: &Limits) -> bool {
+fn has_rules(dir: &Path, known: Option<&Whole>, limits: &Limits) -> bool {
     const RULE: &str = "olm.constraint";
-    let files = ["manifests", "metadata"].into_iter().flat_map(|folder| std::fs::read_dir(dir.join(folder)).ok());
+    let has = |text: &[u8]| match std::str::from_utf8(text) {
+        Ok(text) => text.contains(RULE),
+        Err(_) => String::from_utf8_lossy(text).contains(RULE),
+    };
+    let folders: &[&str] = match known {
+        // Of manifests, only annotations of the CSV hold properties.
+        Some(known) => {
+            let mut annotations =
+                known.of_kind("ClusterServiceVersion").map(|csv| &csv.value["metadata"]["annotations"]);
+            if annotations.any(|annotations| annotations.to_string().contains(RULE)) {
+                return true;
+            }
+            &["metadata"]
+        }
+        None => &["manifests", "metadata"],
+    };
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(dir.join(folder)).ok());
     let plain = files
         .flatten()
         .flatten()
         .filter(|entry| entry.metadata().is_ok_and(|it| it.is_file() && it.len() <= limits.file_size));
     let mut texts = plain.filter_map(|entry| std::fs::read(entry.path()).ok());
-    texts.any(|text| String::from_utf8_lossy(&text).contains(RULE))
+    texts.any(|text| has(&text))
 }
 
 /// Takes the files of an image out of a container engine.

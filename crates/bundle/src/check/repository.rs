@@ -1,0 +1,197 @@
+//! The two files that repositories of operators keep beside bundles: `ci.yaml` and `release-config.yaml`.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use super::schema::schema_faults;
+use super::{list, text};
+use crate::finding::{Finding, Severity};
+
+/// The file of an operator, beside the directories of its versions.
+pub const CI: &str = "ci.yaml";
+/// The file of a version.
+pub const RELEASE_CONFIG: &str = "release-config.yaml";
+/// Rules that do not hold for operators that are kept as file-based catalogs: upgrades are written down there.
+pub const WITHOUT_CATALOG: [&str; 6] =
+    ["openshift-versions", "replaces-exists", "dangling-bundle", "graph-loop", "pruned-graph", "update-graph"];
+/// The channels of semver templates.
+const SEMVER: [&str; 3] = ["Fast", "Candidate", "Stable"];
+
+static CI_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let texts = json!({"type": "array", "minItems": 1, "items": {"type": "string"}});
+    let names = json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "string"}});
+    json!({"type": "object", "properties": {
+        "updateGraph": {"type": "string"},
+        "reviewers": texts,
+        "merge": {"type": "boolean"},
+        "cert_project_id": {"type": "string"},
+        "fbc": {"type": "object", "additionalProperties": false, "properties": {
+            "enabled": {"type": "boolean"},
+            "version_promotion_strategy": {"type": "string", "enum": ["never", "always", "review-needed"]},
+            "catalog_mapping": {"type": "array", "items": {
+                "type": "object", "required": ["template_name", "type"], "properties": {
+                    "template_name": {"type": "string"},
+                    "catalog_names": names,
+                    "catalogs_names": names,
+                    "type": {"type": "string", "enum": ["olm.template.basic", "olm.semver"]},
+                },
+                "anyOf": [{"required": ["catalog_names"]}, {"required": ["catalogs_names"]}],
+            }},
+        }},
+    }})
+});
+
+static RELEASE_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let names = json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "string"}});
+    json!({"type": "object", "additionalProperties": false, "required": ["catalog_templates"], "properties": {
+        "merge": {"type": "boolean"},
+        "defaultChannel": {"type": "string"},
+        "catalog_templates": {"type": "array", "minItems": 1, "uniqueItems": true, "items": {
+            "type": "object", "required": ["template_name", "channels"], "properties": {
+                "template_name": {"type": "string"},
+                "channels": names,
+                "replaces": {"type": "string"},
+                "skips": names,
+                "skipRange": {"type": "string"},
+            },
+        }},
+    }})
+});
+
+/// Returns whether an operator is kept as a file-based catalog.
+pub fn uses_catalog(ci: Option<&Value>) -> bool {
+    ci.and_then(|ci| ci.pointer("/fbc/enabled")) == Some(&Value::Bool(true))
+}
+
+fn faults(id: &'static str, file: &str, schema: &Value, value: &Value) -> Vec<Finding> {
+    let Some(faults) = schema_faults(schema, value) else {
+        return vec![Finding::new(id, Severity::Error, format!("{file} is too large to judge")).at(file, 0, "")];
+    };
+    let at = |fault: &String| {
+        let (path, _) = fault.split_once(": ").unwrap_or_default();
+        format!("/{path}").replace(['.', '['], "/").replace(']', "")
+    };
+    let made = |fault: String| {
+        let pointer = if fault.contains(": ") { at(&fault) } else { String::new() };
+        Finding::new(id, Severity::Error, fault).at(file, 0, pointer)
+    };
+    faults.into_iter().map(made).collect()
+}
+
+/// Checks the `ci.yaml` of an operator, which may have none.
+pub fn check_ci(ci: Option<&Value>) -> Vec<Finding> {
+    let mut found = ci.map(|ci| faults("ci-config", CI, &CI_SCHEMA, ci)).unwrap_or_default();
+    let at = |finding: Finding, pointer: &str| if ci.is_some() { finding.at(CI, 0, pointer) } else { finding };
+    if uses_catalog(ci) {
+        return found;
+    }
+    match ci.and_then(|ci| ci.get("updateGraph")) {
+        None => {
+            let text = "ci.yaml names no updateGraph: replaces-mode is taken";
+            found.push(at(Finding::new("update-graph", Severity::Warning, text), ""));
+        }
+        Some(Value::String(mode)) if matches!(&**mode, "replaces-mode" | "semver-mode") => {}
+        Some(other) => {
+            let text = format!("updateGraph is {other}: replaces-mode or semver-mode is asked for");
+            found.push(at(Finding::new("update-graph", Severity::Error, text), "/updateGraph"));
+        }
+    }
+    let text = "the operator is not kept as a file-based catalog: fbc.enabled in ci.yaml is not true";
+    found.push(at(Finding::new("fbc-used", Severity::Warning, text), "/fbc"));
+    found
+}
+
+/// Checks the `release-config.yaml` of a version against its schema and the `ci.yaml` of its operator.
+pub fn check_release_config(config: &Value, ci: Option<&Value>) -> Vec<Finding> {
+    let mut found = faults("release-config", RELEASE_CONFIG, &RELEASE_SCHEMA, config);
+    let mut error = |pointer: String, text: String| {
+        found.push(Finding::new("release-config", Severity::Error, text).at(RELEASE_CONFIG, 0, pointer));
+    };
+    if !uses_catalog(ci) {
+        error(String::new(), "fbc.enabled in ci.yaml is not true, so that release-config.yaml has no effect".into());
+        return found;
+    }
+    let mapping = ci.map(|ci| list(ci, "/fbc/catalog_mapping")).unwrap_or_default();
+    for (at, template) in list(config, "/catalog_templates").iter().enumerate() {
+        let name = text(template, "/template_name");
+        match mapping.iter().find(|known| text(known, "/template_name") == name) {
+            None => {
+                let text = format!("template {name:?} is not in fbc.catalog_mapping of ci.yaml");
+                error(format!("/catalog_templates/{at}/template_name"), text);
+            }
+            Some(known) if text(known, "/type") == "olm.semver" => {
+                for channel in list(template, "/channels").iter().filter_map(Value::as_str) {
+                    if !SEMVER.contains(&channel) {
+                        let text = format!(
+                            "channel {channel:?} of the semver template {name:?} is none of {}",
+                            SEMVER.join(", ")
+                        );
+                        error(format!("/catalog_templates/{at}/channels"), text);
+                    }
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(found: &[Finding]) -> Vec<String> {
+        found.iter().map(|one| format!("{} {} {}: {}", one.severity, one.id, one.pointer, one.message)).collect()
+    }
+
+    fn ci() -> Value {
+        json!({"reviewers": ["me"], "fbc": {"enabled": true, "catalog_mapping": [
+            {"template_name": "semver.yaml", "type": "olm.semver", "catalog_names": ["v4.18"]},
+            {"template_name": "basic.yaml", "type": "olm.template.basic", "catalog_names": ["v4.18"]},
+        ]}})
+    }
+
+    #[test]
+    fn an_operator_kept_as_a_catalog_needs_no_graph_and_any_other_does() {
+        assert_eq!(ids(&check_ci(Some(&ci()))), Vec::<String>::new());
+        insta::assert_snapshot!(ids(&check_ci(None)).join("\n"), @"
+        warning update-graph : ci.yaml names no updateGraph: replaces-mode is taken
+        warning fbc-used : the operator is not kept as a file-based catalog: fbc.enabled in ci.yaml is not true
+        ");
+        let graph = |mode: &str| ids(&check_ci(Some(&json!({"updateGraph": mode})))).join("\n");
+        assert!(!graph("semver-mode").contains("update-graph"));
+        assert!(graph("other").contains("error update-graph /updateGraph"));
+    }
+
+    #[test]
+    fn both_files_fit_their_schemas() {
+        let broken =
+            json!({"reviewers": [], "merge": 1, "fbc": {"enabled": true, "x": 1, "catalog_mapping": [{"type": "y"}]}});
+        insta::assert_snapshot!(ids(&check_ci(Some(&broken))).join("\n"), @r#"
+        error ci-config /reviewers: reviewers: 0 items, at least 1 are asked for
+        error ci-config /merge: merge: number instead of boolean
+        error ci-config /fbc/x: fbc.x: is not known
+        error ci-config /fbc/catalog_mapping/0/template_name: fbc.catalog_mapping[0].template_name: is required
+        error ci-config /fbc/catalog_mapping/0/type: fbc.catalog_mapping[0].type: "y" is none of "olm.template.basic", "olm.semver"
+        "#);
+        insta::assert_snapshot!(ids(&check_release_config(&json!({"templates": []}), Some(&ci()))).join("\n"), @"
+        error release-config /catalog_templates: catalog_templates: is required
+        error release-config /templates: templates: is not known
+        ");
+    }
+
+    #[test]
+    fn templates_are_those_of_the_operator_and_semver_has_three_channels() {
+        let config =
+            |name: &str, channel: &str| json!({"catalog_templates": [{"template_name": name, "channels": [channel]}]});
+        let said = |config: &Value, ci: Option<&Value>| ids(&check_release_config(config, ci)).join("\n");
+        assert_eq!(said(&config("semver.yaml", "Fast"), Some(&ci())), "");
+        assert_eq!(said(&config("basic.yaml", "alpha"), Some(&ci())), "");
+        assert!(said(&config("semver.yaml", "alpha"), Some(&ci())).contains("is none of Fast, Candidate, Stable"));
+        assert!(said(&config("other.yaml", "alpha"), Some(&ci())).contains("is not in fbc.catalog_mapping"));
+        assert!(said(&config("basic.yaml", "alpha"), None).contains("has no effect"));
+        let twice = json!({"catalog_templates": [{"template_name": "basic.yaml", "channels": ["a", "a"]}]});
+        assert!(said(&twice, Some(&ci())).contains("holds an item twice"));
+    }
+}

@@ -1,0 +1,82 @@
+//! What pipelines ask of the catalogs that hold a bundle.
+
+use std::path::{Component, Path};
+
+use bundle::{Finding, Position, Severity};
+use fbc::blob::BUNDLE;
+use fbc::locate::Locator;
+use fbc::{Content, Fbc, path};
+
+use crate::exit::Failure;
+use crate::images::Images;
+use crate::printer::Printer;
+use crate::{limits, source};
+
+/// From this version of OpenShift on, catalogs hold no objects of bundles.
+const WITHOUT_OBJECTS: (u32, u32) = (4, 17);
+
+/// Checks catalogs: that bundles carry no objects, and that their images come from allowed registries, if any are named.
+pub(super) fn check(
+    catalogs: &[String],
+    registries: &[String],
+    images: &Images,
+    printer: &Printer,
+) -> Result<Vec<Finding>, Failure> {
+    let mut found = Vec::new();
+    for reference in catalogs {
+        let options = source::Options::catalogs(limits::from_env()?, images);
+        let fbc = source::load(std::slice::from_ref(reference), &options, printer)?;
+        found.extend(judged(&fbc, openshift(Path::new(reference)), registries));
+    }
+    Ok(found)
+}
+
+/// Returns the version of OpenShift that a catalog is for: the directory `v4.17`, as repositories of operators have it.
+fn openshift(path: &Path) -> Option<(u32, u32)> {
+    let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let version = |component: Component<'_>| {
+        let (major, minor) = component.as_os_str().to_str()?.strip_prefix('v')?.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    whole.components().rev().find_map(version)
+}
+
+fn judged(fbc: &Fbc, openshift: Option<(u32, u32)>, registries: &[String]) -> Vec<Finding> {
+    let mut locator = Locator::new(fbc);
+    let mut found = Vec::new();
+    for blob in fbc.blobs().iter().filter(|blob| *blob.schema == *BUNDLE) {
+        let Content::Bundle(bundle) = &blob.content else { continue };
+        let mut error = |id: &'static str, field: &'static str, message: String| {
+            let mut finding = Finding::new(id, Severity::Error, message).of(&blob.name);
+            if let Some(place) = blob.place(path![field]) {
+                finding.file = fbc.full_path_of(place.file).map(|path| path.display().to_string()).unwrap_or_default();
+                let at = locator.locate(&place);
+                finding.position = at.map(|at| Position { line: at.line, column: at.column });
+            }
+            found.push(finding);
+        };
+        if bundle.objects > 0 && openshift.is_none_or(|version| version >= WITHOUT_OBJECTS) {
+            let text = "the bundle carries its objects (olm.bundle.object), and catalogs from OpenShift 4.17 on have \
+                        olm.csv.metadata in their place";
+            error("bundle-object-in-catalog", "properties", text.into());
+        }
+        let allowed = registries.iter().any(|registry| bundle.image.starts_with(registry.as_str()));
+        if !registries.is_empty() && !bundle.image.is_empty() && !allowed {
+            let text = format!("{} comes from none of {}", bundle.image, registries.join(", "));
+            error("bundle-registry", "image", text);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_directory_names_the_version() {
+        assert_eq!(openshift(Path::new("/r/catalogs/v4.17/foo")), Some((4, 17)));
+        assert_eq!(openshift(Path::new("/v1.2/catalogs/v4.9")), Some((4, 9)));
+        assert_eq!(openshift(Path::new("/r/catalogs/foo")), None);
+    }
+}
