@@ -1,7 +1,8 @@
-//! What a mirror costs, beside a stand-in made of existing parts: `skopeo copy`, a second registry, and `tar`.
+//! T-29: what a mirror costs, beside a stand-in made of existing parts: `skopeo copy`, a second registry, and `tar`.
 //!
 //! Both move the same images between the same registries in the same run, so that ratios mean something anywhere.
 
+mod broken;
 mod images;
 mod registry;
 
@@ -60,7 +61,6 @@ pub(super) fn table(binary: &Path, catalog: &Path, scratch: &Path, quick: bool, 
     bench.many_images(&mut table, quick)?;
     bench.large_catalog(&mut table, catalog, runs)?;
     fs::remove_dir_all(&place).context("removing what was made")?;
-    table.row("G-6", "killed at any moment, one image of many missing", "tests of `opm mirror`", "", "");
     Ok(table.0)
 }
 
@@ -158,6 +158,7 @@ impl Bench<'_> {
         table.row("", "stand-in, disk on the connected side", &megabytes(their_disk), &of(their_disk), "");
         table.row("G-3", "disk on the connected side", &megabytes(disk), &of(disk), "1.00");
         table.row("G-4", "memory of `pull`", &memory(&ours), "", "100 MB");
+        self.broken(table, &proxy, count, ours.wall)?;
         self.deltas(table, &proxy, count)?;
         drop((proxy, source));
         fs::remove_dir_all(self.place.join("source"))?;
