@@ -126,6 +126,10 @@ impl<'a> Lookup<'a> {
             _ => {}
         }
         let met = |package: &str, name: &str| {
+            // Of a package one bundle is installed: no other of its own can help it.
+            if package == of && name != bundle.1 {
+                return false;
+            }
             let version = self.outline.packages.get(package).and_then(|it| it.bundles.get(name)?.version.as_ref());
             let facts = self.facts.get(&(package.to_owned(), name.to_owned())).unwrap_or(&self.nothing);
             !facts.forbidden

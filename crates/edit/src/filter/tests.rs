@@ -83,6 +83,8 @@ fn what_is_needed_is_kept_too() {
     let old_c = Need::Package("c".to_owned(), VersionRange::parse("<2.0.0").unwrap());
     let facts = AllFacts::from([
         (of("a", "a.v2.1.0"), needs(Need::Api(api.clone()))),
+        // Another of the same package, which cannot be installed beside it.
+        (of("a", "a.v2.0.0"), Facts { provides: vec![api.clone()], ..Facts::default() }),
         (of("b", "b.v2.0.0"), Facts { provides: vec![api], ..needs(old_c) }),
     ]);
     let selection =

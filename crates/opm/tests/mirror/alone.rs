@@ -136,7 +136,7 @@ fn from_the_mirror_alone(catalog: &Path) {
     let shown = answer(&ask(&kit, &["list", "packages", "heads", "-o", "json"]));
     let shown: BTreeSet<String> =
         shown.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
-    let (mut installed, mut never) = (0, Vec::new());
+    let (mut installed, mut never, mut wrong) = (0, Vec::new(), Vec::new());
     for package in &shown {
         let resolved = ask(&kit, &["resolve", "heads", "--install", package]);
         if resolved.status.success() {
@@ -144,8 +144,10 @@ fn from_the_mirror_alone(catalog: &Path) {
             continue;
         }
         let whole = ask(&kit, &["resolve", &catalog, "--install", package]);
-        let said = String::from_utf8_lossy(&resolved.stdout).into_owned();
-        assert!(!whole.status.success(), "{package} installs from the source alone: {said}");
+        if whole.status.success() {
+            let said = String::from_utf8_lossy(&resolved.stderr).into_owned();
+            wrong.push(format!("{package} installs from the source alone: {said}"));
+        }
         never.push(package);
     }
     // Every step of the upgrades of a cluster is there.
@@ -160,11 +162,13 @@ fn from_the_mirror_alone(catalog: &Path) {
         let names = |path: &Value| -> Vec<String> {
             path["steps"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
         };
-        assert_eq!(whole["end"], mirrored["end"], "{}: {whole}\n{mirrored}", package.name);
-        assert_eq!(names(&whole), names(&mirrored), "{}", package.name);
+        if (&whole["end"], names(&whole)) != (&mirrored["end"], names(&mirrored)) {
+            wrong.push(format!("{} from {}: {whole}\n{mirrored}", package.name, package.oldest));
+        }
         walked += 1;
         steps += names(&whole).len();
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let stranded = nobody_else_is_stranded(&kit, &catalog, "heads", &heads);
     let with_bridges = nobody_else_is_stranded(&kit, &catalog, "bridged", &bridged);
     assert!(with_bridges <= stranded, "{with_bridges} with bridges, {stranded} without");
