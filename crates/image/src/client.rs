@@ -1,5 +1,6 @@
 //! Everything that moves images, behind one value.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -14,6 +15,7 @@ use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::progress::{Progress, Silent};
 use crate::registry::{Registry, Retries, Settings, Source};
+use crate::turns::MOST;
 use crate::{Environment, Error, ErrorKind, Limits, Location, Reference, ReferenceError, RegistriesConf, Store};
 
 /// Further statuses after which to try again.
@@ -31,6 +33,8 @@ pub struct Options {
     pub use_http: bool,
     /// Certificates are not checked; registries may do without TLS.
     pub skip_tls_verify: bool,
+    /// Hosts whose certificates count or do not, whatever holds for others.
+    pub certificates: BTreeMap<String, bool>,
     /// Files with certificates of authorities, beside the system's.
     pub ca_files: Vec<PathBuf>,
     /// Which image of an index is taken; none is this machine's or linux/amd64.
@@ -66,6 +70,7 @@ impl Options {
             store,
             use_http: false,
             skip_tls_verify: false,
+            certificates: BTreeMap::new(),
             ca_files: Vec::new(),
             platform: None,
             insecure_policy: false,
@@ -143,12 +148,13 @@ impl Client {
             retry_statuses,
             use_http: options.use_http,
             skip_tls_verify: options.skip_tls_verify,
+            certificates: options.certificates.clone(),
             retries: options.retries,
             progress: Arc::clone(&options.progress),
             pace: options.rate.map(|rate| Arc::new(Pace::new(rate))),
         };
         let registry = Registry::new(http, Auth::new(options.environment.clone(), options.timeouts.helper), settings);
-        let parallel = options.parallel.clamp(1, 64);
+        let parallel = options.parallel.clamp(1, MOST);
         let inner = Inner {
             options,
             registry,

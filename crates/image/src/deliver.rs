@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use crate::client::{Client, Inner};
 use crate::graph::Graph;
@@ -14,7 +13,8 @@ use crate::manifest::{Descriptor, Platform};
 use crate::payload::{Payload, Piece};
 use crate::progress::Event;
 use crate::registry::{Document, Way, stored};
-use crate::set::Wanted;
+use crate::set::{ROUNDS, Wanted, pause, settle};
+use crate::turns::each_in_turn;
 use crate::{Digest, Error, ErrorKind, Reference};
 
 /// A kilobyte of the spool.
@@ -84,7 +84,8 @@ struct Counts {
 }
 
 impl Client {
-    /// Brings blobs to the repositories of a registry: each is sent once, and mounted where else it shall be.
+    /// Brings blobs to the repositories of a registry: each is sent once, and mounted where else it shall be. What failed
+    /// because the registry was away is retried when the rest is done.
     pub fn send_set(&self, mut deliveries: Vec<Delivery>, supply: Supply) -> Delivered {
         deliveries.sort_by(|a, b| b.blob.size.cmp(&a.blob.size).then_with(|| a.blob.digest.cmp(&b.blob.digest)));
         let room = match &supply {
@@ -93,22 +94,29 @@ impl Client {
         };
         let (supply, counts) = (Arc::new(supply), Arc::new(Counts::default()));
         let spool = Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(usize::MAX >> 4)));
+        let all = deliveries.len();
         let failed = self.block_on(async {
-            let mut tasks = JoinSet::new();
-            for delivery in deliveries {
-                let (inner, supply, counts) = (self.inner(), Arc::clone(&supply), Arc::clone(&counts));
-                let spool = Arc::clone(&spool);
-                tasks.spawn(async move {
-                    let _turn = inner.blobs.acquire().await;
-                    let outcome = inner.deliver(&delivery, &supply, &spool, room, &counts).await;
-                    (delivery.blob.digest, outcome)
-                });
-            }
-            let mut failed = HashMap::new();
-            while let Some(done) = tasks.join_next().await {
-                if let Ok((digest, Err(error))) = done {
-                    failed.insert(digest, error);
+            let mut failed: HashMap<Digest, Error> = HashMap::new();
+            for round in 0..=ROUNDS {
+                if round > 0 {
+                    // Those that may arrive yet: a registry that was away can be back. One that took nothing is away.
+                    deliveries
+                        .retain(|it| failed.get(&it.blob.digest).is_some_and(|it| it.kind() == ErrorKind::Network));
+                    if deliveries.is_empty() || deliveries.len() == all {
+                        break;
+                    }
+                    tokio::time::sleep(pause(self.inner().options.retries.first, round)).await;
                 }
+                let items = deliveries.iter().map(|delivery| (String::new(), delivery.clone()));
+                let outcomes = each_in_turn(self.inner().options.parallel, items, |delivery: Delivery| {
+                    let (inner, supply, counts) = (self.inner(), Arc::clone(&supply), Arc::clone(&counts));
+                    let spool = Arc::clone(&spool);
+                    async move {
+                        let outcome = inner.deliver(&delivery, &supply, &spool, room, &counts).await;
+                        (delivery.blob.digest, outcome)
+                    }
+                });
+                settle(&mut failed, deliveries.iter().map(|it| it.blob.digest), outcomes.await);
             }
             failed
         });
@@ -191,24 +199,17 @@ impl Client {
         F: Fn(Arc<Inner>, I) -> W + Send + Sync,
         W: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        self.block_on(async {
-            let mut tasks = JoinSet::new();
-            for (number, item) in items.iter().enumerate() {
-                let (inner, future) = (self.inner(), work(self.inner(), item.clone()));
-                tasks.spawn(async move {
-                    let _turn = inner.images.acquire().await;
-                    (number, future.await)
-                });
-            }
-            let lost = || Error::new(ErrorKind::Network, "the request was cut off");
-            let mut outcomes: Vec<Result<T, Error>> = items.iter().map(|_| Err(lost())).collect();
-            while let Some(done) = tasks.join_next().await {
-                if let Ok((number, outcome)) = done {
-                    outcomes[number] = outcome;
-                }
-            }
-            outcomes
-        })
+        let lost = || Error::new(ErrorKind::Network, "the request was cut off");
+        let mut outcomes: Vec<Result<T, Error>> = items.iter().map(|_| Err(lost())).collect();
+        let all = items.iter().enumerate().map(|item| (String::new(), item));
+        let done = self.block_on(each_in_turn(self.inner().options.parallel, all, |(number, item)| {
+            let future = work(self.inner(), item.clone());
+            async move { (number, future.await) }
+        }));
+        for (number, outcome) in done {
+            outcomes[number] = outcome;
+        }
+        outcomes
     }
 }
 

@@ -28,6 +28,13 @@ impl Environment {
         Environment { variables, user: 0, etc: etc.into() }
     }
 
+    /// Returns the same surroundings with another value of a variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Environment {
+        self.variables.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
     /// Returns a variable, unless it is empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())

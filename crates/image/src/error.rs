@@ -37,11 +37,12 @@ pub struct Error {
     kind: ErrorKind,
     text: String,
     hint: Option<String>,
+    tries: u32,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, text: impl Into<String>) -> Error {
-        Error { kind, text: text.into(), hint: None }
+        Error { kind, text: text.into(), hint: None, tries: 1 }
     }
 
     pub(crate) fn file(what: impl fmt::Display, error: &std::io::Error) -> Error {
@@ -55,6 +56,13 @@ impl Error {
         self
     }
 
+    /// Notes how often it was tried.
+    #[must_use]
+    pub(crate) fn tried(mut self, tries: u32) -> Error {
+        self.tries = tries;
+        self
+    }
+
     /// Says what was being done.
     #[must_use]
     pub(crate) fn context(mut self, what: impl fmt::Display) -> Error {
@@ -65,6 +73,11 @@ impl Error {
     /// Returns what kind of failure this is.
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Returns how often it was tried, all retries counted.
+    pub fn tries(&self) -> u32 {
+        self.tries
     }
 
     /// Returns what can be done about it, if that is known.

@@ -1,7 +1,7 @@
 //! Blobs that are not whole yet. They outlive a failure, so that the next try can go on.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -111,7 +111,8 @@ impl Partial {
     }
 
     pub(crate) fn add(&mut self, piece: &[u8]) -> io::Result<()> {
-        self.file()?.write_all(piece)?;
+        let at = self.size;
+        crate::holes::append(self.file()?, at, piece)?;
         self.hasher.update(piece);
         self.size += piece.len() as u64;
         Ok(())

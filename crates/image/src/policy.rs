@@ -110,6 +110,16 @@ impl Policy {
     }
 }
 
+impl crate::Client {
+    /// Returns the policy that does not count here, if it asks something of one of these images.
+    pub fn ignored_policy<'a>(&self, mut images: impl Iterator<Item = &'a Reference>) -> Option<PathBuf> {
+        let inner = self.inner();
+        let Ok(Some(policy)) = inner.policy() else { return None };
+        let asks = |image: &Reference| !matches!(policy.check(&Location::Registry(image.clone())), Ok(true));
+        (inner.ignores_policy() && images.any(asks)).then(|| policy.file().to_owned())
+    }
+}
+
 impl Inner {
     /// Checks that the policy does not refuse an image from the start.
     pub(crate) fn allow(&self, location: &Location) -> Result<Admission, Error> {

@@ -5,17 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
-
 use crate::client::{Client, Inner};
 use crate::gather::{Gatherer, Origin};
 use crate::graph::Graph;
 use crate::manifest::{Descriptor, Platform};
 use crate::registry::Source;
+use crate::turns::each_in_turn;
 use crate::{Digest, Error, ErrorKind, Limits, Reference, Store};
 
 /// How often what failed is retried when all the rest is done.
-const ROUNDS: u32 = 2;
+pub(crate) const ROUNDS: u32 = 2;
 
 /// An image whose manifests are in the store, with what was made for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +92,11 @@ impl Client {
                 self.block_on(async { tokio::time::sleep(pause).await });
             }
             for (number, outcome) in self.survey_round(images, left, referrers) {
-                found[number] = outcome;
+                let before = if round > 0 { found[number].as_ref().err().map_or(0, Error::tries) } else { 0 };
+                found[number] = outcome.map_err(|error| {
+                    let tries = before.saturating_add(error.tries());
+                    error.tried(tries)
+                });
             }
         }
         found
@@ -105,23 +108,12 @@ impl Client {
         numbers: Vec<usize>,
         referrers: bool,
     ) -> Vec<(usize, Result<Surveyed, Error>)> {
-        self.block_on(async {
-            let mut tasks = JoinSet::new();
-            for number in numbers {
-                let (reference, platforms) = &images[number];
-                let (client, reference, platforms) = (self.clone(), reference.clone(), platforms.clone());
-                tasks.spawn(async move {
-                    let inner = client.inner();
-                    let _turn = inner.images.acquire().await;
-                    (number, client.survey_one(&reference, &platforms, referrers).await)
-                });
-            }
-            let mut found = Vec::new();
-            while let Some(done) = tasks.join_next().await {
-                found.extend(done.ok());
-            }
-            found
-        })
+        let items = numbers.into_iter().map(|number| (images[number].0.host().to_owned(), number));
+        self.block_on(each_in_turn(self.inner().options.parallel, items, |number| {
+            let (reference, platforms) = &images[number];
+            let (client, reference, platforms) = (self.clone(), reference.clone(), platforms.clone());
+            async move { (number, client.survey_one(&reference, &platforms, referrers).await) }
+        }))
     }
 
     async fn survey_one(
@@ -182,12 +174,7 @@ impl Client {
                     tokio::time::sleep(pause(self.inner().options.retries.first, round)).await;
                 }
                 let outcomes = self.fetch_round(&wanted).await;
-                for (digest, outcome) in outcomes {
-                    match outcome {
-                        Ok(()) => drop(failed.remove(&digest)),
-                        Err(error) => drop(failed.insert(digest, error)),
-                    }
-                }
+                settle(&mut failed, wanted.iter().map(|one| one.blob.digest), outcomes);
             }
             failed
         })
@@ -195,11 +182,11 @@ impl Client {
 
     async fn fetch_round(&self, wanted: &[Wanted]) -> Vec<(Digest, Result<(), Error>)> {
         let full = Arc::new(AtomicBool::new(false));
-        let mut tasks = JoinSet::new();
-        for one in wanted {
-            let (inner, one, full) = (self.inner(), one.clone(), Arc::clone(&full));
-            tasks.spawn(async move {
-                let _turn = inner.blobs.acquire().await;
+        let host = |one: &Wanted| one.from.first().map_or_else(String::new, |from| from.host().to_owned());
+        let items = wanted.iter().map(|one| (host(one), one.clone()));
+        each_in_turn(self.inner().options.parallel, items, |one| {
+            let (inner, full) = (self.inner(), Arc::clone(&full));
+            async move {
                 if full.load(Ordering::Relaxed) {
                     return (one.blob.digest, Err(Error::new(ErrorKind::File, "not begun: the disk is full")));
                 }
@@ -208,18 +195,33 @@ impl Client {
                     full.store(true, Ordering::Relaxed);
                 }
                 (one.blob.digest, outcome)
-            });
+            }
+        })
+        .await
+    }
+}
+
+/// Notes which blobs failed, why, and how often in all. One without an outcome did not arrive.
+pub(crate) fn settle(
+    failed: &mut HashMap<Digest, Error>,
+    blobs: impl Iterator<Item = Digest>,
+    outcomes: Vec<(Digest, Result<(), Error>)>,
+) {
+    let mut outcomes: HashMap<Digest, Result<(), Error>> = outcomes.into_iter().collect();
+    for digest in blobs {
+        let lost = || Err(Error::new(ErrorKind::Network, "the request was cut off"));
+        match outcomes.remove(&digest).unwrap_or_else(lost) {
+            Ok(()) => drop(failed.remove(&digest)),
+            Err(error) => {
+                let tries = failed.get(&digest).map_or(0, Error::tries).saturating_add(error.tries());
+                failed.insert(digest, error.tried(tries));
+            }
         }
-        let mut outcomes = Vec::new();
-        while let Some(done) = tasks.join_next().await {
-            outcomes.extend(done.ok());
-        }
-        outcomes
     }
 }
 
 /// Returns how long to wait before what failed is retried: as long as a registry takes to start again.
-fn pause(first: Duration, round: u32) -> Duration {
+pub(crate) fn pause(first: Duration, round: u32) -> Duration {
     first * 16 * round
 }
 

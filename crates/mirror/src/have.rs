@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use image::Digest;
 
 use crate::lock::Lock;
-use crate::set::Contents;
+use crate::set::{Contents, read_lock};
 
 /// The largest list.
 const LIMIT: u64 = 256 << 20;
@@ -18,6 +18,17 @@ pub struct Have {
     blobs: BTreeSet<Digest>,
     /// Images of locks, with the platforms that went over; all of them if none is named.
     images: BTreeMap<Digest, Vec<String>>,
+    /// The locks of sets that are there, as far as they are known.
+    locks: BTreeSet<Digest>,
+}
+
+/// What a set builds on: parts that are on the other side, and the sets that brought them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Base {
+    /// The parts.
+    pub blobs: BTreeSet<Digest>,
+    /// The locks of the sets, as far as they are known.
+    pub locks: BTreeSet<Digest>,
 }
 
 impl Have {
@@ -43,6 +54,7 @@ impl Have {
         let text = fs::read_to_string(&path).map_err(|error| named(error.to_string()))?;
         if text.trim_start().starts_with('{') {
             let lock = Lock::read(text.as_bytes()).map_err(named)?;
+            self.locks.insert(lock.digest());
             for image in &lock.images {
                 let referrers = image.referrers.iter().filter_map(|referrer| referrer.digest.parse().ok());
                 self.images.extend(referrers.map(|digest| (digest, Vec::new())));
@@ -51,12 +63,17 @@ impl Have {
             return Ok(());
         }
         self.blobs.extend(parse(&text).map_err(named)?);
+        // The list of a set lies beside its lock.
+        if path.file_name().is_some_and(|name| name == "blobs.txt") {
+            let lock = read_lock(&path.with_file_name("lock.json"));
+            self.locks.extend(lock.ok().map(|lock| lock.digest()));
+        }
         Ok(())
     }
 
     /// Returns the parts of a set that the other side has. A lock names images, so of it only images count that are in
     /// this set as well.
-    pub fn of(&self, lock: &Lock, contents: &Contents) -> BTreeSet<Digest> {
+    pub fn of(&self, lock: &Lock, contents: &Contents) -> Base {
         let mut found = self.blobs.clone();
         for (image, parts) in lock.images.iter().zip(&contents.by_image) {
             let known = |digest: &Digest| match self.images.get(digest) {
@@ -70,7 +87,7 @@ impl Have {
                 found.extend(parts.iter().copied());
             }
         }
-        found
+        Base { blobs: found, locks: self.locks.clone() }
     }
 
     /// Returns whether nothing is there.

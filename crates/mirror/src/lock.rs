@@ -44,6 +44,9 @@ pub struct LockedCatalog {
     pub digest: String,
     /// The directory of its part, and the name of its image in reports.
     pub name: String,
+    /// The digest of what is kept of its text; empty until that is written.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub content: String,
     /// The digest of its image at the destination; empty until that is built.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
@@ -315,5 +318,16 @@ mod tests {
             LockedCatalog { name: "../x".into(), path: "a".into(), tag: "b".into(), ..LockedCatalog::default() };
         assert!(refused(&|lock| lock.catalogs.push(catalog.clone())).contains("is no name of a catalog"));
         assert!(Lock::read(b"{\"version\":1,\"more\":2}").is_err());
+    }
+
+    #[test]
+    fn a_lock_has_bounds() {
+        let large = vec![b' '; usize::try_from(LIMIT).unwrap() + 1];
+        assert!(Lock::read(&large).unwrap_err().contains("more than 268435456 bytes"));
+        drop(large);
+        let mut lock = Lock::new(Digest::of(b"request"));
+        lock.images = vec![image("a", "v1", "0"); IMAGES + 1];
+        let text = serde_json::to_vec(&lock).unwrap();
+        assert!(Lock::read(&text).unwrap_err().contains("200000"), "{:?}", Lock::read(&text).err());
     }
 }

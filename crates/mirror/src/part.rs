@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,6 +16,7 @@ use edit::upgrades::{self, Forbidden, Side, Unmet};
 use fbc::blob::{BUNDLE, TextBuffer};
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, Format, LoadOptions, Problem};
+use image::Digest;
 
 use crate::lock::LockedPackage;
 
@@ -205,9 +206,10 @@ impl Part {
     ///
     /// # Errors
     /// Fails when it cannot be written, or would not be valid.
-    pub fn write(&self, directory: &Path) -> Result<(), String> {
+    pub fn write(&self, directory: &Path) -> Result<Digest, String> {
         let named = |error: io::Error| format!("{}: {error}", directory.display());
         fs::create_dir_all(directory).map_err(named)?;
+        let mut sums = String::new();
         for (package, blobs) in self.blobs().map_err(named)? {
             let place = match package.as_str() {
                 "" => directory.to_owned(),
@@ -219,7 +221,11 @@ impl Part {
             fs::create_dir_all(&place).map_err(named)?;
             let file = fs::File::create(place.join("catalog.json")).map_err(named)?;
             let all: Vec<&Blob> = blobs.iter().map(SetBlob::blob).collect();
-            self.fbc.write(&all, Format::Json, &mut BufWriter::new(file)).map_err(named)?;
+            let mut out = BufWriter::new(file);
+            self.fbc.write(&all, Format::Json, &mut out).map_err(named)?;
+            out.flush().map_err(named)?;
+            let text = fs::read(place.join("catalog.json")).map_err(named)?;
+            sums += &format!("{}  {package}/catalog.json\n", Digest::of(&text).hex());
         }
         let rules = catalog::inspect(catalog::Warnings::Off);
         let options = LoadOptions { limits: self.limits.clone(), inspect: Some(&rules), ..LoadOptions::default() };
@@ -228,7 +234,7 @@ impl Part {
         let checked = catalog::check(&written, loaded, catalog::Warnings::Off);
         let errors: Vec<String> = checked.errors().map(|problem| problem.message.clone()).collect();
         match errors.is_empty() {
-            true => Ok(()),
+            true => Ok(Digest::of(sums.as_bytes())),
             false => Err(format!("what is kept would not be a valid catalog:\n  {}", errors.join("\n  "))),
         }
     }

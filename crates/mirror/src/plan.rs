@@ -8,7 +8,7 @@ use crate::destination::{Layout, path_of, tag_of};
 use crate::imageset::{CatalogRequest, CatalogSource, ImageSet};
 use crate::lock::{LeftOut, Lock, LockedCatalog, LockedImage, LockedReferrer, Role};
 use crate::part::Part;
-use crate::report::Missing;
+use crate::report::{Cause, Missing};
 
 /// A catalog that was opened.
 pub struct Opened {
@@ -119,7 +119,7 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Option
                 wanted.push((reference, own.platforms.clone().unwrap_or_default()));
                 kept.push((text, own));
             }
-            Err(cause) => plan.missing.push(missing(text, &own, cause, None)),
+            Err(cause) => plan.missing.push(missing(text, None, &own, cause)),
         }
     }
     // Catalogs that go over as they are, and originals of others.
@@ -135,16 +135,20 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Option
             kept.push((reference.to_string(), own));
         }
     }
+    if let Some(policy) = client.ignored_policy(wanted.iter().map(|(reference, _)| reference)) {
+        let policy = policy.display();
+        plan.notes.push(format!("{policy} asks more of these images, and does not count; --enforce-policy obeys it"));
+    }
     let mut surveyed = client.survey(&wanted, options.referrers);
     if options.referrers && options.keep_unsigned {
         without_referrers(client, &wanted, &mut surveyed, &mut plan.notes);
     }
     for (((text, own), (reference, _)), outcome) in kept.into_iter().zip(&wanted).zip(surveyed) {
-        match outcome.map_err(|error| (error.to_string(), error.help().map(str::to_owned))) {
-            Err((cause, help)) => plan.missing.push(missing(text, &own, cause, help)),
+        match outcome {
+            Err(error) => plan.missing.push(missing(text, Some(reference), &own, Cause::from(&error))),
             Ok(surveyed) => match locked(client, text.clone(), &own, reference, &surveyed, options.layout) {
                 Ok(image) => plan.images.push(image),
-                Err(cause) => plan.missing.push(missing(text, &own, cause, None)),
+                Err(cause) => plan.missing.push(missing(text, Some(reference), &own, cause.into())),
             },
         }
     }
@@ -173,15 +177,20 @@ fn without_referrers(
 }
 
 /// Finds the image that a text names; short names mean what `registries.conf` makes of them.
-fn find(client: &Client, text: &str) -> Result<Reference, String> {
+fn find(client: &Client, text: &str) -> Result<Reference, Cause> {
+    let wrong = |text: &str| Cause {
+        text: text.to_owned(),
+        tries: 0,
+        help: Some("this can be no image; --missing drop leaves the bundles out that name it".to_owned()),
+    };
     let text = text.strip_prefix("docker://").unwrap_or(text);
     if text.is_empty() {
-        return Err("the reference is empty".to_owned());
+        return Err(wrong("the reference is empty"));
     }
     match client.locate(text) {
         Ok(Location::Registry(reference)) => Ok(reference),
-        Ok(_) => Err("only images in registries can be brought over".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Ok(_) => Err(wrong("only images in registries can be brought over")),
+        Err(error) => Err(wrong(&error.to_string())),
     }
 }
 
@@ -190,8 +199,12 @@ fn is_blocked(set: &ImageSet, text: &str, reference: &Reference, layout: Layout)
     set.blocked.iter().any(|regex| regex.is_match(text) || regex.is_match(&destination))
 }
 
-fn missing(image: String, own: &Use, cause: String, help: Option<String>) -> Missing {
-    Missing { image, role: own.role, cause, used_by: own.used_by.iter().cloned().collect(), help }
+fn missing(image: String, reference: Option<&Reference>, own: &Use, cause: Cause) -> Missing {
+    let meant = reference.map(ToString::to_string).filter(|meant| meant != image.trim_start_matches("docker://"));
+    // A catalog is pinned before, which says nothing that its name does not.
+    let source = meant.filter(|_| own.role != Role::Catalog);
+    let Cause { text, tries, help } = cause;
+    Missing { image, role: own.role, source, cause: text, tries, used_by: own.used_by.iter().cloned().collect(), help }
 }
 
 fn locked(
@@ -277,6 +290,7 @@ fn locked_catalog(catalog: &Opened, layout: Layout) -> LockedCatalog {
         source: request.source.to_string(),
         digest: catalog.digest.to_string(),
         name: String::new(),
+        content: String::new(),
         image: if whole { catalog.digest.to_string() } else { String::new() },
         whole,
         path,

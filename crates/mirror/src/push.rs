@@ -7,8 +7,9 @@ use image::{Client, Delivered, Delivery, Descriptor, Digest, Manifest, Reference
 use crate::destination::Target;
 use crate::lock::{Lock, LockedImage, Role};
 use crate::preflight;
-use crate::report::Missing;
+use crate::report::{Cause, Missing};
 use crate::set::Contents;
+use crate::verify::missing;
 
 /// The repository that remembers which sets a registry got.
 pub const RECORD: &str = "opm-mirror-locks";
@@ -79,10 +80,10 @@ pub fn push(
     }
     preflight::registry(client, lock, target)?;
     let mut pushed = Pushed { delivered: client.send_set(deliveries, supply), ..Pushed::default() };
-    let mut failed: BTreeMap<usize, String> = BTreeMap::new();
+    let mut failed: BTreeMap<usize, Cause> = BTreeMap::new();
     for (number, parts) in contents.by_image.iter().enumerate() {
         if let Some(error) = parts.iter().find_map(|part| pushed.delivered.failed.get(part)) {
-            failed.insert(number, error.to_string());
+            failed.insert(number, error.into());
         }
     }
     let is_catalog = |number: &usize| lock.images[*number].role == Role::Catalog;
@@ -94,14 +95,7 @@ pub fn push(
         send(client, lock, target, &catalogs, &mut failed)?;
     }
     for (number, cause) in failed {
-        let image = &lock.images[number];
-        pushed.missing.push(Missing {
-            image: image.source.clone(),
-            role: image.role,
-            cause,
-            used_by: image.used_by.clone(),
-            help: None,
-        });
+        pushed.missing.push(missing(&lock.images[number], cause));
     }
     if pushed.missing.is_empty() {
         record(client, lock, target)?;
@@ -116,7 +110,7 @@ fn send(
     lock: &Lock,
     target: &Target,
     numbers: &[usize],
-    failed: &mut BTreeMap<usize, String>,
+    failed: &mut BTreeMap<usize, Cause>,
 ) -> Result<(), String> {
     let mut groups: BTreeMap<(String, Digest), Vec<usize>> = BTreeMap::new();
     for number in numbers.iter().filter(|number| !failed.contains_key(number)) {
@@ -168,10 +162,10 @@ fn send(
     Ok(())
 }
 
-fn note(groups: &[Vec<usize>], outcomes: Vec<Result<(), image::Error>>, failed: &mut BTreeMap<usize, String>) {
+fn note(groups: &[Vec<usize>], outcomes: Vec<Result<(), image::Error>>, failed: &mut BTreeMap<usize, Cause>) {
     for (group, outcome) in groups.iter().zip(outcomes) {
         if let Err(error) = outcome {
-            failed.extend(group.iter().map(|number| (*number, error.to_string())));
+            failed.extend(group.iter().map(|number| (*number, Cause::from(&error))));
         }
     }
 }

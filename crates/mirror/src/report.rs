@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use image::{Error, ErrorKind};
 use serde::Serialize;
 
 use crate::lock::Role;
@@ -27,14 +28,63 @@ pub struct Missing {
     pub image: String,
     /// What it is for.
     pub role: Role,
+    /// What the name means on this machine, if that is something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Why it is missing.
     pub cause: String,
+    /// How often it was tried; 0 where there was nothing to try.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tries: u32,
     /// The bundles that need it, each behind its package.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub used_by: Vec<String>,
     /// What can be done about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Why something is missing.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cause {
+    /// The reason.
+    pub text: String,
+    /// How often it was tried; 0 where there was nothing to try.
+    pub tries: u32,
+    /// What can be done about it.
+    pub help: Option<String>,
+}
+
+impl From<String> for Cause {
+    fn from(text: String) -> Cause {
+        Cause { text, tries: 0, help: None }
+    }
+}
+
+impl From<&Error> for Cause {
+    fn from(error: &Error) -> Cause {
+        let help = error.help().or_else(|| advice(error.kind())).map(str::to_owned);
+        Cause { text: error.to_string(), tries: error.tries(), help }
+    }
+}
+
+/// Returns what can be done about a failure of some kind.
+fn advice(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::Network => Some("run the command again: what is there is not moved twice"),
+        ErrorKind::NotFound => Some(
+            "its registry does not have it; --missing drop leaves the bundles out that need it, --missing keep only the image",
+        ),
+        ErrorKind::Reference => Some("this can be no image; --missing drop leaves the bundles out that name it"),
+        ErrorKind::Unauthorized => Some("log in with 'podman login', or set REGISTRY_AUTH_FILE"),
+        ErrorKind::Digest => Some("its registry gives other bytes than it promises, and has to be repaired"),
+        ErrorKind::Limit => Some("variables set the limits: see docs/limits.md"),
+        _ => None,
+    }
 }
 
 impl Missing {
@@ -86,7 +136,9 @@ fn line(out: &mut String, indent: &str, one: &Missing) {
         Role::Catalog => "a catalog",
     };
     let image = if one.image.is_empty() { "(no name)" } else { &one.image };
-    let _ = writeln!(out, "{indent}{image}, {role}: {}", one.cause);
+    let tries = if one.tries > 1 { format!(" (tried {} times)", one.tries) } else { String::new() };
+    let source = one.source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
+    let _ = writeln!(out, "{indent}{image}{source}, {role}: {}{tries}", one.cause);
     if let Some(help) = &one.help {
         let _ = writeln!(out, "{indent}  help: {help}");
     }
@@ -113,7 +165,9 @@ mod tests {
         let missing = |image: &str, role, used_by: &[&str], help: Option<&str>| Missing {
             image: image.into(),
             role,
+            source: None,
             cause: "manifest unknown".into(),
+            tries: if help.is_some() { 15 } else { 1 },
             used_by: used_by.iter().map(|user| (*user).to_owned()).collect(),
             help: help.map(str::to_owned),
         };
@@ -131,7 +185,7 @@ mod tests {
             q.io/a:v1, a related image: manifest unknown
           bundle etcd.v2
             q.io/a:v1, a related image: manifest unknown
-        q.io/x:v1, an additional image: manifest unknown
+        q.io/x:v1, an additional image: manifest unknown (tried 15 times)
           help: ask for it elsewhere
         ");
         assert_eq!(bundles(&all).len(), 3);

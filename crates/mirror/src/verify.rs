@@ -7,22 +7,34 @@ use image::{Client, Digest, Reference, Store, Wanted};
 use crate::destination::Target;
 use crate::lock::{Lock, LockedImage};
 use crate::push::deliveries;
-use crate::report::Missing;
+use crate::report::{Cause, Missing};
 use crate::set::Contents;
 
 /// Reports what images lack, given why parts are not good.
-pub fn by_image(lock: &Lock, contents: &Contents, bad: &BTreeMap<Digest, String>) -> Vec<Missing> {
+pub fn by_image<C>(lock: &Lock, contents: &Contents, bad: &BTreeMap<Digest, C>) -> Vec<Missing>
+where
+    C: Clone + Ord + Into<Cause>,
+{
     let mut found = Vec::new();
     for (image, parts) in lock.images.iter().zip(&contents.by_image) {
-        let causes: BTreeSet<&String> = parts.iter().filter_map(|part| bad.get(part)).collect();
+        let causes: BTreeSet<&C> = parts.iter().filter_map(|part| bad.get(part)).collect();
         found.extend(causes.into_iter().map(|cause| missing(image, cause.clone())));
     }
     found
 }
 
 /// Reports that an image is missing.
-pub fn missing(image: &LockedImage, cause: String) -> Missing {
-    Missing { image: image.source.clone(), role: image.role, cause, used_by: image.used_by.clone(), help: None }
+pub fn missing(image: &LockedImage, cause: impl Into<Cause>) -> Missing {
+    let Cause { text, tries, help } = cause.into();
+    Missing {
+        image: image.source.clone(),
+        role: image.role,
+        source: None,
+        cause: text,
+        tries,
+        used_by: image.used_by.clone(),
+        help,
+    }
 }
 
 /// Checks the blobs of a directory, each of which is read; those in `elsewhere` need not be there.
@@ -73,21 +85,24 @@ pub fn registry(
             Ok(Some(there)) if there.to_string() == *digest => continue,
             Ok(Some(there)) => format!("{reference} is {there} instead of {digest}"),
             Ok(None) => format!("{reference} is not there"),
-            Err(error) => error.to_string(),
+            Err(error) => {
+                found.push(missing(&lock.images[*number], &error));
+                continue;
+            }
         };
         found.push(missing(&lock.images[*number], cause));
     }
     let deliveries = deliveries(lock, contents, target)?;
-    let mut bad: BTreeMap<Digest, String> = BTreeMap::new();
+    let mut bad: BTreeMap<Digest, Cause> = BTreeMap::new();
     for (delivery, outcome) in deliveries.iter().zip(client.lacking(&deliveries)) {
         match outcome {
             Ok(lacking) if lacking.is_empty() => {}
             Ok(lacking) => {
                 let names: Vec<String> = lacking.iter().map(Reference::name).collect();
                 let digest = delivery.blob.digest;
-                bad.insert(digest, format!("blob {digest} is not in {}", names.join(", ")));
+                bad.insert(digest, format!("blob {digest} is not in {}", names.join(", ")).into());
             }
-            Err(error) => drop(bad.insert(delivery.blob.digest, error.to_string())),
+            Err(error) => drop(bad.insert(delivery.blob.digest, (&error).into())),
         }
     }
     if deep {
@@ -95,7 +110,7 @@ pub fn registry(
             let digest = delivery.blob.digest;
             let from: Vec<Reference> = delivery.to.iter().take(1).map(|to| to.with_digest(digest)).collect();
             let failed = client.fetch_set(vec![Wanted { blob: delivery.blob, from }]);
-            bad.extend(failed.into_iter().map(|(digest, error)| (digest, error.to_string())));
+            bad.extend(failed.into_iter().map(|(digest, error)| (digest, Cause::from(&error))));
             let _ = std::fs::remove_file(client.options().store.path_of(&digest));
         }
     }

@@ -3,13 +3,24 @@
 //! Each starts with `volume.json`, which says what is in it and where; so nothing has to be unpacked. The first also has
 //! the lock, the catalogs and all manifests. A blob that is larger than a volume is cut into parts.
 
+mod packed;
 mod read;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod write;
 
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use image::{Digest, Hasher};
 use serde::{Deserialize, Serialize};
 
+use crate::lock::Lock;
+
+pub use packed::packed;
 pub use read::Volumes;
 pub use write::{Written, write};
 
@@ -37,6 +48,9 @@ struct List {
     number: usize,
     /// How many there are.
     count: usize,
+    /// The digests of the locks of sets that it builds on, as far as they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    since: Vec<String>,
     entries: Vec<Entry>,
 }
 
@@ -54,6 +68,35 @@ struct Entry {
     /// Which part of the whole this is, and how many there are; nothing if it is all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     part: Option<(usize, usize)>,
+}
+
+/// Returns what the names of all volumes of a set have in common: the lock, and what the other side has.
+fn series(lock: &Lock, have: &BTreeSet<Digest>) -> String {
+    let own = lock.digest().hex();
+    if have.is_empty() {
+        return own[..12].to_owned();
+    }
+    let known: Vec<String> = have.iter().map(ToString::to_string).collect();
+    let base = Digest::of(known.join("\n").as_bytes());
+    format!("{}-since-{}", &own[..12], &base.hex()[..8])
+}
+
+/// Returns the name of a volume.
+fn file_name(series: &str, number: usize) -> String {
+    format!("mirror-{series}-{number:04}.tar")
+}
+
+/// Hashes a file.
+fn digest_of(path: &Path) -> io::Result<Digest> {
+    let mut file = File::open(path)?;
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 256 << 10];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
 }
 
 /// Reads a size: `4G` is 4·10⁹ bytes, `4GiB` is 4·2³⁰.

@@ -16,7 +16,7 @@ use crate::pace::Pace;
 use crate::payload::Piece;
 
 /// How much of a file is in memory at once.
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 256 << 10;
 
 /// How many connections can share a pace.
 const SHARING: usize = 64;
@@ -102,9 +102,13 @@ impl http_body::Body for Body {
                         opened.seek(SeekFrom::Start(piece.offset))?;
                         *file = Some(opened);
                     }
-                    let mut bytes = vec![0; PIECE.min(usize::try_from(piece.size - at.1).unwrap_or(PIECE))];
+                    let size = PIECE.min(usize::try_from(piece.size - at.1).unwrap_or(PIECE));
+                    let mut bytes = Vec::with_capacity(size);
                     if let Some(file) = file {
-                        file.read_exact(&mut bytes)?;
+                        file.by_ref().take(size as u64).read_to_end(&mut bytes)?;
+                    }
+                    if bytes.len() < size {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                     at.1 += bytes.len() as u64;
                     let wait = pace.as_ref().map(|pace| pace.take(bytes.len() as u64)).unwrap_or_default();

@@ -98,7 +98,7 @@ impl Registry {
                         tries = 0;
                     }
                     if tries >= self.settings.retries.count || continuations >= CONTINUATIONS {
-                        return Err(Error::new(ErrorKind::Network, why));
+                        return Err(Error::new(ErrorKind::Network, why).tried(continuations + 1));
                     }
                     self.wait(&reference, &why, tries, None).await?;
                     tries += 1;

@@ -1,6 +1,6 @@
 //! Requests to registries, and trying again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,17 +28,21 @@ pub struct Retries {
     pub first: Duration,
     /// How long to wait at most, also when the registry asks for more.
     pub longest: Duration,
+    /// Wait no longer the next time than the first.
+    pub constant: bool,
 }
 
 impl Default for Retries {
     fn default() -> Retries {
-        Retries { count: 4, first: Duration::from_millis(250), longest: Duration::from_secs(120) }
+        Retries { count: 4, first: Duration::from_millis(250), longest: Duration::from_secs(120), constant: false }
     }
 }
 
 pub(crate) struct Settings {
     pub(crate) use_http: bool,
     pub(crate) skip_tls_verify: bool,
+    /// Hosts whose certificates count or do not, whatever holds for others.
+    pub(crate) certificates: BTreeMap<String, bool>,
     pub(crate) retries: Retries,
     pub(crate) retry_statuses: Vec<u16>,
     pub(crate) progress: Arc<dyn Progress>,
@@ -170,7 +174,7 @@ impl Registry {
                     if failure.is_passing() {
                         host.silent();
                     }
-                    return Err(failure.into_error(1));
+                    return Err(failure.into_error(1).tried(tries + 1));
                 }
             };
             let status = answer.status();
@@ -206,6 +210,7 @@ impl Registry {
                 let refusal = Refusal::read(answer).await;
                 let asked = refusal.retry_after();
                 let error = Error::from(refusal);
+                let error = error.tried(tries + 1);
                 if tries < retries {
                     self.wait(&what(), &error.to_string(), tries, asked).await.map_err(|_| error)?;
                     tries += 1;
@@ -220,7 +225,8 @@ impl Registry {
     /// Waits before the next try, unless the registry asks for too much patience.
     pub(super) async fn wait(&self, what: &str, why: &str, tries: u32, asked: Option<Duration>) -> Result<(), Error> {
         let retries = &self.settings.retries;
-        let usual = retries.first * 2u32.saturating_pow(tries.min(16));
+        let growth = if retries.constant { 1 } else { 2u32.saturating_pow(tries.min(16)) };
+        let usual = retries.first.saturating_mul(growth);
         // Some chance, so that those who failed together do not come back together.
         let chance = std::hash::RandomState::new().build_hasher().finish() % 256;
         let usual = usual.mul_f64(0.75 + 0.5 * chance as f64 / 256.0).min(retries.longest);

@@ -56,7 +56,11 @@ pub(crate) fn address(host: &str) -> &str {
 impl Registry {
     /// Calls a registry: with TLS, and, if certificates do not matter, also without.
     pub(crate) async fn call(&self, host: &str, insecure: bool) -> Result<Endpoint, Error> {
-        let schemes: &[(&str, Trust)] = if insecure || self.settings.use_http || self.settings.skip_tls_verify {
+        let loose = match self.settings.certificates.get(host) {
+            Some(count) => !count,
+            None => self.settings.use_http || self.settings.skip_tls_verify,
+        };
+        let schemes: &[(&str, Trust)] = if insecure || loose {
             &[("https", Trust::Anyone), ("http", Trust::Anyone)]
         } else {
             &[("https", Trust::Verified)]

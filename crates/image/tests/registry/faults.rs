@@ -246,8 +246,12 @@ fn a_thousand_pulls_end_well_or_clearly() {
     for round in 0..100 {
         let kit = Kit::new(|options| {
             options.use_http = true;
-            options.retries =
-                Retries { count: 3, first: Duration::from_micros(100), longest: Duration::from_millis(50) };
+            options.retries = Retries {
+                count: 3,
+                first: Duration::from_micros(100),
+                longest: Duration::from_millis(50),
+                constant: false,
+            };
         });
         let locations: Vec<Location> = (0..images.len())
             .map(|number| Location::parse(&format!("{}/image{number}:v1", registry.host())).unwrap())

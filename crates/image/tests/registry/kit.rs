@@ -34,7 +34,8 @@ impl Kit {
         let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut options = Options::new(Store::open(&dir.path().join("store")).unwrap());
         options.environment = Environment::made_up(&dir.path().join("etc"), &variables);
-        options.retries = Retries { count: 4, first: Duration::from_millis(1), longest: Duration::from_secs(2) };
+        options.retries =
+            Retries { count: 4, first: Duration::from_millis(1), longest: Duration::from_secs(2), constant: false };
         options.timeouts =
             Timeouts { connect: Duration::from_secs(5), idle: Duration::from_secs(5), ..Timeouts::default() };
         change(&mut options);

@@ -71,6 +71,15 @@ fn t1_all_problems_are_told_at_their_lines() {
 }
 
 #[test]
+fn t1_a_file_has_bounds() {
+    let large = [b"# ".to_vec(), vec![b'x'; super::LIMIT]].concat();
+    let problems = read(&large, Kind::Mirror).unwrap_err();
+    assert!(problems[0].message.contains("more than 4194304 bytes"), "{problems:?}");
+    let deep = format!("kind: ImageSetConfiguration\nmirror: {}", "[".repeat(100_000));
+    assert!(read(deep.as_bytes(), Kind::Mirror).is_err());
+}
+
+#[test]
 fn t1_each_rule_has_its_words() {
     for (text, expected) in [
         ("", "1: the file is empty"),

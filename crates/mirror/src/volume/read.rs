@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use image::{Digest, Hasher, Piece, Store, tar};
 
-use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION};
+use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION, digest_of};
 
 /// The largest file of a set's own.
 const OWN_LIMIT: u64 = 256 << 20;
@@ -19,6 +19,8 @@ pub struct Volumes {
     pub lock: Digest,
     /// The numbers of volumes that are not among them.
     pub absent: Vec<usize>,
+    /// The locks of sets that they build on, as far as they are known.
+    pub since: Vec<String>,
     /// The files of the set's own, with their digests.
     own: BTreeMap<String, (Digest, Vec<Piece>)>,
     /// Manifests and blobs.
@@ -69,7 +71,8 @@ impl Volumes {
         let Some((_, first, _)) = lists.values().next() else { return Err("no volumes are given".to_owned()) };
         let lock = first.lock.parse().map_err(|_| "the lock of the volumes has no digest".to_owned())?;
         let absent = (1..=first.count).filter(|number| !lists.contains_key(number)).collect();
-        let mut volumes = Volumes { lock, absent, own: BTreeMap::new(), blobs: HashMap::new() };
+        let since = first.since.clone();
+        let mut volumes = Volumes { lock, absent, since, own: BTreeMap::new(), blobs: HashMap::new() };
         let mut parts: BTreeMap<(String, Digest), Parts> = BTreeMap::new();
         for (path, list, base) in lists.into_values() {
             for entry in list.entries {
@@ -168,7 +171,7 @@ fn is_own(name: &str) -> bool {
 }
 
 /// Reads the list in front of a volume; returns it and where the rest starts.
-fn read_list(path: &Path) -> Result<(List, u64), String> {
+pub(super) fn read_list(path: &Path) -> Result<(List, u64), String> {
     let io_error = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(io_error)?;
     let length = file.metadata().map_err(io_error)?.len();
@@ -239,16 +242,4 @@ fn hash(digest: &Digest, pieces: &[Piece], mut take: impl FnMut(&[u8])) -> Resul
     let files: BTreeSet<String> = pieces.iter().map(|piece| piece.path.display().to_string()).collect();
     let files = files.into_iter().collect::<Vec<_>>().join(", ");
     if hasher.finish() == *digest { Ok(()) } else { Err(format!("{files}: {digest} is damaged")) }
-}
-
-fn digest_of(path: &Path) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
-    let mut hasher = Hasher::new();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finish()),
-            count => hasher.update(&buffer[..count]),
-        }
-    }
 }

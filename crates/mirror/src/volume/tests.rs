@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use image::{Descriptor, Digest, Store, media_type, tar};
 
 use super::*;
+use crate::have::Base;
 use crate::lock::{Lock, LockedImage, Role};
 use crate::set::{Contents, SetDir};
 
@@ -57,7 +58,8 @@ fn set(root: &Path, sizes: &[usize]) -> (SetDir, Lock, Contents) {
 }
 
 fn write_to(root: &Path, set: &(SetDir, Lock, Contents), have: &BTreeSet<Digest>) -> Vec<PathBuf> {
-    write(&set.0, &set.1, &set.2, SMALLEST, have, root, false).unwrap().files
+    let base = Base { blobs: have.clone(), ..Base::default() };
+    write(&set.0, &set.1, &set.2, SMALLEST, &base, root, false).unwrap().files
 }
 
 #[test]
@@ -74,6 +76,12 @@ fn t25_volumes_keep_their_size_and_large_blobs_are_cut() {
     for (one, two) in files.iter().zip(&other) {
         assert_eq!(fs::read(one).unwrap(), fs::read(two).unwrap());
     }
+    // The first says all of the images but their layers.
+    let (list, _) = read::read_list(&files[0]).unwrap();
+    let blobs: Vec<&str> = list.entries.iter().filter_map(|it| it.name.strip_prefix("blobs/sha256/")).collect();
+    let config = Digest::of(b"{}");
+    assert_eq!(blobs[..set.2.documents.len()], set.2.documents.keys().map(Digest::hex).collect::<Vec<_>>());
+    assert_eq!(blobs[set.2.documents.len()], config.hex());
     // Another tool reads them, and the sums are right.
     let run = |program: &str, arguments: &[&str]| {
         std::process::Command::new(program).args(arguments).current_dir(&out).output().unwrap()
@@ -177,6 +185,7 @@ fn t16_strange_volumes_are_refused() {
             series: "x".into(),
             number: 1,
             count: 1,
+            since: Vec::new(),
             entries: vec![Entry {
                 name: "mirror/lock.json".into(),
                 offset: 512,

@@ -6,19 +6,26 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use image::tar::{self, room};
-use image::{Digest, Hasher};
+use image::{Descriptor, Digest, Hasher, Holes, media_type};
 
-use super::{Entry, LIST, List, SMALLEST, VERSION};
+use super::sums::Sums;
+use super::{Entry, LIST, List, SMALLEST, VERSION, digest_of, file_name, series};
+use crate::have::Base;
 use crate::lock::Lock;
 use crate::set::{Contents, SetDir};
 
 /// What everything in a volume is rounded up to.
 const BLOCK: u64 = tar::BLOCK as u64;
 
+/// How much of a blob is in memory at once.
+const PIECE: u64 = 256 << 10;
+
 /// How much of the list an entry takes at most: names have at most 100 bytes, and digests 71.
 const LINE: u64 = 320;
 /// What else is in a list.
 const REST: u64 = 512;
+/// How much room the digest of a lock takes in it.
+const LOCK: u64 = 80;
 
 /// What was written.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,9 +54,10 @@ struct Piece<'a> {
     part: Option<(usize, usize)>,
 }
 
-/// Writes the volumes of a set that is whole, each of at most `size` bytes, without the blobs in `have`.
+/// Writes the volumes of a set that is whole, each of at most `size` bytes, without what it builds on.
 ///
-/// With `drain`, blobs leave the directory when their volume is written.
+/// With `drain`, blobs leave the directory when the volume with the last of them is written. A volume that an earlier
+/// run wrote stays as it is, so that blobs which left the directory then are not needed again.
 ///
 /// # Errors
 /// Fails when something cannot be read or written, or a file with other content is in the way.
@@ -58,50 +66,51 @@ pub fn write(
     lock: &Lock,
     contents: &Contents,
     size: u64,
-    have: &BTreeSet<Digest>,
+    base: &Base,
     directory: &Path,
     drain: bool,
 ) -> Result<Written, String> {
     let size = size.max(SMALLEST);
-    let items = items(set, lock, contents, have)?;
-    let volumes = distribute(&items, size);
-    let known: Vec<String> = have.iter().map(ToString::to_string).collect();
-    let series = match known.is_empty() {
-        true => lock.digest().hex()[..12].to_owned(),
-        false => {
-            let base = Digest::of(known.join("\n").as_bytes());
-            format!("{}-since-{}", &lock.digest().hex()[..12], &base.hex()[..8])
-        }
-    };
+    let have = &base.blobs;
+    let items = items(set, contents, have)?;
+    let volumes = distribute(&items, size.saturating_sub(LOCK * base.locks.len() as u64));
+    let series = series(lock, have);
     fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let all = contents.blobs.keys().chain(contents.documents.keys());
     let mut written = Written { left_out: all.filter(|digest| have.contains(digest)).count(), ..Written::default() };
-    let mut sums = String::new();
+    let mut sums = Sums::read(directory);
     for (number, pieces) in volumes.iter().enumerate() {
-        let name = format!("mirror-{series}-{:04}.tar", number + 1);
+        let name = file_name(&series, number + 1);
         let path = directory.join(&name);
-        let list = list(lock, &series, number + 1, volumes.len(), pieces);
-        let (digest, bytes) = write_one(&path, &list, pieces)?;
-        sums += &format!("{}  {name}\n", digest.hex());
+        let list = list(lock, base, &series, (number + 1, volumes.len()), pieces);
+        let bytes = match sums.holds(&path, &name, &list) {
+            Some(bytes) => bytes,
+            None => {
+                let (digest, bytes) = write_one(&path, &list, pieces)?;
+                sums.add(&name, &digest)?;
+                bytes
+            }
+        };
         written.files.push(path);
         written.bytes += bytes;
         if drain {
             let last = |piece: &&Piece<'_>| piece.part.is_none_or(|(number, count)| number == count);
             for piece in pieces.iter().filter(last).filter(|piece| piece.item.name.starts_with("blobs/")) {
                 let digest = piece.item.digest;
-                if contents.blobs.contains_key(&digest) {
-                    fs::remove_file(&piece.item.path)
-                        .map_err(|error| format!("{}: {error}", piece.item.path.display()))?;
+                if contents.blobs.contains_key(&digest)
+                    && let Err(error) = fs::remove_file(&piece.item.path)
+                    && error.kind() != io::ErrorKind::NotFound
+                {
+                    return Err(format!("{}: {error}", piece.item.path.display()));
                 }
             }
         }
     }
-    crate::set::write_whole(&directory.join("SHA256SUMS"), sums.as_bytes())?;
     Ok(written)
 }
 
-/// Lists all files in the order they are written: the set's own, manifests, and blobs in the order of the lock.
-fn items(set: &SetDir, lock: &Lock, contents: &Contents, have: &BTreeSet<Digest>) -> Result<Vec<Item>, String> {
+/// Lists all files in the order they are written: the set's own, manifests, configs, and layers in the order of the lock.
+fn items(set: &SetDir, contents: &Contents, have: &BTreeSet<Digest>) -> Result<Vec<Item>, String> {
     let mut items = Vec::new();
     let mut own = vec!["oci-layout".to_owned(), "index.json".to_owned()];
     walk(set.root(), "mirror", &mut own)?;
@@ -120,16 +129,23 @@ fn items(set: &SetDir, lock: &Lock, contents: &Contents, have: &BTreeSet<Digest>
     };
     let mut seen = BTreeSet::new();
     items.extend(contents.documents.iter().filter(|it| seen.insert(*it.0)).map(|(digest, size)| blob(digest, *size)));
-    for (_, parts) in lock.images.iter().zip(&contents.by_image) {
-        for digest in parts.iter().filter(|digest| !have.contains(digest)) {
-            if let Some(found) = contents.blobs.get(digest)
-                && seen.insert(*digest)
-            {
-                items.push(blob(digest, found.size));
+    // Configs are small, and with them the first volume says all of the images but their layers.
+    for configs in [true, false] {
+        for parts in &contents.by_image {
+            for digest in parts.iter().filter(|digest| !have.contains(digest)) {
+                if let Some(found) = contents.blobs.get(digest).filter(|found| is_config(found) == configs)
+                    && seen.insert(*digest)
+                {
+                    items.push(blob(digest, found.size));
+                }
             }
         }
     }
     Ok(items)
+}
+
+fn is_config(blob: &Descriptor) -> bool {
+    matches!(blob.media_type.as_str(), media_type::OCI_CONFIG | media_type::DOCKER_CONFIG)
 }
 
 /// Lists the files below a directory, sorted by path.
@@ -178,7 +194,7 @@ fn distribute(items: &[Item], size: u64) -> Vec<Vec<Piece<'_>>> {
     volumes
 }
 
-fn list(lock: &Lock, series: &str, number: usize, count: usize, pieces: &[Piece<'_>]) -> Vec<u8> {
+fn list(lock: &Lock, base: &Base, series: &str, which: (usize, usize), pieces: &[Piece<'_>]) -> Vec<u8> {
     let mut at = 0;
     let entries = pieces.iter().map(|piece| {
         let offset = at + BLOCK;
@@ -195,8 +211,9 @@ fn list(lock: &Lock, series: &str, number: usize, count: usize, pieces: &[Piece<
         version: VERSION,
         lock: lock.digest().to_string(),
         series: series.to_owned(),
-        number,
-        count,
+        number: which.0,
+        count: which.1,
+        since: base.locks.iter().map(ToString::to_string).collect(),
         entries: entries.collect(),
     };
     serde_json::to_vec(&list).unwrap_or_default()
@@ -209,11 +226,14 @@ fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, 
     aside.push(".new");
     let aside = PathBuf::from(aside);
     let write = || -> io::Result<(Digest, u64)> {
-        let mut out =
-            Hashing { file: BufWriter::with_capacity(1 << 20, File::create(&aside)?), hasher: Hasher::new(), size: 0 };
+        let file = BufWriter::with_capacity(1 << 20, Holes::new(File::create(&aside)?));
+        let mut out = Hashing { file, hasher: Hasher::new(), size: 0 };
         out.file(LIST, list.len() as u64, &mut &*list)?;
         for piece in pieces {
-            let mut file = File::open(&piece.item.path)?;
+            let mut file = File::open(&piece.item.path).map_err(|error| {
+                let name = &piece.item.name;
+                io::Error::new(error.kind(), format!("{name} is not in the set any more: remove what is there of this volume, and pull again ({error})"))
+            })?;
             file.seek(SeekFrom::Start(piece.start))?;
             let name = match piece.part {
                 None => piece.item.name.clone(),
@@ -222,7 +242,7 @@ fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, 
             out.file(&name, piece.size, &mut file.take(piece.size))?;
         }
         out.write_all(&[0; 2 * tar::BLOCK])?;
-        let file = out.file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let file = out.file.into_inner().map_err(io::IntoInnerError::into_error)?.into_file();
         file.sync_all()?;
         Ok((out.hasher.finish(), out.size))
     };
@@ -240,21 +260,9 @@ fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, 
     outcome
 }
 
-fn digest_of(path: &Path) -> io::Result<Digest> {
-    let mut file = File::open(path)?;
-    let mut hasher = Hasher::new();
-    let mut buffer = vec![0; 256 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finish()),
-            count => hasher.update(&buffer[..count]),
-        }
-    }
-}
-
 /// Writes a tar file and hashes it on the way.
 struct Hashing {
-    file: BufWriter<File>,
+    file: BufWriter<Holes>,
     hasher: Hasher,
     size: u64,
 }
@@ -262,7 +270,12 @@ struct Hashing {
 impl Hashing {
     fn file(&mut self, name: &str, size: u64, content: &mut dyn Read) -> io::Result<()> {
         self.write_all(&tar::file_header(name, size))?;
-        let copied = io::copy(content, self)?;
+        let mut buffer = vec![0; usize::try_from(size.min(PIECE)).unwrap_or_default()];
+        let mut copied = 0;
+        while let count @ 1.. = content.read(&mut buffer)? {
+            self.write_all(&buffer[..count])?;
+            copied += count as u64;
+        }
         if copied != size {
             return Err(io::Error::other(format!("{name} has {copied} bytes instead of {size}")));
         }

@@ -127,6 +127,70 @@ fn t19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
     assert!(asked.iter().all(|asked| !asked.headers.contains_key("authorization")));
 }
 
+/// D-32: `--jobs` connections to each host.
+#[test]
+fn t19_registries_do_not_wait_for_each_other() {
+    let Some(kit) = Kit::new() else { return };
+    let host = kit.source.as_ref().unwrap().host().to_owned();
+    kit.image("one/large:v1", &[&crate::kit::noise("large", 900_000)]);
+    kit.image("two/small:v1", &[&crate::kit::noise("small", 1_000)]);
+    let asked_second = Arc::new(AtomicUsize::new(0));
+    let (behind, seen) = (host.clone(), asked_second.clone());
+    let second = FakeRegistry::start(move |asked| {
+        seen.fetch_add(usize::from(is_blob(asked)), Ordering::SeqCst);
+        (Fault::None, Some(forward(&behind, asked)))
+    });
+    let alone = Arc::new(AtomicUsize::new(0));
+    let noted = alone.clone();
+    // The first has the largest blob, and gives it when the second is asked for its own.
+    let first = FakeRegistry::start(move |asked| {
+        let begun = Instant::now();
+        while is_blob(asked) && asked_second.load(Ordering::SeqCst) == 0 {
+            if begun.elapsed() > Duration::from_secs(10) {
+                noted.fetch_add(1, Ordering::SeqCst);
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        (Fault::None, Some(forward(&host, asked)))
+    });
+    let set = format!(
+        "kind: ImageSetConfiguration\nmirror:\n  additionalImages:\n  - name: {}/one/large:v1\n  - name: {}/two/small:v1\n",
+        first.host(),
+        second.host()
+    );
+    fs::write(kit.path("set.yaml"), set).unwrap();
+    kit.mirror(&["pull", "set.yaml", "out", "--jobs", "1"]);
+    assert_eq!(alone.load(Ordering::SeqCst), 0, "one registry waits for the other");
+}
+
+/// D-33: what failed is retried when the rest is done, towards the destination as well.
+#[test]
+fn t19_a_destination_that_fails_for_a_moment_gets_the_rest_later() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALL);
+    let digest = kit.mirror(&["pull", &file, "out"]);
+    let host = kit.closed.host().to_owned();
+    let layer = image::Digest::of(&crate::kit::noise("ns/beta:v1", 400_000)).hex();
+    let count = AtomicUsize::new(0);
+    let fake = FakeRegistry::start(move |asked| {
+        // One blob breaks off with all its retries, and once more.
+        if asked.method == "PUT" && asked.path.contains(&layer) && count.fetch_add(1, Ordering::SeqCst) < 6 {
+            return (Fault::Status(502), None);
+        }
+        let mut answer = forward(&host, asked);
+        // Uploads come back here.
+        for (_, value) in answer.headers.iter_mut().filter(|(name, _)| name.eq_ignore_ascii_case("location")) {
+            *value = value.replace(&format!("http://{host}"), "");
+        }
+        (Fault::None, Some(answer))
+    });
+    let output = kit.run(&mirror(&["push", "out", &format!("{}/m", fake.host())]));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), digest);
+    kit.mirror(&["verify", &kit.to(), "--lock", "out/mirror/lock.json", "--deep"]);
+}
+
 #[test]
 fn a_rate_is_kept_in_both_directions() {
     let Some(kit) = Kit::new() else { return };

@@ -179,7 +179,16 @@ fn t10_a_source_that_stays_dead_is_reported_by_bundle_and_the_next_run_fetches_t
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(begun.elapsed() < Duration::from_secs(90), "{:?}: {said}", begun.elapsed());
     assert!(said.contains("  bundle ") && said.contains("the set is not whole"), "{said}");
-    assert!(!kit.path("out/mirror/lock.json").exists() && kit.path("out/mirror/report.json").exists());
+    assert!(!kit.path("out/mirror/lock.json").exists());
+    // D-40: how often it was tried, and what to do, for people and programs.
+    assert!(said.contains(" times)\n") && said.contains("help: run the command again"), "{said}");
+    let report: serde_json::Value = serde_json::from_str(&kit.read("out/mirror/report.json")).unwrap();
+    let missing = report["missing"].as_array().unwrap();
+    let complete = |one: &serde_json::Value| {
+        one["cause"].is_string() && one["tries"].as_u64() > Some(0) && one["help"].is_string()
+    };
+    assert!(!missing.is_empty() && missing.iter().all(complete), "{report}");
+    assert!(missing.iter().any(|one| one["tries"].as_u64() > Some(5)), "{report}");
     assert!(kit.mirror_fails(&["push", "out", &kit.to()]).contains("the set is not whole"));
     kit.source.as_mut().unwrap().restart();
     kit.proxy.restore();

@@ -43,6 +43,7 @@ fn t6_a_set_goes_over_and_answers_with_the_source_switched_off() {
             && !rendered.contains("beta")
     );
     kit.stdout(&["validate", "--use-http", &index]);
+    answers(&kit, &index);
     // The second push sends nothing.
     let again = kit.run(&crate::kit::mirror(&["push", "out", &to]));
     assert!(String::from_utf8_lossy(&again.stderr).contains("sent: 0 blobs"), "{again:?}");
@@ -71,6 +72,32 @@ fn t6_a_set_goes_over_and_answers_with_the_source_switched_off() {
             .unwrap();
         assert!(inspect.status.success(), "{inspect:?}");
     }
+}
+
+/// Serves a catalog of the closed side, and asks it.
+fn answers(kit: &Kit, index: &str) {
+    let log = kit.path("serve.log");
+    let mut server = kit
+        .command(&["serve", "--use-http", index, "-p", "0", "--address", "127.0.0.1", "-t", ""])
+        .stderr(fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let begun = std::time::Instant::now();
+    let port = loop {
+        let text = fs::read_to_string(&log).unwrap();
+        if let Some(line) = text.lines().find(|line| line.contains("serving registry")) {
+            let (_, rest) = line.split_once("address=127.0.0.1:").unwrap();
+            break rest.chars().take_while(char::is_ascii_digit).collect::<String>();
+        }
+        assert!(begun.elapsed().as_secs() < 60 && server.try_wait().unwrap().is_none(), "{text}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    let probe = kit.path("grpc_health_probe");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_opm"), &probe).unwrap();
+    let probed = std::process::Command::new(probe).arg(format!("-addr=127.0.0.1:{port}")).output().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(probed.status.success(), "{probed:?}");
 }
 
 #[test]
@@ -142,12 +169,26 @@ fn t8_the_same_file_gives_the_same_bytes_whatever_the_surroundings() {
     assert_eq!(String::from_utf8_lossy(&second.stdout), one);
     assert_eq!(kit.read("one/mirror/lock.json"), kit.read("two/mirror/lock.json"));
     assert_eq!(kit.read("one/index.json"), kit.read("two/index.json"));
+    // The digest of the filtered text, whatever program is in the image.
+    assert!(kit.read("one/mirror/lock.json").contains("\"content\": \"sha256:"));
     let volumes = names(&kit.path("first"));
     assert!(volumes.len() > 1 && volumes == names(&kit.path("second")), "{volumes:?}");
     for name in volumes {
         let read = |place: &str| fs::read(kit.path(place).join(&name)).unwrap();
         assert_eq!(read("first"), read("second"), "{name}");
     }
+    // What clusters get, too.
+    for (set, zone) in [("one", "America/New_York"), ("two", "Asia/Tokyo")] {
+        let (lock, out) = (format!("{set}/mirror/lock.json"), format!("objects-{set}"));
+        let words = ["plan", &lock, "--to", "reg.test:5000/m", "--resources", &out];
+        assert!(kit.command(&crate::kit::mirror(&words)).env("TZ", zone).output().unwrap().status.success());
+    }
+    let compared = std::process::Command::new("diff")
+        .args(["-r", "objects-one", "objects-two"])
+        .current_dir(kit.path(""))
+        .output()
+        .unwrap();
+    assert!(compared.status.success() && names(&kit.path("objects-one")).len() == 6, "{compared:?}");
 }
 
 #[test]

@@ -39,6 +39,28 @@ fn t24_signatures_attestations_and_lists_of_parts_arrive_as_they_are() {
     kit.mirror(&["verify", "out"]);
 }
 
+/// D-51: a policy does not count unless somebody says so, which is reported once.
+#[test]
+fn t24_a_policy_that_does_not_count_is_named_once() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: beta\n");
+    let place = kit.path("home/.config/containers");
+    std::fs::create_dir_all(&place).unwrap();
+    for (policy, asks) in [("insecureAcceptAnything", false), ("reject", true)] {
+        let text = format!(
+            "{{\"default\": [{{\"type\": \"insecureAcceptAnything\"}}], \"transports\": {{\"docker\": \
+            {{\"{}\": [{{\"type\": \"{policy}\"}}]}}}}}}",
+            kit.host
+        );
+        std::fs::write(place.join("policy.json"), text).unwrap();
+        let planned = kit.run(&crate::kit::mirror(&["plan", &file]));
+        let said = String::from_utf8_lossy(&planned.stderr).into_owned();
+        assert!(planned.status.success(), "{said}");
+        assert_eq!(said.matches("policy.json asks more of these images").count(), usize::from(asks), "{said}");
+    }
+    assert!(kit.mirror_fails(&["plan", &file, "--enforce-policy"]).contains("is rejected by policy"));
+}
+
 #[test]
 fn t24_a_registry_that_lists_them_is_asked_and_a_missing_one_is_reported() {
     let Some(kit) = Kit::new() else { return };

@@ -130,7 +130,7 @@ pub(crate) struct MoveFlags {
     /// File with certificates of authorities to trust for registries, beside the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// How many blobs are on their way at a time
+    /// How many blobs are on their way at a time, from each registry
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) jobs: u8,
     /// How many bytes of blobs may move in a second, over all connections, such as 10M

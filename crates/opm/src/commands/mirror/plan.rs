@@ -81,7 +81,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let lock = prepared.lock();
     let contents = Contents::of(&client.options().store, &lock, &client.options().limits)
         .map_err(|missing| Failure::message(format!("{missing:?}")))?;
-    let have = have.of(&lock, &contents);
+    let have = have.of(&lock, &contents).blobs;
     let fetch: u64 = contents.blobs.values().filter(|blob| !have.contains(&blob.digest)).map(|blob| blob.size).sum();
     match args.output.as_str() {
         "json" => {

@@ -129,7 +129,7 @@ fn from_lock(
     for (number, outcome) in of.iter().zip(client.survey(&wanted, false)) {
         if let Err(error) = outcome {
             lost.insert(*number);
-            plan.missing.push(mirror::verify::missing(&lock.images[*number], error.to_string()));
+            plan.missing.push(mirror::verify::missing(&lock.images[*number], &error));
         }
     }
     let kept = lock.images.iter().enumerate().filter(|(number, image)| !lost.contains(number) && !built(image));
@@ -247,7 +247,15 @@ impl Prepared {
             let directory: PathBuf = place.join(&locked.name);
             let _ = fs::remove_dir_all(&directory);
             let named = |error: String| Failure::message(format!("catalog {}: {error}", locked.source));
-            catalog.opened.part.write(&directory).map_err(named)?;
+            let content = catalog.opened.part.write(&directory).map_err(named)?.to_string();
+            if !locked.content.is_empty() && locked.content != content {
+                let (source, before) = (&locked.source, &locked.content);
+                notes(
+                    &[format!("what is kept of catalog {source} is {content} now, and was {before} in the lock")],
+                    printer,
+                );
+            }
+            locked.content = content;
             if locked.whole {
                 continue;
             }

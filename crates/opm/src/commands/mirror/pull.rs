@@ -1,6 +1,6 @@
 //! `opm mirror pull`: everything that a file asks for, into a directory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use image::{Client, Digest, Error, Store};
 use mirror::have::Have;
 use mirror::lock::Lock;
 use mirror::preflight::{self, Need, TooLittle};
-use mirror::report::{Missing, json};
+use mirror::report::{Cause, Missing, json};
 use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
 use mirror::volume;
@@ -109,12 +109,15 @@ fn pull(
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, store, &moved)?;
     let pull = Pull { args, set: &set, client: &client, moved: &moved, tls, have: &have, volumes: volumes.as_ref() };
-    let lock = pull.fetch(input, &text, printer, lacking)?;
+    let lock = match pull.packed(&input, printer)? {
+        Some(lock) => lock,
+        None => pull.fetch(input, &text, printer, lacking)?,
+    };
     let contents = contents(&client.options().store, &lock, &client)?;
     writeln!(printer.data(), "{}", lock.digest())?;
     if let Some((size, to)) = &volumes {
-        let have = have.of(&lock, &contents);
-        let written = volume::write(&set, &lock, &contents, *size, &have, to, args.drain).map_err(Failure::message)?;
+        let base = have.of(&lock, &contents);
+        let written = volume::write(&set, &lock, &contents, *size, &base, to, args.drain).map_err(Failure::message)?;
         let (count, size) = (written.files.len(), bytes(written.bytes));
         printer.tell(&format!(
             "volumes: {count} in {} ({size}), there before: {} blobs",
@@ -138,6 +141,44 @@ struct Pull<'a> {
 }
 
 impl Pull<'_> {
+    /// Returns the lock of a set that is whole, whose blobs have left its directory for volumes in part or all.
+    fn packed(&self, input: &Input, printer: &Printer) -> Result<Option<Lock>, Failure> {
+        if self.volumes.is_none() || !self.args.drain {
+            return Ok(None);
+        }
+        let Ok(lock) = self.set.lock() else { return Ok(None) };
+        let store = &self.client.options().store;
+        let Ok(all) = Contents::of(store, &lock, &self.client.options().limits) else { return Ok(None) };
+        let packed = self.in_volumes(&lock, &all);
+        let lacking = all.lacking(store, &lock);
+        if packed.is_empty() || lacking.is_empty() || !lacking.iter().all(|one| packed.contains(&one.blob.digest)) {
+            return Ok(None);
+        }
+        let same = match input {
+            Input::Lock(wanted) => **wanted == lock,
+            Input::Set(asked) => {
+                let source = self.set.own("source");
+                let images = self.args.moving.images(self.tls, Some(&source));
+                let same = lock.request == asked.request.to_string() && still(&lock, &asked.set, &images)?;
+                // What it took to know that is no part of the set.
+                let _ = std::fs::remove_dir_all(source);
+                same
+            }
+        };
+        if same {
+            printer.tell(&format!("the set is whole: {} of its blobs are in volumes already", lacking.len()));
+        }
+        Ok(same.then_some(lock))
+    }
+
+    /// Returns the blobs that are in volumes of the set.
+    fn in_volumes(&self, lock: &Lock, all: &Contents) -> BTreeSet<Digest> {
+        match self.volumes {
+            Some((_, to)) if self.args.drain => volume::packed(to, lock, &self.have.of(lock, all).blobs),
+            _ => BTreeSet::new(),
+        }
+    }
+
     /// Brings a set into its directory, as far as it is not there, and returns its lock.
     fn fetch(&self, input: Input, text: &[u8], printer: &Printer, lacking: &mut Vec<Missing>) -> Result<Lock, Failure> {
         let (args, set, client) = (self.args, self.set, self.client);
@@ -167,7 +208,11 @@ impl Pull<'_> {
         let draft = prepared.lock();
         let store = &client.options().store;
         let all = contents(store, &draft, client)?;
-        let wanted = all.lacking(store, &draft);
+        let mut wanted = all.lacking(store, &draft);
+        if let Some(lock) = &known {
+            let packed = self.in_volumes(lock, &all);
+            wanted.retain(|one| !packed.contains(&one.blob.digest));
+        }
         reuse(&source, store.root(), &wanted);
         self.check_room(&draft, &all, &wanted)?;
         let failed = bring(client, self.moved, wanted);
@@ -178,8 +223,8 @@ impl Pull<'_> {
                 bytes(left)
             )));
         }
-        let causes: BTreeMap<Digest, String> =
-            failed.into_iter().map(|(digest, error)| (digest, error.to_string())).collect();
+        let causes: BTreeMap<Digest, Cause> =
+            failed.into_iter().map(|(digest, error)| (digest, Cause::from(&error))).collect();
         let failed: Vec<Missing> = by_image(&draft, &all, &causes);
         prepared.settle(failed, &choice, printer)?;
         if !prepared.plan.missing.is_empty() {
@@ -203,7 +248,7 @@ impl Pull<'_> {
         let to_come: u64 = wanted.iter().map(|one| self.left(&one.blob)).sum();
         let mut needs = vec![Need { place: self.args.directory.clone(), bytes: to_come }];
         if let Some((size, to)) = self.volumes {
-            let have = self.have.of(lock, all);
+            let have = self.have.of(lock, all).blobs;
             let blobs = all.blobs.values().filter(|blob| !have.contains(&blob.digest));
             let bytes: u64 = blobs.map(|blob| blob.size).sum();
             // What an earlier run wrote is in place, or replaced by the same.
@@ -236,7 +281,9 @@ impl Pull<'_> {
         let lock = prepared.lock();
         let all = contents(&client.options().store, &lock, client)?;
         // Layers of an original image that a catalog is built on come last.
-        let wanted = all.lacking(&client.options().store, &lock);
+        let mut wanted = all.lacking(&client.options().store, &lock);
+        let packed = self.in_volumes(&lock, &all);
+        wanted.retain(|one| !packed.contains(&one.blob.digest));
         reuse(&set.own("source"), client.options().store.root(), &wanted);
         let failed = bring(client, self.moved, wanted);
         if let Some(error) = failed.into_values().next() {

@@ -8,7 +8,7 @@ use image::{Client, Digest, Reference, Store, Supply};
 use mirror::destination::Target;
 use mirror::lock::Lock;
 use mirror::push::{Pushed, deliveries};
-use mirror::report::Missing;
+use mirror::report::{Cause, Missing};
 use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
 use mirror::volume::Volumes;
@@ -221,7 +221,7 @@ fn check_whole(from: &From, target: &Target, printer: &Printer) -> Result<BTreeM
     if lacking.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let mut bad: BTreeMap<Digest, String> = BTreeMap::new();
+    let mut bad: BTreeMap<Digest, Cause> = BTreeMap::new();
     let mut absent = Vec::new();
     for (delivery, outcome) in lacking.iter().zip(from.client.lacking(&lacking)) {
         let digest = delivery.blob.digest;
@@ -229,7 +229,7 @@ fn check_whole(from: &From, target: &Target, printer: &Printer) -> Result<BTreeM
             // One repository that has it is enough: the others get it from there.
             Ok(absent) if absent.len() < delivery.to.len() => {}
             Ok(_) => absent.push(delivery.blob.clone()),
-            Err(error) => drop(bad.insert(digest, error.to_string())),
+            Err(error) => drop(bad.insert(digest, (&error).into())),
         }
     }
     let near = match absent.is_empty() {
@@ -237,7 +237,7 @@ fn check_whole(from: &From, target: &Target, printer: &Printer) -> Result<BTreeM
         false => mirror::push::elsewhere(&from.client, target, &absent).map_err(Failure::message)?,
     };
     for blob in absent.iter().filter(|blob| !near.contains_key(&blob.digest)) {
-        bad.insert(blob.digest, format!("{} is neither here nor in the registry", blob.digest));
+        bad.insert(blob.digest, format!("{} is neither here nor in the registry", blob.digest).into());
     }
     if bad.is_empty() {
         return Ok(near);
@@ -248,8 +248,13 @@ fn check_whole(from: &From, target: &Target, printer: &Printer) -> Result<BTreeM
         true => String::new(),
         false => format!(" (volumes {absent:?} are not among those given)"),
     };
+    let since = from.volumes.as_ref().map(|volumes| volumes.since.join(", ")).unwrap_or_default();
+    let had = match since.as_str() {
+        "" => String::new(),
+        locks => format!("\nthe volumes build on what was brought with lock {locks}"),
+    };
     Err(Failure::message(format!(
-        "{} blobs are missing{which}, so nothing was sent\nhelp: 'opm mirror verify {target} --lock LOCK --have LIST' \
+        "{} blobs are missing{which}, so nothing was sent{had}\nhelp: 'opm mirror verify {target} --lock LOCK --have LIST' \
          lists what the registry has; 'opm mirror pull --have LIST' brings the rest",
         bad.len()
     )))

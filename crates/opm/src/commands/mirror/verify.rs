@@ -156,7 +156,7 @@ fn there(args: &VerifyArgs, tls: &TlsFlags) -> Result<Found, Failure> {
     let mut lost: BTreeSet<String> = BTreeSet::new();
     for ((_, _, image), outcome) in wanted.iter().zip(client.survey(&asked, false)) {
         if let Err(error) = outcome {
-            missing.push(verify::missing(image, error.to_string()));
+            missing.push(verify::missing(image, &error));
             lost.insert(image.source.clone());
         }
     }
