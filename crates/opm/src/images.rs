@@ -10,6 +10,7 @@ use image::{Client, Environment, Image, LayerFile, Location, Platform, Store, Un
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Unfinished;
 use crate::progress::{Progress, Unit};
+use crate::registry_settings::RegistrySettings;
 use crate::transfer::Moved;
 
 /// The label of a database index.
@@ -95,6 +96,7 @@ pub(crate) struct Images {
     pull: PullFlags,
     policy: Option<PathBuf>,
     insecure_policy: bool,
+    settings: RegistrySettings,
     moved: Arc<Moved>,
     tools: OnceLock<Tools>,
     /// What each reference that was pulled turned out to mean.
@@ -154,6 +156,7 @@ impl Images {
             pull: pull.clone(),
             policy: None,
             insecure_policy: false,
+            settings: RegistrySettings::default(),
             moved: Arc::default(),
             tools: OnceLock::new(),
             digests: Mutex::default(),
@@ -169,6 +172,12 @@ impl Images {
     /// Accepts images whatever the policy says.
     pub(crate) fn with_insecure_policy(mut self, insecure: bool) -> Images {
         self.insecure_policy = insecure;
+        self
+    }
+
+    /// Speaks to registries as another tool's command line says.
+    pub(crate) fn with_settings(mut self, settings: RegistrySettings) -> Images {
+        self.settings = settings;
         self
     }
 
@@ -198,6 +207,7 @@ impl Images {
         options.offline = self.pull.offline;
         options.policy.clone_from(&self.policy);
         options.insecure_policy = self.insecure_policy;
+        self.settings.apply(&mut options)?;
         options.progress = Arc::clone(&self.moved) as Arc<dyn image::Progress>;
         let client = Client::new(options).map_err(|error| error.to_string())?;
         Ok(self.tools.get_or_init(|| Tools { client, scratch }))

@@ -39,6 +39,7 @@ mod lost_fields;
 mod personality;
 mod printer;
 mod progress;
+mod registry_settings;
 mod report;
 mod runtime;
 mod sarif;

@@ -3,22 +3,30 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use testkit::{DockerRegistry, FakeRegistry, Fault, RegistryPlan};
 
 use crate::kit::{Kit, names};
+use crate::proxy::forward;
 
 fn oc_mirror(kit: &Kit, arguments: &[&str]) -> Output {
+    command(kit, arguments).output().unwrap()
+}
+
+fn command(kit: &Kit, arguments: &[&str]) -> Command {
     let program = kit.path("oc-mirror");
     if !program.exists() {
         symlink(env!("CARGO_BIN_EXE_opm"), &program).unwrap();
     }
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .current_dir(kit.path(""))
         .env_clear()
         .env("HOME", kit.path("home"))
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .output()
-        .unwrap()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
 }
 
 #[test]
@@ -49,6 +57,12 @@ fn to_disk_from_disk_and_between_registries() {
     let other = format!("file://{}", kit.path("other").display());
     assert_eq!(run(&kit, &["-c", &file, &other]).status.code(), Some(4));
     drop(kit.source.take());
+    // A look on the other side, where nobody but the archives can be asked; the registry is not, either.
+    fs::remove_dir_all(kit.path("data/working-dir")).unwrap();
+    let looked = run(&kit, &["-c", &file, "--from", &place, "--dry-run", "docker://reg.test/m"]);
+    assert!(looked.status.success(), "{looked:?}");
+    assert!(kit.read("data/working-dir/dry-run/mapping.txt").contains("=docker://reg.test/m/ns/alpha-bundle:v2.0.0\n"));
+    assert!(kit.read("data/working-dir/cluster-resources/cs-index-v1.yaml").contains("reg.test/m/ns/index:v1"));
     let pushed = run(&kit, &["-c", &file, "--from", &place, &to]);
     assert!(pushed.status.success(), "{pushed:?}");
     assert!(names(&kit.path("data/working-dir/cluster-resources")).contains(&"cs-index-v1.yaml".to_owned()));
@@ -87,4 +101,121 @@ fn delete_lists_first_and_removes_what_the_list_names() {
     assert!(kit.closed_digest("m/ns/beta-bundle:v0.1.0").is_some() && kit.closed_digest("m/ns/index:v1").is_some());
     let elsewhere = run(&["--delete-yaml-file", "data/working-dir/delete/delete-images.yaml", "docker://reg.test/x"]);
     assert!(String::from_utf8_lossy(&elsewhere.stderr).contains("not below reg.test/x"), "{elsewhere:?}");
+}
+
+#[test]
+fn a_flag_that_means_nothing_here_is_refused_with_what_to_do() {
+    let Some(kit) = Kit::new() else { return };
+    let (file, place) = (kit.set("set.yaml", "    - name: beta\n"), format!("file://{}", kit.path("data").display()));
+    for (words, expected) in [
+        (&["--since", "2026-01-01"][..], "'opm mirror pull --have LIST' writes volumes"),
+        (&["--cache-dir", "/tmp/cache"], "nothing is cached"),
+        (&["--image-timeout", "60m"], "a connection that is silent for 60 s is replaced"),
+        (&["--image-timeout=60m"], "a connection that is silent for 60 s is replaced"),
+        (&["-p", "55001"], "no port is needed"),
+        (&["--force"], "nothing to force"),
+        (&["--log-level", "debug"], "reported on stderr"),
+        (&["--dest-creds", "user:secret"], "come from --authfile"),
+        (&["--registries.d", "/x"], "/etc/containers/registries.d"),
+        (&["--retry-times", "1000"], "--retry-times"),
+        (&["--retry-delay", "soon"], "expected a duration such as 5s"),
+        (&["--parallel-layers", "11"], "--parallel-layers"),
+        (&["--authfile", "nowhere.json"], "nowhere.json: No such file"),
+    ] {
+        let output = oc_mirror(&kit, &[&["--v2", "-c", &file], words, &[&place]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains(expected), "{words:?}: {said}");
+        assert!(names(&kit.path("data/working-dir/set/blobs/sha256")).is_empty(), "{words:?}");
+    }
+    for (flag, expected) in [("--force-cache-delete", "nothing is cached"), ("--delete-v1-images", "prune --list")] {
+        let output = oc_mirror(&kit, &["delete", "--v2", "--generate", flag, "docker://reg.test"]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains(expected), "{output:?}");
+    }
+    // What is the case in any case is accepted.
+    let plain = ["--v2", "--src-tls-verify=false", "--log-level", "info", "--strict-archive", "-c", &file, &place];
+    let output = oc_mirror(&kit, &plain);
+    assert!(output.status.success(), "{output:?}");
+    let places = ["--dry-run", "--dry-run-manifest-lists"];
+    let index = kit.index("ns/many:v1", &["amd64", "arm64"]);
+    let more = format!("  additionalImages: [{{name: '{}/ns/many:v1'}}]\n", kit.host);
+    let other = kit.set_of("many.yaml", "v1", "    - name: beta\n", &more);
+    let words = ["--v2", "--src-tls-verify=false", "-c", &other, &place];
+    let output = oc_mirror(&kit, &[&words[..], &places].concat());
+    assert!(output.status.success(), "{output:?}");
+    let mapping = kit.read("data/working-dir/dry-run/mapping.txt");
+    let children = mapping.lines().filter(|line| line.contains("/ns/many@sha256:")).count();
+    assert!(children == 2 && !mapping.contains(&index.to_string()), "{mapping}");
+}
+
+#[test]
+fn each_side_has_certificates_credentials_and_retries_of_its_own() {
+    let Some(kit) = Kit::new() else { return };
+    let closed = DockerRegistry::start(RegistryPlan { password: true, ..RegistryPlan::default() }).unwrap();
+    let file = kit.set("set.yaml", "    - name: beta\n");
+    let place = format!("file://{}", kit.path("data").display());
+    let to = format!("docker://{}/m", closed.host());
+    let run = |words: &[&str]| {
+        let output = oc_mirror(&kit, &[&["--v2", "-c", &file, "--workspace", &place, &to], words].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // "user" and "secret".
+    let auths = serde_json::json!({"auths": {closed.host(): {"auth": "dXNlcjpzZWNyZXQ="}}});
+    fs::write(kit.path("auth.json"), auths.to_string()).unwrap();
+    let auth = ["--authfile", "auth.json", "--retry-times", "0"];
+    // Both registries do without TLS: whoever insists on certificates of one does not reach it.
+    let (code, said) = run(&[&auth[..], &["--dest-tls-verify=false"]].concat());
+    assert!(code != Some(0) && said.contains(&format!("https://{}", kit.host)), "{said}");
+    let (code, said) = run(&[&auth[..], &["--src-tls-verify=false"]].concat());
+    assert!(code != Some(0) && said.contains(&format!("https://{}", closed.host())), "{said}");
+    let loose = ["--src-tls-verify=false", "--dest-tls-verify=false"];
+    let (code, said) = run(&[&loose[..], &["--retry-times", "0"]].concat());
+    assert!(code != Some(0) && said.contains("unauthorized"), "{said}");
+    let (code, said) = run(&[&loose[..], &auth].concat());
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn a_request_is_retried_as_often_and_as_fast_as_the_command_line_says() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", "    - name: beta\n");
+    let host = kit.source.as_ref().unwrap().host().to_owned();
+    let conf = kit.path("registries.conf");
+    for (times, delay, least) in [("2", "0", Duration::ZERO), ("3", "700ms", Duration::from_millis(1500))] {
+        let host = host.clone();
+        let fake = FakeRegistry::start(move |asked| {
+            let broken = asked.path.contains("/manifests/v1");
+            (if broken { Fault::Status(502) } else { Fault::None }, Some(forward(&host, asked)))
+        });
+        let text = format!("[[registry]]\nprefix = {:?}\nlocation = {:?}\ninsecure = true\n", kit.host, fake.host());
+        fs::write(&conf, text).unwrap();
+        let place = format!("file://{}", kit.path(&format!("data-{times}")).display());
+        let words =
+            ["--v2", "-c", &file, "--retry-times", times, "--retry-delay", delay, "--src-tls-verify=false", &place];
+        let begun = Instant::now();
+        let output = command(&kit, &words).env("CONTAINERS_REGISTRIES_CONF", &conf).output().unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        let asked = fake.log().iter().filter(|asked| asked.path.contains("/manifests/v1")).count();
+        assert_eq!(asked, times.parse::<usize>().unwrap() + 1, "{output:?}");
+        assert!(begun.elapsed() >= least, "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn signatures_go_with_their_images_when_somebody_says_so() {
+    let Some(kit) = Kit::new() else { return };
+    let digest = kit.digest_of("ns/beta:v1").unwrap();
+    let signature = kit.sign("ns/beta", digest, true);
+    let file = kit.set("set.yaml", "    - name: beta\n");
+    kit.mirror(&["copy", &file, &kit.to()]);
+    let tag = format!("m/ns/beta:sha256-{}.sig", digest.hex());
+    assert_eq!(kit.closed_digest(&tag), Some(signature));
+    let name = format!("docker://{}/ns/beta:sha256-{}", kit.to(), digest.hex());
+    let list = format!("kind: DeleteImageList\nitems:\n- {{imageName: x, imageReference: '{name}', type: generic}}\n");
+    fs::write(kit.path("list.yaml"), list).unwrap();
+    let to = format!("docker://{}", kit.to());
+    let words = ["delete", "--v2", "--dest-tls-verify=false", "--delete-yaml-file", "list.yaml", &to];
+    let output = oc_mirror(&kit, &[&words[..], &["--delete-signatures"]].concat());
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((kit.closed_digest(&tag), kit.closed_digest("m/ns/beta:v1")), (None, None));
 }

@@ -12,6 +12,7 @@ use crate::choice::choice;
 use crate::exit::Failure;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::{Printer, Style};
+use crate::registry_settings::RegistrySettings;
 use crate::transfer::{Form, Moved};
 
 /// The slowest rate that somebody can ask for.
@@ -142,6 +143,11 @@ pub(crate) struct MoveFlags {
     /// Accept only images that policy.json accepts, with their signatures
     #[arg(long)]
     pub(crate) enforce_policy: bool,
+    /// Another policy.json, which the command line of another tool names.
+    #[arg(skip)]
+    pub(crate) policy: Option<PathBuf>,
+    #[arg(skip)]
+    pub(crate) settings: RegistrySettings,
 }
 
 impl MoveFlags {
@@ -149,7 +155,10 @@ impl MoveFlags {
     pub(crate) fn images(&self, tls: &TlsFlags, cache: Option<&Path>) -> Images {
         let pull =
             PullFlags { ca_file: self.ca_file.clone(), image_cache: cache.map(Path::to_owned), ..PullFlags::default() };
-        Images::new(tls, &pull).with_insecure_policy(!self.enforce_policy)
+        Images::new(tls, &pull)
+            .with_insecure_policy(!self.enforce_policy)
+            .with_policy(self.policy.clone())
+            .with_settings(self.settings.clone())
     }
 
     /// Returns what moves images into and out of a store.

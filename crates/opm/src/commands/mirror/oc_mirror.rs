@@ -1,19 +1,23 @@
 //! Called as `oc-mirror`: the command lines of that tool's second version, done by `opm mirror`.
 
+mod common;
 mod delete;
+mod refused;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use common::Common;
 use mirror::lock::Role;
 use mirror::report::Missing;
 
-use super::flags::{ChoiceFlags, MoveFlags, TargetFlags};
+use super::flags::{ChoiceFlags, TargetFlags};
+use super::plan::Mapping;
 use super::{copy, plan, pull, push};
 use crate::cli::{self, go_conventions};
 use crate::exit::{Failure, Outcome};
-use crate::images::TlsFlags;
 use crate::printer::Printer;
 
 /// The size of an archive in bytes where the file says nothing.
@@ -45,7 +49,7 @@ struct OcMirror {
 
 #[derive(Subcommand)]
 enum OcMirrorCommand {
-    Delete(delete::DeleteArgs),
+    Delete(Box<delete::DeleteArgs>),
     /// Show the version
     Version,
 }
@@ -67,6 +71,9 @@ struct OcMirrorArgs {
     /// Show what would be done, below working-dir/dry-run
     #[arg(long)]
     dry_run: bool,
+    /// With --dry-run, show the images of every platform as well
+    #[arg(long, requires = "dry_run")]
+    dry_run_manifest_lists: bool,
     #[command(flatten)]
     common: Common,
     /// How many components the path of a repository may have
@@ -78,38 +85,12 @@ struct OcMirrorArgs {
     /// Accept only images that policy.json accepts
     #[arg(long)]
     secure_policy: bool,
-    /// How many images are on their way at a time
-    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=10))]
-    parallel_images: u8,
-    /// How many layers of each
-    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u8).range(1..=10))]
-    parallel_layers: u8,
+    /// Never write an archive larger than archiveSize, which is so in any case: what is larger is cut
+    #[arg(long)]
+    strict_archive: bool,
     /// What serves the catalog in its image: ours, original or none
     #[arg(long, value_name = "WHICH", default_value = "original", value_parser = ["ours", "original", "none"])]
     catalog_program: String,
-}
-
-/// Flags of all its commands
-#[derive(clap::Args)]
-struct Common {
-    /// The second version, which is the only one here
-    #[arg(long)]
-    v2: bool,
-    /// Check the certificates of sources
-    #[arg(long, value_name = "true|false", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    src_tls_verify: bool,
-    /// Check the certificate of the destination
-    #[arg(long, value_name = "true|false", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    dest_tls_verify: bool,
-}
-
-impl Common {
-    fn tls(&self) -> Result<TlsFlags, Failure> {
-        match self.v2 {
-            true => Ok(TlsFlags::verifying(self.src_tls_verify && self.dest_tls_verify)),
-            false => Err(Failure::message("only the second version is here: say --v2")),
-        }
-    }
 }
 
 /// What is at the end of the command line.
@@ -134,7 +115,7 @@ fn disk(text: &str) -> Result<PathBuf, Failure> {
 }
 
 pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
-    let command = go_conventions(OcMirror::command());
+    let command = refused::add(go_conventions(OcMirror::command()));
     let Some(parsed) = cli::parse::<OcMirror>(command, arguments, printer)? else { return Ok(()) };
     match &parsed.command {
         Some(OcMirrorCommand::Delete(args)) => delete::run(args, printer),
@@ -147,7 +128,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
 }
 
 fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
-    let tls = args.common.tls()?;
+    args.common.check()?;
     let destination = place(args.destination.as_deref().unwrap_or_default())?;
     let config = || args.config.clone().ok_or_else(|| Failure::message("-c FILE says what to mirror"));
     let choice = ChoiceFlags {
@@ -156,13 +137,18 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
         choose_default: false,
         ..ChoiceFlags::usual()
     };
-    let jobs = args.parallel_images.saturating_mul(args.parallel_layers).min(64);
-    let moving = MoveFlags { jobs, enforce_policy: args.secure_policy, ..MoveFlags::default() };
+    let (tls, mut moving) = match (&destination, &args.from) {
+        (Place::Disk(_), _) => args.common.source_side(),
+        (Place::Registry(_), Some(_)) => args.common.destination_side(),
+        (Place::Registry(registry), None) => args.common.between(registry),
+    };
+    moving.enforce_policy = args.secure_policy;
     let target = |workspace: &Path| TargetFlags {
         max_nested_paths: args.max_nested_paths,
         resources: workspace.join("working-dir/cluster-resources"),
         ..TargetFlags::default()
     };
+    let children = args.dry_run_manifest_lists;
     let mut lacking = Vec::new();
     let outcome = match (destination, &args.from, &args.workspace) {
         (Place::Disk(_), Some(_), _) | (Place::Disk(_), _, Some(_)) => {
@@ -178,16 +164,9 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
         }
         (Place::Disk(directory), None, None) if args.dry_run => {
             let set = set_of(&directory);
-            plan::mapping(
-                &config()?,
-                &directory.join("working-dir/dry-run"),
-                None,
-                Some(&set),
-                &choice,
-                &moving,
-                &tls,
-                printer,
-            )
+            let place = directory.join("working-dir/dry-run");
+            let mapping = Mapping { place: &place, target: None, set: Some(&set), children };
+            plan::mapping(&config()?, &mapping, &choice, &moving, &tls, printer)
         }
         (Place::Disk(directory), None, None) => {
             let file = config()?;
@@ -205,17 +184,20 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
         }
         (Place::Registry(registry), Some(from), None) => {
             let from = disk(from)?;
-            if args.dry_run {
-                let lock = set_of(&from).join("mirror/lock.json").display().to_string();
-                let to = target(&from).target(&registry)?;
-                let place = from.join("working-dir/dry-run");
-                return plan::mapping(&lock, &place, Some(&to), None, &choice, &moving, &tls, printer);
-            }
             let archives = std::fs::read_dir(&from).into_iter().flatten().flatten().any(|entry| {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 name.starts_with("mirror-") && name.ends_with(".tar")
             });
             let source = if archives { newest(&from)? } else { vec![set_of(&from).display().to_string()] };
+            if args.dry_run {
+                // Nobody is asked: all that there is to know is in the archives.
+                let paths: Vec<PathBuf> = source.iter().map(PathBuf::from).collect();
+                let read = push::From::open(&paths, &moving, &Arc::default(), &tls)?;
+                let (flags, place) = (target(&from), from.join("working-dir/dry-run"));
+                let to = flags.target(&registry)?;
+                let mapping = Mapping { place: &place, target: Some((&to, &flags)), set: None, children };
+                return plan::write_mapping(&mapping, &read.lock, &read.contents, &tls, printer);
+            }
             let places = source.into_iter().chain([registry]).collect();
             let args = push::PushArgs { places, expect: None, part: false, target: target(&from), moving };
             push::run_noting(&args, &tls, printer, &mut lacking)
@@ -224,9 +206,10 @@ fn mirror(args: &OcMirrorArgs, printer: &mut Printer) -> Outcome {
             let workspace = disk(workspace)?;
             let file = config()?;
             if args.dry_run {
-                let to = target(&workspace).target(&registry)?;
-                let place = workspace.join("working-dir/dry-run");
-                return plan::mapping(&file, &place, Some(&to), None, &choice, &moving, &tls, printer);
+                let (flags, place) = (target(&workspace), workspace.join("working-dir/dry-run"));
+                let to = flags.target(&registry)?;
+                let mapping = Mapping { place: &place, target: Some((&to, &flags)), set: None, children };
+                return plan::mapping(&file, &mapping, &choice, &moving, &tls, printer);
             }
             let args = copy::CopyArgs {
                 file,

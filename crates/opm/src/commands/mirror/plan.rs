@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use image::{Digest, Reference, Store};
+use mirror::destination::Target;
 use mirror::have::Have;
 use mirror::lock::{Lock, Role};
+use mirror::report::Missing;
 use mirror::set::Contents;
-use serde_json::json;
+use serde::Serialize;
 
 use super::flags::{ChoiceFlags, MoveFlags, TargetFlags};
 use super::prepare::{prepare, read};
@@ -62,9 +64,20 @@ pub(super) struct PlanArgs {
     moving: MoveFlags,
 }
 
+/// A plan for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    lock: &'a Lock,
+    blobs: usize,
+    bytes: u64,
+    bytes_to_fetch: u64,
+    missing: &'a [Missing],
+}
+
 pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let nested = args.max_nested_paths.map(usize::from);
-    let target = args.to.as_ref().map(|to| mirror::destination::Target::parse(to, nested)).transpose();
+    let target = args.to.as_ref().map(|to| Target::parse(to, nested)).transpose();
     let target = target.map_err(Failure::message)?;
     let (input, _) = read(&args.file, &args.choice, printer)?;
     let have = Have::read(&args.have).map_err(Failure::message)?;
@@ -85,14 +98,10 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let fetch: u64 = contents.blobs.values().filter(|blob| !have.contains(&blob.digest)).map(|blob| blob.size).sum();
     match args.output.as_str() {
         "json" => {
-            let answer = json!({
-                "lock": serde_json::from_str::<serde_json::Value>(&lock.to_text()).unwrap_or_default(),
-                "blobs": contents.blobs.len(),
-                "bytes": contents.bytes(),
-                "bytesToFetch": fetch,
-                "missing": all,
-            });
-            writeln!(printer.data(), "{answer:#}")?;
+            let (blobs, bytes) = (contents.blobs.len(), contents.bytes());
+            let answer = Answer { lock: &lock, blobs, bytes, bytes_to_fetch: fetch, missing: &all };
+            serde_json::to_writer_pretty(printer.data(), &answer).map_err(std::io::Error::from)?;
+            writeln!(printer.data())?;
         }
         "mapping" => {
             for image in &lock.images {
@@ -161,13 +170,22 @@ fn text(lock: &Lock, contents: &Contents, fetch: u64, printer: &mut Printer) -> 
     Ok(())
 }
 
-/// Writes `mapping.txt`, a line for each image, and `missing.txt`, those whose blobs a set does not have.
-#[expect(clippy::too_many_arguments, reason = "all of it is what the command line says, put together by one caller")]
+/// Where a mapping goes, and what is in it.
+pub(super) struct Mapping<'a> {
+    /// The directory for what is written.
+    pub(super) place: &'a Path,
+    /// The registry that everything would go to, and how objects for clusters are written.
+    pub(super) target: Option<(&'a Target, &'a TargetFlags)>,
+    /// The set that may have blobs already.
+    pub(super) set: Option<&'a Path>,
+    /// Whether the images of an index have lines of their own.
+    pub(super) children: bool,
+}
+
+/// Finds what a file asks for, and writes where it would go.
 pub(super) fn mapping(
     file: &str,
-    place: &Path,
-    target: Option<&mirror::destination::Target>,
-    set: Option<&Path>,
+    mapping: &Mapping<'_>,
     choice: &ChoiceFlags,
     moving: &MoveFlags,
     tls: &TlsFlags,
@@ -182,10 +200,31 @@ pub(super) fn mapping(
     let prepared = prepare(input, choice, base, &client, &images, printer)?;
     let lock = prepared.lock();
     let contents = super::pull::contents(&client.options().store, &lock, &client)?;
+    write_mapping(mapping, &lock, &contents, tls, printer)?;
+    super::flags::tell_missing(&prepared.plan.missing, printer);
+    if prepared.plan.missing.is_empty() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Writes `mapping.txt`, a line for each image, `missing.txt`, those whose blobs a set does not have, and the objects for
+/// clusters.
+pub(super) fn write_mapping(
+    mapping: &Mapping<'_>,
+    lock: &Lock,
+    contents: &Contents,
+    tls: &TlsFlags,
+    printer: &Printer,
+) -> Outcome {
+    let Mapping { place, target, set, children } = *mapping;
     let there = |digest: &Digest| set.is_some_and(|set| set.join("blobs/sha256").join(digest.hex()).is_file());
     let (mut all, mut missing) = (String::new(), String::new());
     for (image, parts) in lock.images.iter().zip(&contents.by_image) {
-        let line = mapping_line(image, target);
+        let to = target.map(|(target, _)| target);
+        let mut line = mapping_line(image, to);
+        if children {
+            let documents = parts.iter().filter(|part| contents.documents.contains_key(part));
+            let own = documents.filter(|digest| digest.to_string() != image.digest);
+            line.extend(own.map(|digest| child_line(image, to, digest)));
+        }
         all += &line;
         if !parts.iter().all(there) {
             missing += &line;
@@ -195,17 +234,28 @@ pub(super) fn mapping(
     if set.is_some() {
         mirror::set::write_whole(&place.join("missing.txt"), missing.as_bytes()).map_err(Failure::message)?;
     }
-    super::flags::tell_missing(&prepared.plan.missing, printer);
+    if let Some((target, flags)) = target {
+        flags.write_resources(lock, target, tls, printer)?;
+    }
     printer.tell(&format!("{} images are listed in {}", lock.images.len(), place.join("mapping.txt").display()));
-    if prepared.plan.missing.is_empty() { Ok(()) } else { Err(Failure::Told) }
+    Ok(())
 }
 
 /// Returns the line of an image in a mapping.
-fn mapping_line(image: &mirror::lock::LockedImage, target: Option<&mirror::destination::Target>) -> String {
-    let place = match target {
+fn mapping_line(image: &mirror::lock::LockedImage, target: Option<&Target>) -> String {
+    let source = image.source.trim_start_matches("docker://");
+    format!("docker://{source}=docker://{}:{}\n", place_of(image, target), image.tag)
+}
+
+fn place_of(image: &mirror::lock::LockedImage, target: Option<&Target>) -> String {
+    match target {
         Some(target) => format!("{}/{}", target.host, target.path(&image.path)),
         None => image.path.clone(),
-    };
-    let source = image.source.trim_start_matches("docker://");
-    format!("docker://{source}=docker://{place}:{}\n", image.tag)
+    }
+}
+
+/// Returns the line of an image that an index or a signature is made of: it has no tag.
+fn child_line(image: &mirror::lock::LockedImage, target: Option<&Target>, digest: &Digest) -> String {
+    let source = Reference::parse(image.source.trim_start_matches("docker://")).map(|source| source.name());
+    format!("docker://{}@{digest}=docker://{}@{digest}\n", source.unwrap_or_default(), place_of(image, target))
 }

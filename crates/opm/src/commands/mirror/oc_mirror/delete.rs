@@ -9,7 +9,7 @@ use mirror::imageset::Kind;
 use mirror::listed::{self, Listed};
 use mirror::lock::Role;
 
-use super::{ChoiceFlags, Common, MoveFlags, Place, disk, place};
+use super::{ChoiceFlags, Common, Place, disk, place};
 use crate::commands::mirror::open;
 use crate::commands::mirror::prepare::{Asked, Input, prepare};
 use crate::exit::{Failure, Outcome, in_path};
@@ -41,11 +41,15 @@ pub(super) struct DeleteArgs {
     /// List of what to remove
     #[arg(long, value_name = "FILE", conflicts_with = "generate")]
     delete_yaml_file: Option<PathBuf>,
+    /// Remove the signatures of images as well, by their tags
+    #[arg(long, conflicts_with = "generate")]
+    delete_signatures: bool,
     #[command(flatten)]
     common: Common,
 }
 
 pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> Outcome {
+    args.common.check()?;
     let Place::Registry(registry) = place(&args.registry)? else {
         return Err(Failure::message("expected docker://REGISTRY[/PATH]"));
     };
@@ -58,7 +62,7 @@ pub(super) fn run(args: &DeleteArgs, printer: &mut Printer) -> Outcome {
 }
 
 fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &mut Printer) -> Outcome {
-    let tls = args.common.tls()?;
+    let (tls, moving) = args.common.source_side();
     let file = args.config.clone().unwrap_or_default();
     let workspace = disk(args.workspace.as_deref().unwrap_or_default())?;
     let limits = crate::limits::from_env()?;
@@ -66,7 +70,6 @@ fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &m
     let set = open::image_set(&file, &text, Kind::Delete, &[], printer)?;
     let scratch = Unfinished::private("opm-mirror-")?;
     let moved: Arc<Moved> = Arc::default();
-    let moving = MoveFlags { jobs: 8, ..MoveFlags::default() };
     let client = moving.client(&tls, Store::open(&scratch.path().join("store"))?, &moved)?;
     let opener = moving.images(&tls, Some(&scratch.path().join("source")));
     let choice = ChoiceFlags { without_referrers: true, ..ChoiceFlags::usual() };
@@ -90,7 +93,7 @@ fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &m
 }
 
 fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Target, printer: &mut Printer) -> Outcome {
-    let tls = args.common.tls()?;
+    let (tls, moving) = args.common.destination_side();
     let about = std::fs::metadata(file).map_err(|error| in_path(file, &error))?;
     if about.len() > listed::LIMIT {
         return Err(Failure::message(format!("{}: larger than {} bytes", file.display(), listed::LIMIT)));
@@ -104,7 +107,6 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
     let mut failed = others.len();
     let scratch = Unfinished::private("opm-mirror-")?;
     let moved: Arc<Moved> = Arc::default();
-    let moving = MoveFlags { jobs: 8, ..MoveFlags::default() };
     let client = moving.client(&tls, Store::open(&scratch.path().join("store"))?, &moved)?;
     let mut digests = Vec::new();
     for (name, outcome) in names.iter().zip(client.are_there(&names)) {
@@ -114,6 +116,20 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
             Err(error) => {
                 printer.error(&format!("{name}: {error}"));
                 failed += 1;
+            }
+        }
+    }
+    if args.delete_signatures {
+        let tags = digests.iter().filter_map(|it| it.with_tag(&format!("sha256-{}.sig", it.digest()?.hex())));
+        let tags: Vec<image::Reference> = tags.collect();
+        for (name, outcome) in tags.iter().zip(client.are_there(&tags)) {
+            match outcome {
+                // An image need not be signed.
+                Ok(found) => digests.extend(found.map(|digest| name.with_digest(digest))),
+                Err(error) => {
+                    printer.error(&format!("{name}: {error}"));
+                    failed += 1;
+                }
             }
         }
     }
