@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::runtime::{Builder, Runtime};
@@ -9,9 +10,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::STACK_SIZE;
 
+/// How long a thread that may block stays without work. They take turns at whatever comes, so that a server that polls
+/// would keep all that it ever needed, each with the stack that it used.
+const IDLE: Duration = Duration::from_secs(1);
+
 /// Starts threads for work that waits.
 pub(crate) fn start() -> io::Result<Runtime> {
-    let runtime = Builder::new_multi_thread().enable_all().thread_stack_size(STACK_SIZE).build();
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.enable_all().thread_stack_size(STACK_SIZE).thread_keep_alive(IDLE).build();
     runtime.map_err(|error| io::Error::new(error.kind(), format!("starting threads: {error}")))
 }
 

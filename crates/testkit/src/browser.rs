@@ -17,6 +17,10 @@ pub struct Browser {
     session: String,
 }
 
+/// A tab of a browser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tab(String);
+
 /// How a browser is set up.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
@@ -88,6 +92,25 @@ impl Browser {
     /// Opens an address and waits until it is loaded.
     pub fn open(&self, address: &str) {
         self.post("/url", &json!({"url": address}));
+    }
+
+    /// Opens another tab in front of the others and returns it.
+    pub fn new_tab(&self) -> Tab {
+        let made = self.post("/window/new", &json!({"type": "tab"}));
+        let tab = Tab(made["handle"].as_str().unwrap_or_default().to_owned());
+        self.switch(&tab);
+        tab
+    }
+
+    /// Returns the tab that is spoken to.
+    pub fn tab(&self) -> Tab {
+        Tab(self.get("/window").as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Speaks to another tab, in front of the others.
+    pub fn switch(&self, tab: &Tab) {
+        self.post("/window", &json!({"handle": tab.0}));
+        self.devtools("Page.bringToFront", json!({}));
     }
 
     /// Runs a function body in the page and returns what it returns.

@@ -16,7 +16,7 @@ mod rounds;
 mod running;
 
 #[cfg(feature = "browser")]
-pub use browser::{Browser, Setup};
+pub use browser::{Browser, Setup, Tab};
 pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
 pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};

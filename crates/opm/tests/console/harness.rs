@@ -61,7 +61,11 @@ impl Place {
 
     /// Serves the catalog with other variables of the environment.
     pub(crate) fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
-        let port = free_port();
+        self.serve_at(free_port(), arguments, variables)
+    }
+
+    /// Serves the catalog on a port of one's choice.
+    pub(crate) fn serve_at(&self, port: u16, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let pages = self.path("previous").is_dir() && !arguments.contains(&"--no-console");
         let previous: &[&str] = if pages { &["--previous", "previous"] } else { &[] };
         let mut child = self
@@ -305,13 +309,21 @@ fn neighbour() -> String {
 /// Returns every address in the `href` and `src` attributes of a page.
 pub(crate) fn links(html: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for attribute in [" href=\"", " src=\"", " action=\""] {
+    for attribute in [" href=", " src=", " action="] {
         for rest in html.split(attribute).skip(1) {
-            let link = rest.split('"').next().unwrap_or_default();
+            let link = value(rest);
             found.push(link.replace("&amp;", "&"));
         }
     }
     found
+}
+
+/// Returns the value of an attribute, which may stand without quotes.
+pub(crate) fn value(text: &str) -> &str {
+    match text.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next().unwrap_or_default(),
+        None => text.split([' ', '>']).next().unwrap_or_default(),
+    }
 }
 
 /// Lists all files below a directory, by path.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Browser, Setup};
 
-use crate::harness::{Place, Server, example};
+use crate::harness::{Place, Reply, Server, example};
 
 fn stream(server: &Server) -> BufReader<TcpStream> {
     let mut socket = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
@@ -30,6 +30,11 @@ fn next(stream: &mut BufReader<TcpStream>) -> Option<String> {
     None
 }
 
+fn revision(reply: &Reply) -> String {
+    let data: serde_json::Value = serde_json::from_str(&reply.body).unwrap_or_default();
+    data["revision"].as_str().unwrap_or_default().to_owned()
+}
+
 /// T-14: pages hear of another catalog, of a refused one and of its repair, and never load by themselves.
 #[test]
 fn pages_hear_of_another_catalog() {
@@ -38,8 +43,12 @@ fn pages_hear_of_another_catalog() {
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/p/lantern"));
     browser.run("window.mark = 1", &[]);
+    let before = revision(&server.get("/-/d/revision.json"));
     place.write("catalog/lantern.json", &example().replace("Lights", "Shines"));
+    server.wait("/-/d/revision.json", |now| now.status == 200 && revision(now) != before);
+    let swapped = Instant::now();
     browser.wait("return document.getElementById('live').textContent.startsWith('The catalog changed')");
+    assert!(swapped.elapsed() < Duration::from_secs(2), "{:?} after the swap", swapped.elapsed());
     assert_eq!(browser.run("return window.mark", &[]), serde_json::json!(1), "the page did not load again");
     browser.open(&server.address("/p/lantern"));
     place.write(
@@ -50,6 +59,78 @@ fn pages_hear_of_another_catalog() {
     assert!(server.wait("/", |page| page.body.contains("refused")).body.contains("strip bad"));
     std::fs::remove_file(place.path("catalog/broken.json")).unwrap();
     server.wait("/", |page| !page.body.contains("was refused"));
+    browser.wait("return document.getElementById('live').hidden");
+    assert_eq!(browser.log(), Vec::<String>::new());
+}
+
+/// T-14: pages say that the server is gone, and say no more of it once it is back; they never load by themselves.
+#[test]
+fn t_14_pages_outlive_a_server() {
+    let place = Place::with_example();
+    let mut server = place.serve(&["--poll-interval", "100ms"]);
+    let port = server.port;
+    let browser = Browser::start(Setup::default());
+    browser.open(&server.address("/p/lantern"));
+    browser.run("window.mark = 1", &[]);
+    server.stop();
+    browser.wait("return document.getElementById('live').textContent.startsWith('Not connected to the server')");
+    let server = place.serve_at(port, &["--poll-interval", "100ms"], &[]);
+    browser.wait("return document.getElementById('live').hidden");
+    // It follows the server that is there now.
+    place.write("catalog/lantern.json", &example().replace("Lights", "Shines"));
+    browser.wait("return document.getElementById('live').textContent.startsWith('The catalog changed')");
+    assert_eq!(browser.run("return window.mark", &[]), serde_json::json!(1), "the page did not load again");
+    drop(server);
+}
+
+/// Returns how many streams the server has room for.
+fn room(server: &Server) -> usize {
+    let mut streams = Vec::new();
+    loop {
+        let mut one = stream(server);
+        if next(&mut one).is_none() {
+            return streams.len();
+        }
+        streams.push(one);
+    }
+}
+
+fn wait_for_room(server: &Server, wanted: usize) {
+    let start = Instant::now();
+    loop {
+        let found = room(server);
+        if found == wanted {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "there is room for {found} streams, not {wanted}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// T-14, C-111: a tab that nobody sees holds no stream, so that any number of tabs loads.
+#[test]
+fn t_14_hidden_tabs_hold_no_stream_and_seven_tabs_load() {
+    let place = Place::with_example();
+    let server = place.serve(&["--poll-interval", "100ms"]);
+    let browser = Browser::start(Setup::default());
+    browser.open(&server.address("/p/lantern"));
+    wait_for_room(&server, 255);
+    let mut tabs = vec![browser.tab()];
+    tabs.push(browser.new_tab());
+    wait_for_room(&server, 256);
+    for path in ["/", "/apis", "/images", "/p/beacon", "/p/lantern/graph", "/problems"] {
+        browser.open(&server.address(path));
+        assert_eq!(browser.run("return document.readyState", &[]), serde_json::json!("complete"), "{path}");
+        tabs.push(browser.new_tab());
+    }
+    wait_for_room(&server, 256);
+    // Who comes back to a tab hears what happened meanwhile.
+    let before = revision(&server.get("/-/d/revision.json"));
+    place.write("catalog/lantern.json", &example().replace("Lights", "Shines"));
+    server.wait("/-/d/revision.json", |now| now.status == 200 && revision(now) != before);
+    browser.switch(&tabs[0]);
+    browser.wait("return document.getElementById('live').textContent.startsWith('The catalog changed')");
+    wait_for_room(&server, 255);
 }
 
 /// T-14, T-15: streams end with the server, and there are not too many of them.
@@ -67,7 +148,12 @@ fn streams_are_bounded_and_end_with_the_server() {
     assert_eq!(server.get("/p/lantern").status, 200);
     let start = Instant::now();
     server.stop();
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let with = start.elapsed();
+    let mut quiet = place.serve(&[]);
+    let start = Instant::now();
+    quiet.stop();
+    let without = start.elapsed();
+    assert!(with < without + Duration::from_secs(1), "{with:?} with streams, {without:?} without");
     assert!(streams.iter_mut().all(|stream| next(stream).is_none()));
 }
 
@@ -91,12 +177,12 @@ fn pages_say_what_changed_and_can_follow() {
     );
     // Following: the page loads by itself, with scroll and focus kept.
     browser.open(&server.address("/p/lantern"));
-    browser.run("localStorage.setItem('opm-follow', 'on'); document.querySelector('a[href$=\"/p/lantern/graph\"]').focus(); scrollTo(0, 200); window.mark = 1", &[]);
+    browser.run("localStorage.setItem('opm-follow', 'on'); document.querySelector('a[href$=\"lantern/graph\"]').focus(); scrollTo(0, 200); window.mark = 1", &[]);
     place.write("catalog/lantern.json", &example().replace("Follow stable.", "Follow the other one."));
     browser.wait(
         "return window.mark !== 1 && document.readyState === 'complete' && document.body.innerText.includes('Follow the other one.')",
     );
-    browser.wait("return document.activeElement.getAttribute('href')?.endsWith('/p/lantern/graph') && scrollY === 200");
+    browser.wait("return document.activeElement.getAttribute('href')?.endsWith('lantern/graph') && scrollY === 200");
     assert_eq!(browser.log(), Vec::<String>::new());
 }
 
@@ -129,9 +215,17 @@ fn memory(server: &Server) -> f64 {
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
+/// How much more a server may hold under load, and once all readers are gone, in megabytes; and how long that may take.
+///
+/// A debug build was seen with 8 more, which are stacks of the few threads that make pages and what the C library keeps
+/// of freed memory. Before news were made once for all streams, it were 40 more.
+const MOST: f64 = 24.0;
+const BACK: f64 = 12.0;
+const GIVEN_BACK: Duration = Duration::from_secs(75);
+
 /// T-15: 300 streams and 50 readers while the catalog is swapped every second. `OPM_CONSOLE_SECONDS=60` does it for a minute.
 #[test]
-fn t_15_swaps_under_load_fail_no_page_and_mix_none() {
+fn t_15_swaps_under_load_fail_no_page_mix_none_and_give_memory_back() {
     let seconds: u64 = std::env::var("OPM_CONSOLE_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12);
     let place = Place::with_example();
     std::fs::remove_dir_all(place.path("previous")).unwrap();
@@ -158,7 +252,7 @@ fn t_15_swaps_under_load_fail_no_page_and_mix_none() {
     assert_eq!(opened, 256, "there is room for so many");
     let (pages, swaps) = (AtomicUsize::new(0), AtomicU64::new(1));
     let load = || {
-        let end = Instant::now() + Duration::from_secs(seconds).div_f64(3.0);
+        let end = Instant::now() + Duration::from_secs(seconds);
         std::thread::scope(|scope| {
             for reader in 0..50 {
                 let (server, pages) = (&server, &pages);
@@ -199,15 +293,20 @@ fn t_15_swaps_under_load_fail_no_page_and_mix_none() {
                 put(swaps.fetch_add(1, Ordering::Relaxed));
             }
         });
-        std::thread::sleep(Duration::from_secs(2));
         memory(&server)
     };
-    // What is kept once everything was in use is kept after the next time: nothing grows with swaps and readers.
-    let (_, first, second) = (load(), load(), load());
+    let most = load();
     drop(streams);
     assert!(pages.into_inner() > 200);
+    // Threads that made pages end when nobody asks for a while, and what was kept for questions is given back.
+    let (start, mut after) = (Instant::now(), memory(&server));
+    while after > before + BACK && start.elapsed() < GIVEN_BACK {
+        std::thread::sleep(Duration::from_millis(500));
+        after = memory(&server);
+    }
+    let taken = start.elapsed().as_secs();
     assert!(
-        second <= first + 8.0 && first <= before + 64.0,
-        "{before:.1} MB before, {first:.1} and {second:.1} MB after"
+        most <= before + MOST && after <= before + BACK,
+        "{before:.1} MB before, {most:.1} under load, {after:.1} MB after {taken} s"
     );
 }

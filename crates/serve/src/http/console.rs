@@ -72,7 +72,7 @@ impl Site {
         }
     }
 
-    /// Shows pages which catalog took the place of which, for as long as the server runs.
+    /// Shows pages which catalog took the place of which, and open ones what is served, for as long as the server runs.
     pub(super) async fn follow(live: Arc<Live>, console: Option<Arc<Console>>) {
         let Some(console) = console else { return std::future::pending().await };
         let mut states = live.states();
@@ -84,6 +84,11 @@ impl Site {
                     let pages = Arc::clone(&console.pages);
                     let _ = tokio::task::spawn_blocking(move || pages.swapped(&before, &now)).await;
                 }
+            }
+            let (pages, live) = (Arc::clone(&console.pages), Arc::clone(&live));
+            let news = tokio::task::spawn_blocking(move || pages.event(live.shelves().as_ref(), &live.state())).await;
+            if let Ok(news) = news {
+                console.streams.publish(&news);
             }
             if states.changed().await.is_err() {
                 return std::future::pending().await;
@@ -130,7 +135,7 @@ impl Job {
             );
         }
         if self.path == "-/events" {
-            return match events::open(&self.console.streams, &self.live, &self.console.pages) {
+            return match events::open(&self.console.streams, &self.live) {
                 Some(body) => guarded(events::reply(body), PageKind::Data),
                 None => guarded(super::later("503 too many streams\n"), PageKind::Data),
             };

@@ -13,23 +13,45 @@ use tokio::sync::watch;
 use super::Reply;
 use super::body::Body;
 use crate::live::{Live, State};
-use crate::pages::Pages;
 
 /// The most streams at a time.
 const MOST: usize = 256;
 /// How often something is sent, so that nobody in between takes the stream for dead.
 const PULSE: Duration = Duration::from_secs(20);
 
-/// How many streams are open.
-#[derive(Default)]
-pub(super) struct Streams(AtomicUsize);
+/// Open streams, and what they are sent.
+pub(super) struct Streams {
+    open: AtomicUsize,
+    /// What is served now, in one line: made once for all of them, however many there are.
+    news: watch::Sender<Arc<str>>,
+}
+
+impl Default for Streams {
+    fn default() -> Streams {
+        Streams { open: AtomicUsize::new(0), news: watch::Sender::new(Arc::from("")) }
+    }
+}
+
+impl Streams {
+    /// Sends what is served now to all of them, if it is something else than before.
+    pub(super) fn publish(&self, news: &str) {
+        let news = news.replace(['\n', '\r'], " ");
+        self.news.send_if_modified(|known| {
+            let other = **known != *news;
+            if other {
+                *known = Arc::from(news);
+            }
+            other
+        });
+    }
+}
 
 /// A place among them.
 struct Place(Arc<Streams>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -43,22 +65,20 @@ pub(super) struct Events {
 
 struct Source {
     states: watch::Receiver<State>,
-    live: Arc<Live>,
-    pages: Arc<dyn Pages>,
+    news: watch::Receiver<Arc<str>>,
     /// What was sent last.
-    last: String,
+    last: Arc<str>,
     _place: Place,
 }
 
 /// Opens a stream, if there is room for one more.
-pub(super) fn open(streams: &Arc<Streams>, live: &Arc<Live>, pages: &Arc<dyn Pages>) -> Option<Events> {
-    if streams.0.fetch_add(1, Ordering::Relaxed) >= MOST {
-        streams.0.fetch_sub(1, Ordering::Relaxed);
+pub(super) fn open(streams: &Arc<Streams>, live: &Live) -> Option<Events> {
+    if streams.open.fetch_add(1, Ordering::Relaxed) >= MOST {
+        streams.open.fetch_sub(1, Ordering::Relaxed);
         return None;
     }
     let place = Place(Arc::clone(streams));
-    let (live, pages) = (Arc::clone(live), Arc::clone(pages));
-    let source = Source { states: live.states(), live, pages, last: String::new(), _place: place };
+    let source = Source { states: live.states(), news: streams.news.subscribe(), last: Arc::from(""), _place: place };
     Some(Events { next: Box::pin(source.next()) })
 }
 
@@ -75,25 +95,23 @@ pub(super) fn reply(events: Events) -> Reply {
 impl Source {
     /// Waits for the next news; the end of the server is the end of them.
     async fn next(mut self) -> Option<(Source, Bytes)> {
+        let pulse = tokio::time::sleep(PULSE);
+        tokio::pin!(pulse);
         loop {
-            let state = self.states.borrow_and_update().clone();
-            if state.draining {
+            if self.states.borrow_and_update().draining {
                 return None;
             }
-            let (live, pages) = (Arc::clone(&self.live), Arc::clone(&self.pages));
-            let made = tokio::task::spawn_blocking(move || pages.event(live.shelves().as_ref(), &state));
-            let news = made.await.ok()?.replace(['\n', '\r'], " ");
+            let news = Arc::clone(&self.news.borrow_and_update());
             if news != self.last {
                 let retry = if self.last.is_empty() { "retry: 5000\n" } else { "" };
                 let bytes = Bytes::from(format!("{retry}data: {news}\n\n"));
                 self.last = news;
                 return Some((self, bytes));
             }
-            let changed = tokio::time::timeout(PULSE, self.states.changed()).await;
-            match changed {
-                Err(_) => return Some((self, Bytes::from_static(b": \n\n"))),
-                Ok(Err(_)) => return None,
-                Ok(Ok(())) => {}
+            tokio::select! {
+                changed = self.news.changed() => changed.ok()?,
+                changed = self.states.changed() => changed.ok()?,
+                () = &mut pulse => return Some((self, Bytes::from_static(b": \n\n"))),
             }
         }
     }
