@@ -16,6 +16,7 @@ use crate::pages::problems::LeftOut;
 use crate::pages::{about, changes, graph, images, install, kinds, list, package, path, problems, version, why, wrong};
 use crate::rank::Query;
 use crate::shelf::{Bundle, Package};
+use crate::slim::slim;
 use crate::text::script_json;
 
 /// Which versions get a page of their own.
@@ -111,7 +112,7 @@ impl<'a> Export<'a> {
         let links = Links::at(path, true).only(&self.only);
         let context = Context { facts: &self.facts, links, notices: &[], preview: false };
         let html = frame(&context, &make(&context));
-        sink.put(&format!("{path}.html"), html.as_bytes())
+        sink.put(&format!("{path}.html"), slim(&html).as_bytes())
     }
 
     /// Writes what stands at the top.
@@ -124,7 +125,7 @@ impl<'a> Export<'a> {
             sink.put(&format!("-/a/{}", asset.name), asset.text.as_bytes())?;
         }
         self.page("index", |context| list::page(context, &index.rows, &Query::default(), &[], 0), sink)?;
-        let data = script_json(&list::index(&index.rows, &index.facts.revision));
+        let data = script_json(&list::index(&index.rows, &self.facts));
         sink.put("-/d/index.json", data.as_bytes())?;
         sink.put("-/d/index.js", format!("window.opmIndex = {data};\n").as_bytes())?;
         let survey = index.survey(store);
@@ -182,6 +183,7 @@ impl<'a> Export<'a> {
             let blob = self.store.bundle(&package.row.name, &bundle.name)?;
             Manifest::read(&blob).ok_or_else(|| "its blob is no JSON".to_owned())
         };
+        let said = version::Said::default();
         // Newest first, so that what is read as "before" is the next one's own.
         let mut kept: Option<(String, Result<Manifest, String>)> = None;
         for bundle in self.versions.of(package) {
@@ -196,7 +198,7 @@ impl<'a> Export<'a> {
             };
             let older = before.as_ref().and_then(|(bundle, manifest)| Some((*bundle, manifest.as_ref().ok()?)));
             let path = version_path(&package.row.name, &bundle.name);
-            self.page(&path, |context| version::page(context, package, bundle, &blob, older), sink)?;
+            self.page(&path, |context| version::page(context, package, bundle, &blob, older, Some(&said)), sink)?;
             kept = before.map(|(before, manifest)| (before.name.clone(), manifest));
         }
         Ok(())

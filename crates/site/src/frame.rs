@@ -70,7 +70,9 @@ pub enum Section {
 pub type Crumb = (String, Option<String>);
 
 /// The policy that pages are under, where a page has to say it itself.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+///
+/// Files ask for nothing, so that there is no `connect-src`.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     form-action 'self'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// A page before it is put into its frame.
@@ -102,10 +104,10 @@ pub fn frame(context: &Context<'_>, page: &Page) -> String {
     let name = if facts.catalog.is_empty() { "catalog" } else { &facts.catalog };
     html! {
         (DOCTYPE)
-        html lang="en" data-rev=(facts.revision) data-root=(links.root()) data-page=(page.name) data-files=[files.then_some("1")] data-preview=[context.preview.then_some("1")] {
+        html lang="en" data-rev=[(!files).then_some(&facts.revision)] data-root=(links.root()) data-page=(page.name) data-files=[files.then_some("1")] data-preview=[context.preview.then_some("1")] {
             head {
                 meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="viewport" content="width=device-width";
                 @if files { meta http-equiv="Content-Security-Policy" content=(POLICY); }
                 title { (t(&page.title)) " · " (t(name)) }
                 meta name="color-scheme" content="light dark";
@@ -119,34 +121,27 @@ pub fn frame(context: &Context<'_>, page: &Page) -> String {
                 a.skip href="#main" { "Skip to content" }
                 header.top {
                     div.bar {
-                        a.brand href=(links.list()) { (mark()) span.brand-name { (t(name)) } }
+                        a.brand href=(links.list()) { span { (t(name)) } }
                         form.search role="search" action=(links.list()) method="get" {
                             label.vh for="q" { "Search packages" }
-                            input #q name="q" type="search" autocomplete="off" spellcheck="false" placeholder="Search packages, kinds, keywords" maxlength="200";
-                            kbd.key aria-hidden="true" { "/" }
-                            button.vh type="submit" { "Search" }
+                            input #q name="q" type="search" autocomplete="off" placeholder="Search packages, kinds, keywords" maxlength="200";
+                            button.vh { "Search" }
                         }
                         nav.sections aria-label="Sections" {
                             @for (section, label, target, shown) in &sections {
                                 @if *shown {
                                     a href=(target) aria-current=[(*section == page.section).then_some("page")] {
                                         (label)
-                                        @if *section == Section::Problems && facts.problems > 0 { " " span.badge { (facts.problems) } }
+                                        @if *section == Section::Problems && facts.problems > 0 && !files { " " span.badge { (facts.problems) } }
                                     }
                                 }
                             }
                         }
-                        div.tools {
-                            button.tool #theme type="button" hidden { "Theme" }
-                            button.tool #help type="button" hidden aria-haspopup="dialog" { "Help" }
-                        }
+                        div.tools {}
                     }
                 }
-                div #strips {
-                    @for notice in context.notices {
-                        p.strip.bad[notice.bad] { (t(&notice.text)) }
-                    }
-                    p.strip #live role="status" hidden {}
+                @for notice in context.notices {
+                    p.strip.bad[notice.bad] { (t(&notice.text)) }
                 }
                 @if page.crumbs.len() > 1 {
                     nav.crumbs aria-label="Breadcrumb" {
@@ -164,12 +159,16 @@ pub fn frame(context: &Context<'_>, page: &Page) -> String {
                 }
                 main #main tabindex="-1" { (page.body) }
                 footer.foot {
-                    p {
-                        (count(facts.packages, "package", "packages")) " · " (count(facts.channels, "channel", "channels")) " · "
-                        (count(facts.bundles, "version", "versions"))
+                    // What all files would say is in the index: a page changes when its package does, and not with others.
+                    @if !files {
+                        p {
+                            (count(facts.packages, "package", "packages")) " · " (count(facts.channels, "channel", "channels")) " · "
+                            (count(facts.bundles, "version", "versions"))
+                        }
                     }
                     p {
-                        "Revision " code { (facts.revision) } " · opm " (env!("CARGO_PKG_VERSION"))
+                        @if !files { "Revision " code { (facts.revision) } " · " }
+                        "opm " (env!("CARGO_PKG_VERSION"))
                         @if !files { " · " a href=(links.file("openapi.json")) { "API" } }
                         " · " a href=(links.top("about")) { "About" }
                     }
@@ -178,18 +177,6 @@ pub fn frame(context: &Context<'_>, page: &Page) -> String {
         }
     }
     .into_string()
-}
-
-/// The mark: an upgrade graph of three versions.
-fn mark() -> Markup {
-    html! {
-        svg.mark viewBox="0 0 24 24" width="24" height="24" aria-hidden="true" {
-            path d="M8 20V4M8 14.5C8 10.5 17 12 17 7" {}
-            circle.m1 cx="8" cy="20" r="2.6" {}
-            circle.m2 cx="8" cy="4" r="2.6" {}
-            circle.m3 cx="17" cy="6.5" r="2.6" {}
-        }
-    }
 }
 
 /// Puts a drawing of ours into a page.

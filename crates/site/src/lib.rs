@@ -5,7 +5,7 @@
 //! A map, in reading order: [`shelve`] reads of a package what lists, graphs and menus need, and [`shelf`] is how that is
 //! kept. [`csv`] knows the part of a bundle that people see, [`manifest`] the rest of it. [`text`], [`markdown`], [`icon`] and
 //! [`names`] stand between foreign bytes and a page. [`rank`] finds packages, [`history`] remembers what catalogs changed. [`frame`] surrounds every page of `pages`;
-//! [`console`] chooses one for an address, and [`export`] writes them all.
+//! [`console`] chooses one for an address, and [`export`] writes them all, [`slim`].
 
 pub mod console;
 pub mod csv;
@@ -24,6 +24,7 @@ pub mod permissions;
 pub mod rank;
 pub mod shelf;
 pub mod shelve;
+pub mod slim;
 pub mod text;
 
 pub mod assets;

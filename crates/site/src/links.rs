@@ -8,6 +8,8 @@ use crate::names;
 /// How the links of one page are written.
 #[derive(Debug, Clone)]
 pub struct Links {
+    /// The path of the page.
+    here: String,
     /// The way from the page to the top.
     root: String,
     /// Whether pages are files.
@@ -21,7 +23,15 @@ impl Links {
     pub fn at(path: &str, files: bool) -> Links {
         let depth = path.matches('/').count();
         let root = if depth == 0 { "./".to_owned() } else { "../".repeat(depth) };
-        Links { root, files, only: None }
+        Links { here: path.to_owned(), root, files, only: None }
+    }
+
+    /// Returns the shortest way to another path: directories that both are in are not named.
+    fn to(&self, target: &str) -> String {
+        let (here, there) = (self.here.as_bytes(), target.as_bytes());
+        let same = here.iter().zip(there).take_while(|(a, b)| a == b).count();
+        let shared = here[..same].iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        format!("{}{}", "../".repeat(self.here[shared..].matches('/').count()), &target[shared..])
     }
 
     /// Leads nowhere but to these pages of versions and kinds.
@@ -40,12 +50,12 @@ impl Links {
     }
 
     fn page(&self, path: &str) -> String {
-        format!("{}{path}{}", self.root, if self.files { ".html" } else { "" })
+        self.to(&format!("{path}{}", if self.files { ".html" } else { "" }))
     }
 
     /// Returns the list of packages.
     pub fn list(&self) -> String {
-        if self.files { format!("{}index.html", self.root) } else { self.root.clone() }
+        if self.files { self.to("index.html") } else { self.root.clone() }
     }
 
     /// Returns one of the pages at the top.
@@ -113,10 +123,17 @@ mod tests {
     #[test]
     fn links_lead_from_where_they_stand() {
         let top = Links::at("", false);
-        assert_eq!((top.list().as_str(), top.package("etcd").as_str()), ("./", "./p/etcd"));
+        assert_eq!((top.list().as_str(), top.package("etcd").as_str()), ("./", "p/etcd"));
         let deep = Links::at("p/etcd/v/etcd.v1", true);
         assert_eq!(deep.list(), "../../../index.html");
-        assert_eq!(deep.version("etcd", "Etcd.v2"), "../../../p/etcd/v/~45tcd.v2.html");
+        assert_eq!(deep.version("etcd", "Etcd.v2"), "~45tcd.v2.html");
+        assert_eq!(deep.package("etcd"), "../../etcd.html");
+        assert_eq!(deep.of_package("etc", "graph"), "../../etc/graph.html");
+        let package = Links::at("p/etcd", false);
+        assert_eq!(
+            (package.package("etcd").as_str(), package.of_package("etcd", "why").as_str()),
+            ("etcd", "etcd/why")
+        );
         assert_eq!(deep.part("a/x.css"), "../../../-/a/x.css");
     }
 }

@@ -20,22 +20,24 @@
   };
 
   // Theme: as the system has it, light, dark.
-  const themes = ["system", "light", "dark"], theme = $("theme");
+  const tool = (id, words, attributes = {}) => {
+    const button = make("button", { type: "button", class: "tool", id, ...attributes }, words);
+    document.querySelector(".tools").append(button);
+    return button;
+  };
+  const themes = ["system", "light", "dark"], theme = tool("theme", "Theme");
   const showTheme = () => {
     const label = { light: "Light", dark: "Dark" }[root.dataset.theme] || "Auto";
     theme.textContent = label;
     theme.setAttribute("aria-label", `Theme: ${label}`);
   };
-  if (theme) {
-    theme.hidden = false;
+  showTheme();
+  theme.addEventListener("click", () => {
+    const next = themes[(themes.indexOf(root.dataset.theme || "system") + 1) % 3];
+    if (next === "system") delete root.dataset.theme; else root.dataset.theme = next;
+    stored("opm-theme", next);
     showTheme();
-    theme.addEventListener("click", () => {
-      const next = themes[(themes.indexOf(root.dataset.theme || "system") + 1) % 3];
-      if (next === "system") delete root.dataset.theme; else root.dataset.theme = next;
-      stored("opm-theme", next);
-      showTheme();
-    });
-  }
+  });
 
   // Dates get how long ago they are.
   const ago = (/** @type {string} */ day) => {
@@ -50,6 +52,15 @@
     time.setAttribute("datetime", time.textContent || "");
     time.setAttribute("title", words);
     if (words && time.closest(".hero, .facts, table")) time.append(` (${words})`);
+  }
+
+  // What is the same on all files stands in the index.
+  const facts = files && /** @type {any} */ (window).opmIndex;
+  if (facts) {
+    const count = (number, word) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`, foot = document.querySelector(".foot");
+    foot.prepend(make("p", {}, [count(facts.packages, "package"), count(facts.channels, "channel"), count(facts.bundles, "version")].join(" · ")));
+    foot.lastElementChild.prepend("Revision ", make("code", {}, facts.revision), " · ");
+    if (facts.problems) document.querySelector(".sections a[href*=problems]").append(" ", make("span", { class: "badge" }, String(facts.problems)));
   }
 
   // Copying.
@@ -73,6 +84,11 @@
     return button;
   };
   for (const code of all("code.copy")) code.after(copyButton(() => code.textContent, (code.textContent || "").slice(0, 60)));
+  if (files) for (const table of all("table.images")) {
+    const line = make("p", {}, "All of them: ");
+    line.append(copyButton(() => all("th .copy", table).map((one) => one.textContent).join("\n"), "all images"));
+    table.parentElement.after(line);
+  }
   for (const figure of all("figure.code")) {
     const caption = figure.querySelector("figcaption");
     caption.append(copyButton(() => figure.querySelector("pre").textContent, caption.textContent));
@@ -140,6 +156,8 @@
 
   // The list: filters as one types.
   const input = /** @type {HTMLInputElement} */ ($("q")), list = $("list"), tiles = $("tiles");
+  input.spellcheck = false;
+  input.after(make("kbd", { class: "key", "aria-hidden": "true" }, "/"));
   if (list && tiles) {
     const nodes = new Map(all(".tile", tiles).map((tile) => [+tile.dataset.n, tile]));
     const facets = /** @type {HTMLFormElement} */ (list.querySelector("form.facets"));
@@ -217,15 +235,31 @@
       items[chosen]?.scrollIntoView({ block: "nearest" });
       input.setAttribute("aria-activedescendant", items[chosen]?.id || "");
     };
+    const end = files ? ".html" : "";
+    // Versions of the package that the page is about: from a server, or those that the page of a file has links to.
+    /** @type {Promise<[string, string][]> | null} */
+    let known = null;
+    const versions = () => known ||= (async () => {
+      const [own] = location.pathname.slice(new URL(here, location.href).pathname.length).match(/^p\/[^/]+/) || [];
+      if (!own) return [];
+      if (files) return all("main a[href*='/v/'], main a.ver, nav.actions a[rel]").map((link) => [link.textContent.replace(/[←→\s]/g, ""), link.getAttribute("href")]);
+      const data = await (await fetch(`${here}-/d/${own}.json`)).json();
+      // The server leads from a name as it is to how addresses write it.
+      return data.versions.map((one) => [one.version, `${here}${own}/v/${encodeURIComponent(one.name)}`]);
+    })().catch(() => []);
     input.addEventListener("input", async () => {
-      if (!input.value.trim()) return close();
-      const data = await index(), places = find(data.rows, { words: input.value, chosen: {}, sort: "", all: true }).places.slice(0, 8);
-      box.replaceChildren(...places.map((place, i) => {
-        const row = data.rows[place];
-        return make("li", { role: "presentation" }, make("a", { href: `${here}${row.a}${files ? ".html" : ""}`, role: "option", id: `s${i}`, tabindex: "-1", "aria-selected": "false" }, make("span", {}, row.t || row.n), make("small", {}, row.n)));
-      }));
-      box.hidden = !places.length;
-      input.setAttribute("aria-expanded", String(!!places.length));
+      const typed = input.value, word = typed.trim().toLowerCase();
+      if (!word) return close();
+      const [data, own] = await Promise.all([index(), versions()]);
+      if (input.value !== typed) return;
+      const found = find(data.rows, { words: typed, chosen: {}, sort: "", all: true }).places.slice(0, 8).map((place) => [`${here}${data.rows[place].a}${end}`, data.rows[place].t || data.rows[place].n, data.rows[place].n]);
+      const kinds = [...new Set(data.rows.flatMap((row) => row.g))].filter((kind) => kind.toLowerCase().startsWith(word)).sort().slice(0, 4);
+      found.push(...kinds.map((kind) => [`${here}apis${end}?q=${encodeURIComponent(kind)}`, kind, "kind"]));
+      const fitting = new Map(own.filter(([version]) => version.startsWith(word.replace(/^v/, ""))));
+      found.push(...[...fitting].slice(0, 4).map(([version, href]) => [href, version, "version of this package"]));
+      box.replaceChildren(...found.map(([href, words, small], i) => make("li", { role: "presentation" }, make("a", { href, role: "option", id: `s${i}`, tabindex: "-1", "aria-selected": "false" }, make("span", {}, words), make("small", {}, small)))));
+      box.hidden = !found.length;
+      input.setAttribute("aria-expanded", String(!!found.length));
       chosen = -1;
     });
     input.addEventListener("keydown", (event) => {
@@ -234,14 +268,16 @@
       if (event.key === "Escape") { event.preventDefault(); close(); }
       if (event.key === "Enter" && chosen >= 0) { event.preventDefault(); all("a", box)[chosen].click(); }
     });
-    input.addEventListener("blur", () => setTimeout(close, 200));
+    let leaving = 0;
+    input.addEventListener("blur", () => { leaving = window.setTimeout(close, 200); });
+    input.addEventListener("focus", () => clearTimeout(leaving));
   }
 
   // Help, and keys that can be switched off.
-  const help = $("help");
+  const help = tool("help", "Help", { "aria-haspopup": "dialog" });
   const keysOn = () => stored("opm-keys") !== "off";
   const dialog = /** @type {HTMLDialogElement} */ (make("dialog", { "aria-labelledby": "help-title" }));
-  const keys = [["/", "Search"], ["?", "This help"], ["g then p, k, i, c, r", "Packages, kinds, images, changes, problems"], ["j, k", "Next, previous package in the list"], ["[, ]", "Older, newer version"], ["c", "Compare with the version before"], ["u", "Upgrade path"], ["y", "Copy the name of the bundle"], ["kind: provider: category: image:", "Narrow the search"], ["is:deprecated", "Only what is deprecated"], ["in:description", "Search descriptions, too"]];
+  const keys = [["/", "Search"], ["?", "This help"], ["g then p, k, i, c, r", "Packages, kinds, images, changes, problems"], ["j, k, ↓, ↑", "Next, previous package in the list"], ["[, ]", "Older, newer version"], ["c", "Compare with the version before"], ["u", "Upgrade path"], ["y", "Copy the name of the bundle"], ["kind: provider: category: image:", "Narrow the search"], ["is:deprecated", "Only what is deprecated"], ["in:description", "Search descriptions, too"]];
   const toggle = /** @type {HTMLInputElement} */ (make("input", { type: "checkbox", id: "keys-on" }));
   toggle.checked = keysOn();
   toggle.addEventListener("change", () => stored("opm-keys", toggle.checked ? "on" : "off"));
@@ -249,7 +285,7 @@
   closeHelp.addEventListener("click", () => dialog.close());
   dialog.append(make("h2", { id: "help-title" }, "Keys"), make("dl", {}, ...keys.flatMap(([key, words]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, words)])), make("p", {}, make("label", { for: "keys-on" }, toggle, " Single keys do something")), closeHelp);
   document.body.append(dialog);
-  if (help) { help.hidden = false; help.addEventListener("click", () => dialog.showModal()); }
+  help.addEventListener("click", () => dialog.showModal());
   const go = { p: files ? "index.html" : "", k: "apis", i: "images", c: "changes", r: "problems" };
   if (!document.querySelector(".sections a[href*=changes]")) delete go.c;
   let waiting = false;
@@ -263,14 +299,39 @@
     }
     if (waiting && event.key in go) { waiting = false; const to = go[event.key]; location.href = here + to + (files && to && !to.includes(".") ? ".html" : ""); return; }
     waiting = event.key === "g";
+    const step = { j: [1], k: [-1], ArrowDown: [1, true], ArrowUp: [-1, true] }[event.key];
     if (event.key === "/") { event.preventDefault(); input.focus(); input.select(); }
     else if (event.key === "?") dialog.showModal();
-    else if ((event.key === "j" || event.key === "k") && tiles) {
-      const links = all(".tile h2 a", tiles), at = links.indexOf(document.activeElement);
-      links[Math.max(0, Math.min(links.length - 1, at + (event.key === "j" ? 1 : -1)))]?.focus();
+    else if (tiles && step) {
+      const links = all(".tile h2 a", tiles), at = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+      // Arrows scroll the page until somebody is in the list.
+      if (step[1] && at < 0) return;
+      event.preventDefault();
+      links[Math.max(0, Math.min(links.length - 1, at + step[0]))]?.focus();
     } else if (event.key === "y") { const name = document.querySelector("[data-key=y] code"); if (name) copy(name.textContent, null); }
     else if ("[]cu".includes(event.key)) /** @type {HTMLElement} */ (document.querySelector(`a[data-key="${event.key === "[" ? "[" : event.key}"]`))?.click();
   });
+
+  // Tables are sorted by any column; a third time gives the order of the page back.
+  const order = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+  for (const table of all("table.sortable")) {
+    const body = table.tBodies[0], rows = [...body.rows], heads = all("thead th", table);
+    if (rows.length < 2) continue;
+    heads.forEach((head, column) => {
+      if (head.classList.contains("live")) return;
+      const button = make("button", { type: "button", class: "sort" }, ...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const next = { ascending: "descending", descending: "" }[head.getAttribute("aria-sort") || ""] ?? "ascending";
+        heads.forEach((one) => one.removeAttribute("aria-sort"));
+        if (next) head.setAttribute("aria-sort", next);
+        const text = (row) => row.cells[column].dataset.v ?? row.cells[column].textContent.trim(), way = next === "descending" ? -1 : 1;
+        // What is empty stands at the end, whichever way.
+        const sorted = next ? [...rows].sort((a, b) => +!text(a) - +!text(b) || way * order.compare(text(a), text(b))) : rows;
+        body.append(...sorted);
+      });
+    });
+  }
 
   // Tables with many rows can be narrowed.
   for (const table of all("table[data-filter]")) {
@@ -280,12 +341,15 @@
     const status = make("span", { class: "vh", role: "status" });
     const wrap = make("div", { class: "form" }, field, status);
     table.parentElement.before(wrap);
-    field.addEventListener("input", () => {
+    const narrow = () => {
       const words = field.value.toLowerCase().split(/\s+/);
       let shown = 0;
       for (const row of rows) { row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word)); if (!row.hidden) shown++; }
       status.textContent = `${shown} of ${rows.length}`;
-    });
+    };
+    field.addEventListener("input", narrow);
+    const wanted = files && new URLSearchParams(location.search).get("q");
+    if (wanted) { field.value = wanted; narrow(); }
   }
 
   // The graph: the way of a cluster from an entry.
@@ -400,7 +464,8 @@
 
   // News of the server: only while somebody looks.
   if (!files) {
-    const strip = $("live"), known = root.dataset.rev, since = new Date().toTimeString().slice(0, 5);
+    const strip = make("p", { class: "strip", id: "live", role: "status", hidden: "" }), known = root.dataset.rev, since = new Date().toTimeString().slice(0, 5);
+    document.querySelector("header.top").after(strip);
     /** @type {EventSource | null} */
     let source = null;
     let polling = !("EventSource" in window), timer = 0;
@@ -430,7 +495,7 @@
     const hear = async (news) => {
       if (!news.revision) return;
       if (news.revision === known) {
-        say((news.state || []).filter((text) => !all("#strips .strip").some((one) => one !== strip && one.textContent === text)).join(" "));
+        say((news.state || []).filter((text) => !all(".strip").some((one) => one !== strip && one.textContent === text)).join(" "));
         return;
       }
       if (followed()) return reload();
@@ -463,7 +528,7 @@
     const disconnect = () => { clearTimeout(timer); source?.close(); source = null; };
     document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
     window.addEventListener("pagehide", disconnect);
-    if (stored("opm-follow") === "on" && !root.dataset.preview) $("help")?.before(button("Stop following", (event) => { stored("opm-follow", "off"); /** @type {any} */ (event.target).remove(); }));
+    if (stored("opm-follow") === "on" && !root.dataset.preview) help.before(button("Stop following", (event) => { stored("opm-follow", "off"); /** @type {any} */ (event.target).remove(); }));
     if (document.readyState === "complete") connect(); else window.addEventListener("load", connect);
   }
 })();

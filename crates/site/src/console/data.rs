@@ -17,7 +17,7 @@ impl Asked<'_> {
         match parts {
             ["i", name] => self.icon(name),
             ["d", "index.json"] => {
-                Some(Answer::data(JSON, script_json(&list::index(&self.index.rows, &self.index.facts.revision))))
+                Some(Answer::data(JSON, script_json(&list::index(&self.index.rows, self.context.facts))))
             }
             ["d", "revision.json"] => {
                 let facts = &self.context.facts;

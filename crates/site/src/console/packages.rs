@@ -68,7 +68,7 @@ impl Asked<'_> {
             Ok(manifest) => version::Blob::Read(manifest),
             Err(reason) => version::Blob::Unread(reason),
         };
-        Some(self.shown(&version::page(&self.context, &package, bundle, &blob, before)))
+        Some(self.shown(&version::page(&self.context, &package, bundle, &blob, before, None)))
     }
 
     /// Sends those who name a version by its number to its page; names the newest to others.

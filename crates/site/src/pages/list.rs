@@ -218,7 +218,7 @@ fn with(context: &Context<'_>, query: &Query, key: &str, value: &str) -> String 
 }
 
 /// Returns what the script of the list knows of the packages.
-pub fn index(rows: &[Row], revision: &str) -> serde_json::Value {
+pub fn index(rows: &[Row], facts: &crate::frame::Facts) -> serde_json::Value {
     let rows: Vec<serde_json::Value> = rows
         .iter()
         .map(|row| {
@@ -237,5 +237,6 @@ pub fn index(rows: &[Row], revision: &str) -> serde_json::Value {
             })
         })
         .collect();
-    serde_json::json!({"revision": revision, "rows": rows})
+    serde_json::json!({"revision": facts.revision, "packages": facts.packages, "channels": facts.channels,
+        "bundles": facts.bundles, "problems": facts.problems, "rows": rows})
 }

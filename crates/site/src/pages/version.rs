@@ -4,7 +4,12 @@ mod apis;
 mod changes;
 mod rules;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use fbc::property;
 use maud::{Markup, html};
+use serde_json::Value;
 
 use super::{crumbs, deprecations, hero};
 use crate::frame::{Context, Page, Section, block, copyable, date};
@@ -15,8 +20,9 @@ use crate::text::{count, size, t};
 
 /// A longer blob is offered as a download only.
 const RAW: usize = 256 << 10;
-/// In an export, thousands of pages would repeat what the blobs beside them say.
-const RAW_IN_FILES: usize = 8 << 10;
+
+/// A shorter part of a page is repeated rather than referred to.
+const WORTH: usize = 240;
 
 /// What is known of the blob of a bundle.
 pub enum Blob<'a> {
@@ -26,6 +32,44 @@ pub enum Blob<'a> {
     Unread(&'a str),
 }
 
+/// What pages of other versions of the package say already, by digest: bundle, version and place.
+///
+/// Most versions repeat descriptions and kinds of the one before them. Files of an export say them once.
+#[derive(Debug, Default)]
+pub struct Said(RefCell<HashMap<String, (String, String, String)>>);
+
+impl Said {
+    /// Returns the page of another version that says the same; if there is none, this one does from now on.
+    fn elsewhere(&self, what: &str, bundle: &Bundle, id: &str) -> Option<(String, String, String)> {
+        use std::collections::hash_map::Entry;
+        match self.0.borrow_mut().entry(crate::shelf::digest(what.as_bytes())) {
+            Entry::Occupied(there) => Some(there.get().clone()).filter(|(name, ..)| *name != bundle.name),
+            Entry::Vacant(free) => {
+                free.insert((bundle.name.clone(), bundle.full_version(), id.to_owned()));
+                None
+            }
+        }
+    }
+}
+
+/// Shows a part of a page, or where the page of another version shows the same.
+fn once(
+    context: &Context<'_>,
+    package: &Package,
+    bundle: &Bundle,
+    said: Option<&Said>,
+    id: &str,
+    part: Markup,
+) -> Markup {
+    let Some(said) = said.filter(|_| part.0.len() > WORTH) else { return part };
+    match said.elsewhere(&part.0, bundle, id) {
+        Some((name, version, id)) => html! {
+            p.still { "The same as in " a href={ (context.links.version(&package.row.name, &name)) "#" (id) } { (t(&version)) } "." }
+        },
+        None => html! { div id=(id) { (part) } },
+    }
+}
+
 /// Makes the page of a version; `before` is the version before it, if that was read.
 pub fn page(
     context: &Context<'_>,
@@ -33,6 +77,7 @@ pub fn page(
     bundle: &Bundle,
     blob: &Blob<'_>,
     before: Option<(&Bundle, &Manifest)>,
+    said: Option<&Said>,
 ) -> Page {
     let manifest = match blob {
         Blob::Read(manifest) => Some(*manifest),
@@ -56,10 +101,10 @@ pub fn page(
         (neighbours(context, package, bundle))
         div.two {
             div {
-                section.section { h2 #overview { "Overview" } (overview(context, package, bundle, manifest)) }
-                section.section { h2 #apis { "APIs" } (apis::section(context, bundle, manifest)) }
+                section.section { h2 #overview { "Overview" } (overview(context, package, bundle, manifest, said)) }
+                section.section { h2 #apis { "APIs" } (apis::section(context, package, bundle, manifest, said)) }
                 section.section { h2 #permissions { "Permissions" } (rules::section(bundle, manifest, permissions.as_ref())) }
-                section.section { h2 #images { "Images" } (images(package, bundle)) }
+                section.section { h2 #images { "Images" } (images(context, package, bundle)) }
                 section.section { h2 #changes { "Changes" } (changes::section(context, package, bundle, manifest, before)) }
                 section.section {
                     h2 #dependencies { "Dependencies" }
@@ -100,7 +145,13 @@ fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Mark
     }
 }
 
-fn overview(context: &Context<'_>, package: &Package, bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
+fn overview(
+    context: &Context<'_>,
+    package: &Package,
+    bundle: &Bundle,
+    manifest: Option<&Manifest>,
+    said: Option<&Said>,
+) -> Markup {
     let row = |name: &str, value: Markup| html! { tr { th scope="row" { (name) } td { (value) } } };
     html! {
         div.scroll tabindex="0" role="group" aria-label="Facts" {
@@ -124,12 +175,12 @@ fn overview(context: &Context<'_>, package: &Package, bundle: &Bundle, manifest:
             @if manifest.csv.description.is_empty() { p.soft { "The catalog holds no description of this version." } }
             @else if manifest.csv.description == package.detail.head.description {
                 p { "The description is that of " a href=(context.links.package(&package.row.name)) { "the package" } "." }
-            } @else { (super::package::words(&manifest.csv.description, manifest.csv.annotation("repository"))) }
+            } @else { (once(context, package, bundle, said, "words", super::package::words(&manifest.csv.description, manifest.csv.annotation("repository")))) }
         }
     }
 }
 
-fn images(package: &Package, bundle: &Bundle) -> Markup {
+fn images(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Markup {
     let mut uses = vec![0usize; package.detail.images.len()];
     for other in &package.detail.bundles {
         let mut seen: Vec<u32> = other.images.iter().map(|(place, _)| *place).collect();
@@ -155,7 +206,7 @@ fn images(package: &Package, bundle: &Bundle) -> Markup {
         @else {
             @if tagged > 0 { p { span.pill.warn { (count(tagged, "image", "images")) " by tag" } " What a tag means can change after the release." } }
             div.scroll tabindex="0" role="group" aria-label="Images" {
-                table {
+                table.images {
                     thead { tr { th scope="col" { "Image" } th scope="col" { "Name" } th scope="col" { "By" } th scope="col" { "Versions" } } }
                     tbody { @for (image, name, uses) in &listed { tr {
                         th scope="row" { (copyable(image)) }
@@ -165,27 +216,56 @@ fn images(package: &Package, bundle: &Bundle) -> Markup {
                     } } }
                 }
             }
-            details.fold { summary { "As a list" } (block("Images", &all.join("\n"))) }
+            @if !context.links.are_files() { details.fold.live { summary { "As a list" } (block("Images", &all.join("\n"))) } }
         }
     }
 }
 
 fn raw(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
     let Some(manifest) = manifest else { return html! { p.soft { "The blob cannot be read now." } } };
-    let mut blob = manifest.blob.clone();
-    // Manifests are shown in their own sections, and are mostly base64 here.
-    if let Some(list) = blob["properties"].as_array_mut() {
-        list.retain(|property| property["type"] != "olm.bundle.object");
-    }
-    let text = format!("{blob:#}");
     html! {
         p.soft { "The blob has " (size(bundle.size)) "." @if !context.links.are_files() { " The API serves it whole." } }
-        @if text.len() <= if context.links.are_files() { RAW_IN_FILES } else { RAW } {
-            details.fold { summary { "JSON " small { "without manifests" } } (block("olm.bundle", &text)) }
-            @if !context.links.are_files() { details.fold { summary { "YAML " small { "without manifests" } } (block("olm.bundle", &yaml(&blob))) } }
-        } @else { p { "It is too large to be shown here." } }
+        @if context.links.are_files() { (unknown(manifest)) } @else { (blob(manifest)) }
         @if !manifest.others.is_empty() {
             details.fold { summary { (count(manifest.others.len(), "other manifest", "other manifests")) } ul { @for (kind, name) in &manifest.others { li { (t(kind)) " " code { (t(name)) } } } } }
         }
+    }
+}
+
+/// Shows the blob without manifests, which are shown in their own sections, and are mostly base64 here.
+fn blob(manifest: &Manifest) -> Markup {
+    let mut blob = manifest.blob.clone();
+    if let Some(list) = blob["properties"].as_array_mut() {
+        list.retain(|one| one["type"] != property::BUNDLE_OBJECT);
+    }
+    let text = format!("{blob:#}");
+    html! {
+        @if text.len() <= RAW {
+            details.fold { summary { "JSON " small { "without manifests" } } (block("olm.bundle", &text)) }
+            details.fold { summary { "YAML " small { "without manifests" } } (block("olm.bundle", &yaml(&blob))) }
+        } @else { p { "It is too large to be shown here." } }
+    }
+}
+
+/// Shows the properties that no section above speaks of: thousands of files do not repeat the others.
+fn unknown(manifest: &Manifest) -> Markup {
+    let known = [
+        property::PACKAGE,
+        property::PACKAGE_REQUIRED,
+        property::GVK,
+        property::GVK_REQUIRED,
+        property::BUNDLE_OBJECT,
+        property::CSV_METADATA,
+        "olm.constraint",
+        "olm.maxOpenShiftVersion",
+    ];
+    let all = crate::csv::items(&manifest.blob["properties"]);
+    let others: Vec<&Value> =
+        all.iter().filter(|one| !known.contains(&one["type"].as_str().unwrap_or_default())).collect();
+    let text = serde_json::to_string_pretty(&others).unwrap_or_default();
+    html! {
+        @if others.is_empty() { p.soft { "The sections above show all its properties." } }
+        @else if text.len() <= RAW { details.fold { summary { (count(others.len(), "other property", "other properties")) } (block("JSON", &text)) } }
+        @else { p { "Its other properties are too large to be shown here." } }
     }
 }

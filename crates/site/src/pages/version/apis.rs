@@ -3,10 +3,11 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::Said;
 use crate::csv::{Api, items, text};
 use crate::frame::{Context, block};
 use crate::manifest::{Manifest, yaml};
-use crate::shelf::Bundle;
+use crate::shelf::{Bundle, Package};
 use crate::text::{count, summary, t};
 
 /// The most descriptors that are shown of a kind.
@@ -15,7 +16,13 @@ const DESCRIPTORS: usize = 200;
 const FIELDS: usize = 400;
 const DEEPEST: usize = 6;
 
-pub(super) fn section(context: &Context<'_>, bundle: &Bundle, manifest: Option<&Manifest>) -> Markup {
+pub(super) fn section(
+    context: &Context<'_>,
+    package: &Package,
+    bundle: &Bundle,
+    manifest: Option<&Manifest>,
+    said: Option<&Said>,
+) -> Markup {
     let offered = bundle.values(fbc::property::GVK);
     let Some(manifest) = manifest else { return kinds_only(context, &offered) };
     let mut apis: Vec<Api> = manifest.csv.owned.clone();
@@ -31,9 +38,18 @@ pub(super) fn section(context: &Context<'_>, bundle: &Bundle, manifest: Option<&
     html! {
         @if apis.is_empty() { p.soft { "It offers no kinds." } }
         @if let Err(reason) = &examples { div.note.warn { p { "The examples cannot be shown: " (t(reason)) } } }
-        @for api in shown { (one(context, api, manifest, examples.as_deref().unwrap_or_default())) }
+        @for (place, api) in shown.into_iter().enumerate() {
+            details.fold {
+                (heading(api))
+                (super::once(context, package, bundle, said, &format!("k{place}"), one(context, api, manifest, examples.as_deref().unwrap_or_default())))
+            }
+        }
         @if !hidden.is_empty() {
-            details.fold { summary { (count(hidden.len(), "kind", "kinds")) " for the operator itself" } @for api in hidden { (one(context, api, manifest, &[])) } }
+            details.fold { summary { (count(hidden.len(), "kind", "kinds")) " for the operator itself" }
+                @for (place, api) in hidden.into_iter().enumerate() {
+                    details.fold { (heading(api)) (super::once(context, package, bundle, said, &format!("o{place}"), one(context, api, manifest, &[]))) }
+                }
+            }
         }
         @if !manifest.csv.required.is_empty() {
             h3 { "Kinds it needs" }
@@ -51,33 +67,36 @@ fn kinds_only(context: &Context<'_>, offered: &[Value]) -> Markup {
     }
 }
 
+fn heading(api: &Api) -> Markup {
+    html! {
+        summary {
+            (t(if api.title.is_empty() { &api.kind } else { &api.title }))
+            small { code { (t(&api.kind)) } " " (t(&api.group)) "/" (t(&api.version)) @if api.service { " · API service" } }
+        }
+    }
+}
+
 fn one(context: &Context<'_>, api: &Api, manifest: &Manifest, examples: &[(String, Value)]) -> Markup {
     let example = examples.iter().find(|(kind, _)| *kind == api.kind).map(|(_, value)| value);
     let schema = manifest.schema(&api.group, &api.version, &api.kind);
     let offered = !api.kind.is_empty();
     html! {
-        details.fold {
-            summary {
-                (t(if api.title.is_empty() { &api.kind } else { &api.title }))
-                small { code { (t(&api.kind)) } " " (t(&api.group)) "/" (t(&api.version)) @if api.service { " · API service" } }
-            }
-            @if !api.description.is_empty() { p dir="auto" { (t(&summary(&api.description, 2000))) } }
-            @if let Some((version, _)) = schema {
-                p { @if version["served"] == false { span.pill.bad { "not served" } " " } @if version["storage"] == true { span.pill { "stored in this version" } } }
-            }
-            @if offered { p.small { a href=(context.links.kind(&api.group, &api.kind)) { "Who offers " (t(&api.kind)) } } }
-            @if let Some(example) = example { (block(&format!("Example {}", api.kind), &yaml(example))) }
-            @if let Some((_, schema)) = schema {
-                h3 { "Fields" }
-                @let mut left = FIELDS;
-                (tree(schema, 0, &mut left))
-                @if left == 0 { p.soft { "Only the first " (FIELDS) " fields are shown." } }
-            }
-            @if !api.descriptors.is_empty() {
-                h3 { "Described fields" }
-                ul.tree { @for [path, name, words] in api.descriptors.iter().take(DESCRIPTORS) { li { code { (t(path)) } " " (t(name)) " " small dir="auto" { (t(&summary(words, 300))) } } } }
-                @if api.descriptors.len() > DESCRIPTORS { p.soft { "and " (api.descriptors.len() - DESCRIPTORS) " more" } }
-            }
+        @if !api.description.is_empty() { p dir="auto" { (t(&summary(&api.description, 2000))) } }
+        @if let Some((version, _)) = schema {
+            p { @if version["served"] == false { span.pill.bad { "not served" } " " } @if version["storage"] == true { span.pill { "stored in this version" } } }
+        }
+        @if offered { p.small { a href=(context.links.kind(&api.group, &api.kind)) { "Who offers " (t(&api.kind)) } } }
+        @if let Some(example) = example { (block(&format!("Example {}", api.kind), &yaml(example))) }
+        @if let Some((_, schema)) = schema {
+            h3 { "Fields" }
+            @let mut left = FIELDS;
+            (tree(schema, 0, &mut left))
+            @if left == 0 { p.soft { "Only the first " (FIELDS) " fields are shown." } }
+        }
+        @if !api.descriptors.is_empty() {
+            h3 { "Described fields" }
+            ul.tree { @for [path, name, words] in api.descriptors.iter().take(DESCRIPTORS) { li { code { (t(path)) } " " (t(name)) " " small dir="auto" { (t(&summary(words, 300))) } } } }
+            @if api.descriptors.len() > DESCRIPTORS { p.soft { "and " (api.descriptors.len() - DESCRIPTORS) " more" } }
         }
     }
 }
