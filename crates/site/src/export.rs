@@ -1,6 +1,6 @@
 //! All pages as files.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
@@ -64,6 +64,8 @@ pub struct Export<'a> {
     images: Images,
     /// Why clusters choose each package, in the order of the list.
     why: Vec<Result<why::Answer, String>>,
+    /// Why packages cannot be installed, of those that cannot.
+    blocked: HashMap<String, Vec<String>>,
     left_out: &'a [LeftOut],
     /// The catalog beside the one before it.
     compared: &'a [Compared],
@@ -83,19 +85,27 @@ impl<'a> Export<'a> {
     ) -> io::Result<Export<'a>> {
         let index = console.index(store)?;
         let mut only = HashSet::new();
+        let mut wanted = Vec::new();
         let (images, source) = index.gather(store, |package| {
             let name = &package.row.name;
+            let (channel, bundle) = install::Asked::default().settle(package);
+            wanted.push((name.clone(), channel.to_owned(), bundle));
             only.extend(versions.of(package).into_iter().map(|bundle| version_path(name, &bundle.name)));
         });
         only.extend(index.survey(store).kinds.keys().map(|(group, kind)| kind_path(group, kind)));
         // What clusters see is given back before pages are made.
-        let why = {
+        let (why, blocked) = {
             let (asker, asked) = (why::Asker::new(&source), why::Asked::default());
-            index.rows.iter().map(|row| asker.answer(&row.name, &asked)).collect()
+            let answers = index.rows.iter().map(|row| asker.answer(&row.name, &asked)).collect();
+            let blocked = wanted.into_iter().map(|(name, channel, bundle)| {
+                let reasons = asker.blocked(&name, &channel, &bundle);
+                (name, reasons)
+            });
+            (answers, blocked.filter(|(_, reasons)| !reasons.is_empty()).collect())
         };
         drop(source);
         let facts = Facts { changes: !compared.is_empty(), ..index.facts.clone() };
-        Ok(Export { store, index, versions, only: Arc::new(only), why, images, left_out, compared, facts })
+        Ok(Export { store, index, versions, only: Arc::new(only), why, blocked, images, left_out, compared, facts })
     }
 
     /// Returns how many packages there are.
@@ -173,7 +183,11 @@ impl<'a> Export<'a> {
             self.page(&format!("{start}/why"), |context| why::page(context, &package, &asked, answer), sink)?;
         }
         let asked = install::Asked::default();
-        self.page(&format!("{start}/install"), |context| install::page(context, &package, &asked), sink)?;
+        let risks = install::Risks {
+            blocked: self.blocked.get(&row.name).cloned().unwrap_or_default(),
+            rivals: self.index.survey(self.store).rivals(&package, &asked.settle(&package).1),
+        };
+        self.page(&format!("{start}/install"), |context| install::page(context, &package, &asked, &risks), sink)?;
         sink.put(&format!("-/d/{start}.json"), script_json(&crate::console::package_data(&package)).as_bytes())?;
         self.version_pages(&package, sink)
     }

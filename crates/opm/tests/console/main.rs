@@ -8,6 +8,8 @@ mod harness;
 mod headers;
 mod host;
 mod hostile;
+mod install;
+mod keys;
 mod live;
 mod pages;
 mod preview;

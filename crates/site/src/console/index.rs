@@ -62,6 +62,24 @@ impl Survey {
         self
     }
 
+    /// Returns the kinds that a bundle offers and the heads of other packages offer as well, with those packages.
+    pub(crate) fn rivals(&self, package: &Package, bundle: &str) -> Vec<(String, Vec<String>)> {
+        let offered = package.bundle(bundle).map(|bundle| bundle.values(fbc::property::GVK)).unwrap_or_default();
+        let mut found = BTreeMap::new();
+        for value in offered {
+            let (group, kind) = (crate::csv::text(&value["group"]), crate::csv::text(&value["kind"]));
+            let version = crate::csv::text(&value["version"]);
+            let Some(known) = self.kinds.get(&(group.clone(), kind.to_lowercase())) else { continue };
+            let heads = known.offered.iter().filter(|(_, versions)| versions.get(&version) == Some(&true));
+            let others: Vec<String> =
+                heads.map(|(name, _)| name.clone()).filter(|name| *name != package.row.name).collect();
+            if !others.is_empty() {
+                found.insert(format!("{kind} {group}/{version}"), others);
+            }
+        }
+        found.into_iter().collect()
+    }
+
     /// Returns the kind whose page has this path.
     pub(crate) fn kind_at(&self, path: &str) -> Option<(&(String, String), &Kind)> {
         self.kinds.get_key_value(self.paths.get(path)?)

@@ -119,7 +119,14 @@ impl Asked<'_> {
                 let status = if answer.is_err() { 400 } else { 200 };
                 Answer::page(status, frame(context, &why::page(context, &package, &asked, &answer)))
             }
-            "install" => self.shown(&install::page(context, &package, &install::Asked::read(self.request.query))),
+            "install" => {
+                let asked = install::Asked::read(self.request.query);
+                let (channel, bundle) = asked.settle(&package);
+                let source = self.index.source(self.store);
+                let blocked = why::Asker::new(&source).blocked(&package.row.name, channel, &bundle);
+                let rivals = self.index.survey(self.store).rivals(&package, &bundle);
+                self.shown(&install::page(context, &package, &asked, &install::Risks { blocked, rivals }))
+            }
             "compare" => self.compare(&package),
             _ => return self.unknown("A package has no such page."),
         })
@@ -154,7 +161,10 @@ impl Asked<'_> {
             return Answer::page(404, frame(&self.context, &page));
         };
         match (self.manifest(package, older), self.manifest(package, newer)) {
-            (Ok(old), Ok(new)) => self.shown(&compare::page(&self.context, package, (older, &old), (newer, &new))),
+            (Ok(old), Ok(new)) => {
+                let back = self.parameter("swap").is_some_and(|swap| swap == "1");
+                self.shown(&compare::page(&self.context, package, (older, &old), (newer, &new), back))
+            }
             (Err(reason), _) | (_, Err(reason)) => {
                 let page = wrong::senseless(&self.context, &format!("The versions cannot be read: {reason}"));
                 Answer::page(503, frame(&self.context, &page))

@@ -1,6 +1,7 @@
 //! Two versions side by side: what the newer one asks for, offers and drops.
 
 mod facts;
+mod lines;
 
 use edit::diff::changes::What;
 use maud::{Markup, html};
@@ -13,6 +14,9 @@ use crate::shelf::{Bundle, Package};
 use crate::text::{count, t};
 
 pub use facts::{differences, gained};
+
+/// The part that is a text, and is shown as one.
+const TEXT: &str = "Description";
 
 /// A part of the comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,15 +40,18 @@ pub struct Line {
     pub text: String,
 }
 
-/// Makes the page.
+/// Makes the page; `back` compares the newer version with the older one, as who goes back sees them.
 pub fn page(
     context: &Context<'_>,
     package: &Package,
     older: (&Bundle, &Manifest),
     newer: (&Bundle, &Manifest),
+    back: bool,
 ) -> Page {
-    let sections = differences((package, older.0, older.1), (package, newer.0, newer.1));
-    let (from, to) = (older.0.full_version(), newer.0.full_version());
+    let (first, second) = if back { (newer, older) } else { (older, newer) };
+    let sections = differences((package, first.0, first.1), (package, second.0, second.1));
+    let (from, to) = (first.0.full_version(), second.0.full_version());
+    let swapped = if back { "" } else { "&swap=1" };
     let name = &package.row.name;
     let address = |from: &Bundle, to: &Bundle| {
         format!(
@@ -56,12 +63,13 @@ pub fn page(
     };
     let body = html! {
         h1 { "Compare " (t(&from)) " with " (t(&to)) }
-        p.soft { "Versions of " a href=(context.links.package(name)) { (t(package.title())) } ", the older one first." }
+        p.soft { "Versions of " a href=(context.links.package(name)) { (t(package.title())) } ", the " @if back { "newer" } @else { "older" } " one first." }
         (tabs(context, package, "compare"))
-        (picker(context, package, Some(older.0), Some(newer.0)))
+        (picker(context, package, Some(first.0), Some(second.0)))
         nav.actions.section aria-label="Other pairs" {
-            @if let Some(before) = package.before(&older.0.name) { a.button data-key="[" href=(address(before, older.0)) { "← " (t(&before.full_version())) " to " (t(&from)) } }
-            @if let Some(after) = package.after(&newer.0.name) { a.button data-key="]" href=(address(newer.0, after)) { (t(&to)) " to " (t(&after.full_version())) " →" } }
+            a.button #swap href={ (address(older.0, newer.0)) (swapped) } { "Swap" }
+            @if let Some(before) = package.before(&older.0.name) { a.button data-key="[" href=(address(before, older.0)) { "← " (t(&before.full_version())) " to " (t(&older.0.full_version())) } }
+            @if let Some(after) = package.after(&newer.0.name) { a.button data-key="]" href=(address(newer.0, after)) { (t(&newer.0.full_version())) " to " (t(&after.full_version())) " →" } }
         }
         (show(&sections, true))
         p.small { "Download: " @for (place, format) in ["json", "md"].iter().enumerate() { @if place > 0 { " · " } a href={ (context.links.part(&format!("d/{}/compare.{format}", crate::links::package_path(name)))) "?from=" (spelling::percent::encode(&older.0.name)) "&to=" (spelling::percent::encode(&newer.0.name)) } download { (format) } } }
@@ -105,13 +113,17 @@ pub fn show(sections: &[Section], equal_too: bool) -> Markup {
             @if !section.lines.is_empty() {
                 @if equal_too { h2 { (section.title) " " span.pill { (section.lines.len()) } } }
                 @else { h3 { (section.title) " " span.pill { (section.lines.len()) } } }
-                div.scroll tabindex="0" role="group" aria-label=(section.title) {
-                    table { tbody { @for line in &section.lines {
-                        tr {
-                            th scope="row" { (mark(line)) }
-                            td dir="auto" { (t(&crate::text::summary(&line.text, 600))) }
+                @if section.title == TEXT {
+                    pre.diff tabindex="0" { @for line in &section.lines {
+                        @match line.what {
+                            What::Removed => del { "− " (t(&line.text)) "\n" },
+                            _ => ins { "+ " (t(&line.text)) "\n" },
                         }
-                    } } }
+                    } }
+                } @else {
+                    ul.changed { @for line in &section.lines {
+                        li { b.warn[line.notable] { (line.what.word()) } " " bdi { (t(&crate::text::summary(&line.text, 600))) } }
+                    } }
                 }
             }
         }
@@ -120,10 +132,6 @@ pub fn show(sections: &[Section], equal_too: bool) -> Markup {
         @if sections.iter().all(|section| section.lines.is_empty()) && !equal_too { p.soft { "Nothing that is compared differs." } }
         @for section in sections { @if let Some(reason) = section.unknown { p.soft { (section.title) ": " (reason) } } }
     }
-}
-
-fn mark(line: &Line) -> Markup {
-    html! { span.pill.warn[line.notable] { (line.what.word()) } }
 }
 
 /// Writes the comparison as Markdown.

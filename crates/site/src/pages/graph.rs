@@ -48,7 +48,9 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
             }
         }
         p #way role="status" data-path=(context.links.of_package(name, "path")) data-compare=[(!context.links.are_files()).then(|| context.links.of_package(name, "compare"))] {}
-        @if !context.links.are_files() {
+        @if context.links.are_files() {
+            p.small.still { "Download: " a href=(context.links.part(&format!("d/{}.json", crate::links::package_path(name)))) download { "json" } " · " code { "opm graph" } " draws it as SVG, DOT and Mermaid." }
+        } @else {
             p.small.live { "Download: " @for (i, format) in ["svg", "dot", "mmd", "txt", "json"].iter().enumerate() { @if i > 0 { " · " } a href={ (context.links.part(&format!("d/{}/graph.{format}", crate::links::package_path(name)))) } download { (format) } } }
         }
     };
@@ -85,7 +87,7 @@ fn table(context: &Context<'_>, package: &Package, channel: &Channel<'_>) -> Mar
     };
     html! {
         div.scroll tabindex="0" role="group" aria-label={ "Entries of " (t(channel.name)) } {
-            table {
+            table.sortable {
                 caption { "Entries of " (t(channel.name)) ", newest first" }
                 thead { tr {
                     th scope="col" { "Version" } th scope="col" { "Entry" }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{crumbs, deprecations, hero, tabs};
 use crate::frame::{Context, Page, Section, block};
 use crate::manifest::yaml;
-use crate::shelf::Package;
+use crate::shelf::{Bundle, Channel, Package};
 use crate::text::t;
 
 /// What is asked.
@@ -33,13 +33,37 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// Returns the channel and the bundle that are meant.
+    pub fn settle<'p>(&self, package: &'p Package) -> (&'p str, String) {
+        let channel = self.channel(package);
+        let head = channel.map(|channel| channel.head.as_str()).unwrap_or_default();
+        let chosen = super::path::find(package, &self.version).unwrap_or_else(|| head.to_owned());
+        (channel.map(|channel| channel.name.as_str()).unwrap_or_default(), chosen)
+    }
+
+    fn channel<'p>(&self, package: &'p Package) -> Option<&'p Channel> {
+        let detail = &package.detail;
+        let name = if self.channel.is_empty() { &detail.default_channel } else { &self.channel };
+        detail.channels.iter().find(|channel| channel.name == *name).or(detail.channels.first())
+    }
+}
+
+/// What stands in the way of an installation, or may.
+#[derive(Debug, Clone, Default)]
+pub struct Risks {
+    /// Why the version cannot be installed from this catalog.
+    pub blocked: Vec<String>,
+    /// Kinds that other packages offer as well, with those packages.
+    pub rivals: Vec<(String, Vec<String>)>,
+}
+
 /// Makes the page.
-pub fn page(context: &Context<'_>, package: &Package, asked: &Asked) -> Page {
+pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, risks: &Risks) -> Page {
     let (row, detail) = (&package.row, &package.detail);
-    let name = if asked.channel.is_empty() { detail.default_channel.as_str() } else { asked.channel.as_str() };
-    let channel = detail.channels.iter().find(|channel| channel.name == name).or(detail.channels.first());
+    let channel = asked.channel(package);
     let head = channel.map(|channel| channel.head.as_str()).unwrap_or_default();
-    let chosen = super::path::find(package, &asked.version).unwrap_or_else(|| head.to_owned());
+    let (_, chosen) = asked.settle(package);
     let bundle = package.bundle(&chosen);
     let older = chosen != head;
     let csv = &detail.head;
@@ -63,6 +87,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked) -> Page {
                 button.button.main type="submit" { "Show" }
             }
         }
+        (warnings(context, risks, &csv.modes))
         @if !in_channel { div.note.bad { p { "Channel " (t(channel_name)) " does not have version " (t(&version)) "." } } }
         div.two {
             div {
@@ -73,6 +98,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked) -> Page {
                 }
                 section.section {
                     h2 #v1 { "With OLM v1" }
+                    (second(&modes, bundle))
                     (block("v1.yaml", &v1(package, channel_name, &version, older, &namespace, &context.facts.image)))
                     p.small.soft { "The service account needs the rights of the operator's manifests; review them on " a href=(context.links.version(&row.name, &chosen)) { "the page of the version" } "." }
                 }
@@ -86,6 +112,44 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked) -> Page {
         crumbs: crumbs(context, package, &[("Install", None)]),
         body,
         name: "install",
+    }
+}
+
+/// What stands in the way of both generations.
+fn warnings(context: &Context<'_>, risks: &Risks, modes: &[(String, bool)]) -> Markup {
+    html! {
+        @if !risks.blocked.is_empty() {
+            div.note.bad #blocked {
+                p { strong { "This version cannot be installed from this catalog." } }
+                @for line in &risks.blocked { p { (t(line.trim())) } }
+            }
+        }
+        @if !modes.is_empty() && modes.iter().all(|(_, supported)| !supported) {
+            div.note.bad #modes { p { strong { "It supports no install mode." } " OLM v0 runs it in no OperatorGroup." } }
+        } @else if modes.iter().any(|(mode, supported)| mode == "AllNamespaces" && !supported) {
+            div.note #modes { p { "It does not support the mode AllNamespaces: in a namespace whose OperatorGroup selects all namespaces it fails." } }
+        }
+        @if !risks.rivals.is_empty() {
+            div.note.warn #rivals {
+                p { strong { "Other packages offer the same kinds." } " A namespace in which one of them is installed does not get this one." }
+                ul { @for (kind, packages) in &risks.rivals {
+                    li { code { (t(kind)) } " " @for (place, name) in packages.iter().enumerate() { @if place > 0 { ", " } a href=(context.links.package(name)) { (t(name)) } } }
+                } }
+            }
+        }
+    }
+}
+
+/// What the second generation refuses.
+fn second(modes: &[&str], bundle: Option<&Bundle>) -> Markup {
+    let needs = bundle.map(super::package::needs).unwrap_or_default();
+    html! {
+        @if !modes.is_empty() && !modes.contains(&"AllNamespaces") {
+            div.note.warn { p { "OLM v1 installs operators that watch all namespaces; this one does not support that." } }
+        }
+        @if !needs.is_empty() {
+            div.note.bad #needs { p { "OLM v1 refuses it: it requires " @for (place, (words, _)) in needs.iter().enumerate() { @if place > 0 { ", " } (t(words)) } ", and OLM v1 installs no dependencies." } }
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub fn all(context: &Context<'_>, kinds: &Kinds, words: &str) -> Page {
         div.intro { h1 { "Kinds" } p.soft { "Every kind that packages of the catalog offer." } }
         @if !context.links.are_files() { (search(context, "apis", words, "Kind or group")) }
         div.scroll tabindex="0" role="group" aria-label="Kinds" {
-            table data-filter="kinds" {
+            table.sortable data-filter="kinds" {
                 caption { (count(shown.len(), "kind", "kinds")) }
                 thead { tr { th scope="col" { "Kind" } th scope="col" { "Group" } th scope="col" { "Offered by" } } }
                 tbody { @for ((group, key), kind) in by_kind {

@@ -131,7 +131,7 @@ fn channels(context: &Context<'_>, package: &Package) -> Markup {
 }
 
 fn versions(context: &Context<'_>, package: &Package) -> Markup {
-    let (name, detail) = (&package.row.name, &package.detail);
+    let (name, detail, files) = (&package.row.name, &package.detail, context.links.are_files());
     let skipped: std::collections::BTreeSet<&str> = detail
         .channels
         .iter()
@@ -150,9 +150,9 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
         section.section {
             h2 #versions { "Versions" }
             div.scroll tabindex="0" role="group" aria-label="Versions" {
-                table data-filter="versions" {
+                table.sortable data-filter="versions" {
                     caption { (count(detail.bundles.len(), "version", "versions")) " in all channels, newest first" }
-                    thead { tr { th scope="col" { "Version" } th scope="col" { "Date" } th scope="col" { "Channels" } @if kube { th scope="col" { "Kubernetes" } } th scope="col" { "Size" } th scope="col" { "Compare" } } }
+                    thead { tr { th scope="col" { "Version" } th scope="col" { "Date" } th scope="col" { "Channels" } @if kube { th scope="col" { "Kubernetes" } } th scope="col" { "Size" } @if !files { th.live scope="col" { "Compare" } } } }
                     tbody {
                         @for (place, bundle) in detail.bundles.iter().enumerate() {
                             tr {
@@ -169,12 +169,12 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
                                     }
                                 }
                                 @if kube { td { (t(&bundle.kube)) } }
-                                td.num { (size(bundle.size)) }
-                                td {
-                                    @if let Some(before) = detail.bundles.get(place + 1).filter(|_| !context.links.are_files()) {
-                                        a.live href={ (context.links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&before.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "with " (t(&before.full_version())) }
+                                td.num data-v=(bundle.size) { (size(bundle.size)) }
+                                @if !files { td.live {
+                                    @if let Some(before) = detail.bundles.get(place + 1) {
+                                        a href={ (context.links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&before.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "with " (t(&before.full_version())) }
                                     }
-                                }
+                                } }
                             }
                         }
                     }

@@ -117,6 +117,19 @@ impl<'a> Asker<'a> {
     }
 }
 
+impl Asker<'_> {
+    /// Returns why a version cannot be installed where nothing is, in the words of `opm resolve`; nothing if it can.
+    pub fn blocked(&self, package: &str, channel: &str, bundle: &str) -> Vec<String> {
+        self.pool.renew();
+        let asked = Asked { channel: channel.to_owned(), version: bundle.to_owned(), installed: String::new() };
+        match plan(&self.pool, package, &asked) {
+            Ok(Plan::Steps(_)) => Vec::new(),
+            Ok(Plan::Conflict(lines)) => lines,
+            Err(reason) => vec![reason],
+        }
+    }
+}
+
 /// Works out what a cluster does when the version is asked for beside what is installed.
 fn plan(pool: &Pool<'_>, package: &str, asked: &Asked) -> Result<Plan, String> {
     let mut state = State::default();

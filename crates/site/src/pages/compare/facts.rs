@@ -33,10 +33,13 @@ pub fn differences(old: Side<'_>, new: Side<'_>) -> Vec<Section> {
         set("Upgrade edges", edges(old), edges(new), false, false),
         set("Annotations", annotations(old.2), annotations(new.2), false, false),
         others(&change),
-        description(old.2, new.2),
     ];
     for section in &mut sections {
         section.lines.sort_by_key(|line| (!line.notable, line.what));
+    }
+    // A text is read in its own order.
+    sections.push(description(old.2, new.2));
+    for section in &mut sections {
         if section.lines.len() > LINES {
             let more = section.lines.len() - LINES;
             section.lines.truncate(LINES);
@@ -206,14 +209,14 @@ fn annotations(manifest: &Manifest) -> BTreeSet<String> {
 
 /// Lines of the description that came or went.
 fn description(old: &Manifest, new: &Manifest) -> Section {
-    let lines = |manifest: &Manifest| -> BTreeSet<String> {
-        let text = &manifest.csv.description;
-        if text.len() > crate::markdown::LONGEST {
-            return BTreeSet::new();
-        }
-        text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    let text = |manifest: &Manifest| match manifest.csv.description.as_str() {
+        long if long.len() > crate::markdown::LONGEST => String::new(),
+        text => text.to_owned(),
     };
-    set("Description", lines(old), lines(new), false, false)
+    let (old, new) = (text(old), text(new));
+    let differing = super::lines::differing(&old, &new).into_iter();
+    let lines = differing.map(|(what, line)| Line { what, notable: false, text: line.to_owned() }).collect();
+    Section { title: super::TEXT, lines, unknown: None }
 }
 
 #[cfg(test)]

@@ -1,0 +1,65 @@
+//! What stands in the way of an installation, on the page that says how to install.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Place, text_of};
+
+/// Writes a package of one version with these properties and install modes.
+fn package(place: &Place, name: &str, properties: &[Value], modes: &[(&str, bool)]) {
+    let own = format!("{name}.v1.0.0");
+    let modes: Vec<Value> =
+        modes.iter().map(|(mode, supported)| json!({"type": mode, "supported": supported})).collect();
+    let mut all = vec![
+        json!({"type": "olm.package", "value": {"packageName": name, "version": "1.0.0"}}),
+        json!({"type": "olm.csv.metadata", "value": {"displayName": name, "installModes": modes}}),
+    ];
+    all.extend_from_slice(properties);
+    let blobs = [
+        json!({"schema": "olm.package", "name": name, "defaultChannel": "stable"}),
+        json!({"schema": "olm.channel", "package": name, "name": "stable", "entries": [{"name": own}]}),
+        json!({"schema": "olm.bundle", "package": name, "name": own, "image": "registry.test/x:1", "properties": all}),
+    ];
+    place.write(&format!("catalog/{name}.json"), &blobs.iter().map(|blob| format!("{blob}\n")).collect::<String>());
+}
+
+/// C-82: the page names what blocks an installation, or may, on a server and in an export; and nothing where nothing does.
+#[test]
+fn c_82_what_blocks_an_installation_is_named() {
+    let place = Place::new();
+    let lamp = json!({"type": "olm.gvk", "value": {"group": "light.test", "version": "v1", "kind": "Lamp"}});
+    let wide = [("AllNamespaces", true), ("OwnNamespace", true)];
+    package(&place, "one", std::slice::from_ref(&lamp), &wide);
+    package(&place, "two", &[lamp], &wide);
+    let absent = json!({"type": "olm.package.required", "value": {"packageName": "absent", "versionRange": ">=1.0.0"}});
+    package(&place, "needy", &[absent], &wide);
+    package(&place, "narrow", &[], &[("AllNamespaces", false), ("OwnNamespace", true)]);
+    package(&place, "nowhere", &[], &[("AllNamespaces", false)]);
+    package(&place, "plain", &[], &wide);
+    place.run(&["site", "build", "catalog", "-o", "site", "--name", "test"]);
+    let server = place.serve(&[]);
+    let page = |name: &str| {
+        let served = text_of(&server.get(&format!("/p/{name}/install")).body);
+        let written = std::fs::read_to_string(place.path(&format!("site/p/{name}/install.html"))).unwrap();
+        (served, text_of(&written))
+    };
+    let says = |name: &str, words: &str, wanted: bool| {
+        let (served, written) = page(name);
+        assert_eq!(served.contains(words), wanted, "{name}, {words}: {served}");
+        assert_eq!(written.contains(words), wanted, "{name}, {words}: {written}");
+    };
+    let all = [
+        ("Other packages offer the same kinds.", &["one", "two"][..]),
+        ("cannot be installed from this catalog", &["needy"]),
+        ("OLM v1 refuses it", &["needy"]),
+        ("does not support the mode AllNamespaces", &["narrow"]),
+        ("It supports no install mode.", &["nowhere"]),
+        ("OLM v1 installs operators that watch all namespaces", &["narrow"]),
+    ];
+    for (words, who) in all {
+        for name in ["one", "two", "needy", "narrow", "nowhere", "plain"] {
+            says(name, words, who.contains(&name));
+        }
+    }
+    says("one", "Lamp light.test/v1 two", true);
+    says("needy", "absent", true);
+}

@@ -1,0 +1,69 @@
+//! Two texts, line by line.
+
+use edit::diff::changes::What;
+
+/// More pairs of lines than these are not compared: what differs is shown as gone and come as a whole.
+const PAIRS: usize = 1 << 20;
+
+/// Returns the lines that only one of two texts has, in the order of the texts: gone ones before those in their place.
+pub(super) fn differing<'a>(old: &'a str, new: &'a str) -> Vec<(What, &'a str)> {
+    let lines =
+        |text: &'a str| -> Vec<&'a str> { text.lines().map(str::trim).filter(|line| !line.is_empty()).collect() };
+    let (old, new) = (lines(old), lines(new));
+    let start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let (old, new) = (&old[start..], &new[start..]);
+    let end = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (old, new) = (&old[..old.len() - end], &new[..new.len() - end]);
+    let gone = |line: &&'a str| (What::Removed, *line);
+    let come = |line: &&'a str| (What::Added, *line);
+    if old.len().saturating_mul(new.len()) > PAIRS {
+        return old.iter().map(gone).chain(new.iter().map(come)).collect();
+    }
+    // How many lines both have from here on.
+    let width = new.len() + 1;
+    let mut common = vec![0u32; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            common[i * width + j] = match old[i] == new[j] {
+                true => common[(i + 1) * width + j + 1] + 1,
+                false => common[(i + 1) * width + j].max(common[i * width + j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j, mut out) = (0, 0, Vec::new());
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            (i, j) = (i + 1, j + 1);
+        } else if j == new.len() || (i < old.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]) {
+            out.push(gone(&old[i]));
+            i += 1;
+        } else {
+            out.push(come(&new[j]));
+            j += 1;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stand_in_the_order_of_the_texts() {
+        let old = "same\nb\nz\n\nshared\nend";
+        let new = "same\na\nshared\n  y\nend";
+        let found = differing(old, new);
+        assert_eq!(found, [(What::Removed, "b"), (What::Removed, "z"), (What::Added, "a"), (What::Added, "y")]);
+        assert!(differing(old, old).is_empty());
+        assert_eq!(differing("", "x"), [(What::Added, "x")]);
+        assert_eq!(differing("x\nx", "x"), [(What::Removed, "x")]);
+    }
+
+    #[test]
+    fn texts_of_any_size_are_compared_in_bounded_time() {
+        let old: String = (0..20_000).map(|n| format!("old {n}\n")).collect();
+        let new: String = (0..20_000).map(|n| format!("new {n}\n")).collect();
+        assert_eq!(differing(&old, &new).len(), 40_000);
+    }
+}
