@@ -1,9 +1,11 @@
 //! `opm site`: the web console as files.
 
+mod bundles;
 mod folder;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use serde_json::json;
@@ -20,6 +22,7 @@ use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::progress::Progress;
 use crate::{limits, source};
+use bundles::WithManifests;
 use folder::Folder;
 
 /// Work with the pages of a catalog
@@ -67,6 +70,9 @@ struct BuildArgs {
     /// Address that the pages will have, for the site map
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
+    /// Read permissions, fields and deployments from bundle images where the catalog does not carry the manifests
+    #[arg(long)]
+    with_bundles: bool,
     /// Leave out the blobs that the API of a server offers
     #[arg(long)]
     no_blobs: bool,
@@ -102,7 +108,9 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let (shelves, _) = Shelves::of(&directory).map_err(|error| failure(error.into(), printer))?;
     let folder = Folder::start(&args.to)?;
     let console = Console::new(&name, image, false);
-    let store = Served(&shelves);
+    let served = Served(&shelves);
+    let images_of_bundles = args.with_bundles.then_some(&images);
+    let store = WithManifests { catalog: &served, images: images_of_bundles, unread: Mutex::default() };
     let before = args.previous.iter().map(|source| ("the catalog before".to_owned(), source.clone()));
     let compared = Others::load(&before.collect::<Vec<_>>(), &images, &directory.limits, printer)?.compare(&shelves);
     let export = Export::new(&console, &store, args.versions, &[], &compared)?;
@@ -131,6 +139,12 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     folder.finish()?;
     drop(progress);
     let (pages, megabytes) = (pages.into_inner(), bytes.into_inner() as f64 / 1e6);
+    let mut unread = store.unread.into_inner().unwrap_or_else(PoisonError::into_inner);
+    unread.sort();
+    unread.dedup();
+    for reason in unread {
+        printer.warning(&format!("its page has no manifests: {reason}"));
+    }
     printer.tell(&format!("wrote {pages} files, {megabytes:.1} MB, to {}", args.to.display()));
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod browser;
 mod budgets;
+mod bundles;
 mod export;
 mod harness;
 mod headers;
