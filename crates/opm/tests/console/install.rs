@@ -50,10 +50,10 @@ fn c_82_what_blocks_an_installation_is_named() {
     let all = [
         ("Other packages offer the same kinds.", &["one", "two"][..]),
         ("cannot be installed from this catalog", &["needy"]),
-        ("OLM v1 refuses it", &["needy"]),
-        ("does not support the mode AllNamespaces", &["narrow"]),
+        ("OLM v1 refuses it: it requires", &["needy"]),
+        ("does not support the mode AllNamespaces: in a namespace", &["narrow"]),
         ("It supports no install mode.", &["nowhere"]),
-        ("OLM v1 installs operators that watch all namespaces", &["narrow"]),
+        ("OLM v1 refuses it, unless the feature gate", &["narrow"]),
     ];
     for (words, who) in all {
         for name in ["one", "two", "needy", "narrow", "nowhere", "plain"] {

@@ -145,7 +145,7 @@ fn second(modes: &[&str], bundle: Option<&Bundle>) -> Markup {
     let needs = bundle.map(super::package::needs).unwrap_or_default();
     html! {
         @if !modes.is_empty() && !modes.contains(&"AllNamespaces") {
-            div.note.warn { p { "OLM v1 installs operators that watch all namespaces; this one does not support that." } }
+            div.note.warn { p { "OLM v1 refuses it, unless the feature gate SingleOwnNamespaceInstallSupport is on: it does not support the mode AllNamespaces." } }
         }
         @if !needs.is_empty() {
             div.note.bad #needs { p { "OLM v1 refuses it: it requires " @for (place, (words, _)) in needs.iter().enumerate() { @if place > 0 { ", " } (t(words)) } ", and OLM v1 installs no dependencies." } }
