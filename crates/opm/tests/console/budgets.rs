@@ -20,6 +20,11 @@ fn share(mut all: Vec<f64>, share: f64) -> f64 {
     all[((all.len() - 1) as f64 * share) as usize]
 }
 
+/// Returns how often everything is measured: five times unless `OPM_CONSOLE_RUNS` says otherwise.
+fn runs() -> usize {
+    std::env::var("OPM_CONSOLE_RUNS").ok().and_then(|runs| runs.parse().ok()).filter(|runs| *runs > 0).unwrap_or(5)
+}
+
 /// Returns how many bytes a reply has on the wire.
 fn packed(server: &Server, path: &str) -> f64 {
     let reply = server.ask("GET", path, "Accept: text/html\r\nAccept-Encoding: gzip\r\n");
@@ -154,7 +159,7 @@ fn exports(place: &Place, row: &mut dyn FnMut(&str, String, &str)) {
     for (versions, budget) in [("all", "8 s, 120 MB, 180 MB"), ("heads", "1.5 s, 15 MB of files")] {
         let mut times = Vec::new();
         let (mut peak, mut size) = (0.0f64, 0);
-        for _ in 0..5 {
+        for _ in 0..runs() {
             let _ = std::fs::remove_dir_all(place.path("site"));
             let start = Instant::now();
             let mut child = place
@@ -246,10 +251,10 @@ fn budgets() {
     let early = "const fcp = performance.getEntriesByName('first-contentful-paint')[0]?.startTime || 0; return 1 + performance.getEntriesByType('resource').filter(one => one.startTime < fcp && ['script', 'link'].includes(one.initiatorType)).length";
     let early = browser.run(early, &[]);
     row("requests before first paint / in all", format!("{early} / {requests}"), "3 / 45");
-    let runs = |address: &str| -> Vec<[f64; 4]> { (0..5).map(|_| painted(&browser, address)).collect() };
+    let opened = |address: &str| -> Vec<[f64; 4]> { (0..runs()).map(|_| painted(&browser, address)).collect() };
     let of = |runs: &[[f64; 4]], place: usize| median(runs.iter().map(|run| run[place]).collect());
-    let empty = runs(&server.address("/healthz"));
-    let desktop = runs(&server.address("/"));
+    let empty = opened(&server.address("/healthz"));
+    let desktop = opened(&server.address("/"));
     row(
         "first / largest paint, desktop",
         format!("{:.0} / {:.0} ms (empty page {:.0} ms)", of(&desktop, 0), of(&desktop, 1), of(&empty, 0)),
@@ -258,7 +263,7 @@ fn budgets() {
     let keys = "const done = arguments[0], input = document.getElementById('q'), start = performance.now(); input.value = 'post'; input.dispatchEvent(new Event('input'));
         const wait = () => document.querySelectorAll('.tile').length < 200 ? requestAnimationFrame(() => done(performance.now() - start)) : setTimeout(wait, 1); wait();";
     let key = |browser: &Browser| {
-        let times: Vec<f64> = (0..5)
+        let times: Vec<f64> = (0..runs())
             .map(|_| {
                 browser.open(&server.address("/"));
                 // The index is there by the time that somebody types.
@@ -270,7 +275,7 @@ fn budgets() {
     };
     let fast = key(&browser);
     throttle(&browser, true);
-    let (empty, slow) = (runs(&server.address("/healthz")), runs(&server.address("/")));
+    let (empty, slow) = (opened(&server.address("/healthz")), opened(&server.address("/")));
     row(
         "first / largest paint, throttled",
         format!("{:.0} / {:.0} ms (empty page {:.0} ms)", of(&slow, 0), of(&slow, 1), of(&empty, 0)),
@@ -283,7 +288,7 @@ fn budgets() {
         "Network.emulateNetworkConditions",
         json!({"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}),
     );
-    let drawn = runs(&server.address(&graph));
+    let drawn = opened(&server.address(&graph));
     row("largest graph, first paint at CPU / 4", format!("{:.0} ms", of(&drawn, 0)), "800 ms");
     #[expect(clippy::print_stderr, reason = "figures are for the person who asked for them")]
     {
