@@ -38,8 +38,8 @@ pub use cluster_catalog::{
     list_cluster_catalogs, wait_for_cluster_catalog,
 };
 pub use controller::{
-    ClusterCatalogsPlan, ControllerPlan, Dial, ManifestPlan, PodImages, Shelf, Unserved, chooses_users, manifests,
-    run_cluster_catalogs, run_controller,
+    ClusterCatalogsPlan, ControllerPlan, Dial, ManifestPlan, PodImages, ServedCatalogs, Shelf, Unserved, chooses_users,
+    manifests, run_cluster_catalogs, run_controller,
 };
 pub use error::Error;
 pub use installed::installed;

@@ -19,10 +19,23 @@ pub struct ManifestPlan {
     pub replicas: u32,
     /// More arguments of the controller.
     pub arguments: Vec<String>,
+    /// How ClusterCatalogs are served, for a controller that does so; others make pods of CatalogSources.
+    pub cluster_catalogs: Option<ServedCatalogs>,
+}
+
+/// How a controller of ClusterCatalogs serves them.
+#[derive(Debug, Clone)]
+pub struct ServedCatalogs {
+    /// The Secret, of type `kubernetes.io/tls`, with their certificate; without one they are served as plain HTTP.
+    pub tls_secret: Option<String>,
 }
 
 /// The port that health and metrics are answered on.
 const HTTP_PORT: u16 = 8080;
+/// The port that ClusterCatalogs are served on.
+const CATALOGS_PORT: u16 = 8443;
+/// Where the certificate of ClusterCatalogs is mounted.
+const CERTIFICATE: &str = "/var/run/opm-controller/tls";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Returns the objects that run a controller, in the order to make them.
@@ -44,7 +57,7 @@ pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
     let role_ref = |kind: &str, name: String| json!({"apiGroup": RBAC, "kind": kind, "name": name});
     let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(own, "")}),
-        json!({"apiVersion": version, "kind": role_kind, "metadata": metadata(watched, ""), "rules": rules(watched)}),
+        json!({"apiVersion": version, "kind": role_kind, "metadata": metadata(watched, ""), "rules": rules(plan)}),
         json!({
             "apiVersion": version, "kind": binding_kind, "metadata": metadata(watched, ""),
             "roleRef": role_ref(role_kind, plan.name.clone()), "subjects": subject,
@@ -64,12 +77,67 @@ pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
             "roleRef": role_ref("Role", format!("{}-lease", plan.name)), "subjects": subject,
         }),
     ];
-    objects.push(deployment(plan, metadata(own, ""), &labels));
+    if let Some(catalogs) = &plan.cluster_catalogs {
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": metadata(own, ""),
+            "spec": {"selector": labels, "ports": [{"name": "catalogs", "port": catalogs.port(), "targetPort": "catalogs"}]},
+        }));
+    }
+    let mut deployment = deployment(plan, metadata(own, ""), &labels);
+    if let Some(catalogs) = &plan.cluster_catalogs {
+        serve(&mut deployment, catalogs);
+    }
+    objects.push(deployment);
     objects
 }
 
+impl ServedCatalogs {
+    /// The port that clients ask, which addresses need not name.
+    fn port(&self) -> u16 {
+        if self.tls_secret.is_some() { 443 } else { 80 }
+    }
+
+    fn arguments(&self, plan: &ManifestPlan) -> Vec<String> {
+        let mut arguments = vec![
+            "--olm=v1".to_owned(),
+            format!("--catalogs-address=:{CATALOGS_PORT}"),
+            format!("--external-address={}.{}.svc", plan.name, plan.namespace),
+        ];
+        if self.tls_secret.is_some() {
+            arguments.extend([format!("--tls-cert={CERTIFICATE}/tls.crt"), format!("--tls-key={CERTIFICATE}/tls.key")]);
+        }
+        arguments
+    }
+}
+
+/// Gives the pods of a Deployment what serving ClusterCatalogs takes: room for images, a port, and a certificate.
+fn serve(deployment: &mut Value, catalogs: &ServedCatalogs) {
+    let pod = &mut deployment["spec"]["template"]["spec"];
+    let mut volumes = vec![json!({"name": "images", "emptyDir": {}})];
+    let mut mounts = vec![json!({"name": "images", "mountPath": "/tmp"})];
+    if let Some(secret) = &catalogs.tls_secret {
+        volumes.push(json!({"name": "tls", "secret": {"secretName": secret}}));
+        mounts.push(json!({"name": "tls", "mountPath": CERTIFICATE, "readOnly": true}));
+    }
+    pod["volumes"] = volumes.into();
+    let container = &mut pod["containers"][0];
+    container["volumeMounts"] = mounts.into();
+    container["ports"] = json!([
+        {"name": "http", "containerPort": HTTP_PORT}, {"name": "catalogs", "containerPort": CATALOGS_PORT},
+    ]);
+    container["resources"] = json!({"requests": {"cpu": "10m", "memory": "128Mi"}});
+}
+
 /// What the controller may do; nothing that it does not do.
-fn rules(watched: Option<&str>) -> Value {
+fn rules(plan: &ManifestPlan) -> Value {
+    if plan.cluster_catalogs.is_some() {
+        let group = Kind::CLUSTER_CATALOG.group;
+        return json!([
+            {"apiGroups": [group], "resources": ["clustercatalogs"], "verbs": ["list", "watch", "patch"]},
+            {"apiGroups": [group], "resources": ["clustercatalogs/status"], "verbs": ["patch"]},
+        ]);
+    }
+    let watched = plan.watched.as_deref();
     let mut namespaces = json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]});
     if let Some(watched) = watched {
         // The role of a namespace can allow for reading that namespace, whose labels say what pods may do.
@@ -96,6 +164,7 @@ fn deployment(plan: &ManifestPlan, metadata: Value, labels: &Value) -> Value {
     if let Some(watched) = &plan.watched {
         arguments.push(format!("--namespace={watched}"));
     }
+    arguments.extend(plan.cluster_catalogs.iter().flat_map(|catalogs| catalogs.arguments(plan)));
     arguments.extend(plan.arguments.iter().cloned());
     json!({
         "apiVersion": "apps/v1",

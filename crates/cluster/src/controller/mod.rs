@@ -39,7 +39,7 @@ use lease::Lease;
 use metrics::{BLIND, Metrics};
 use reconcile::{Context, reconcile};
 
-pub use manifests::{ManifestPlan, manifests};
+pub use manifests::{ManifestPlan, ServedCatalogs, manifests};
 pub use objects::{PodImages, chooses_users};
 pub use v1::{ClusterCatalogsPlan, Shelf, Unserved, run_cluster_catalogs};
 

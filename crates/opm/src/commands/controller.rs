@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Subcommand;
-use cluster::{ControllerPlan, Dial, ManifestPlan, PodImages};
+use cluster::{ControllerPlan, Dial, ManifestPlan, PodImages, ServedCatalogs};
 use serve::probe::Probe;
 
 use super::catalog::{Generation, generation, yaml};
@@ -160,10 +160,19 @@ fn pinned(tag: &str, tls: &TlsFlags) -> String {
 #[command(
     long_about = "Print the objects that run the controller on a cluster.\n\n\
         A Deployment with two replicas under restricted pod security, and an account that may do what the controller \
-        does and nothing else.",
-    after_help = "Examples:\n  opm controller manifests --image quay.io/example/opm:latest --to olm | kubectl apply -f -"
+        does and nothing else. With --olm v1 they serve ClusterCatalogs in catalogd's place, and a Service leads to them.",
+    after_help = "Examples:\n  \
+        opm controller manifests --image quay.io/example/opm:latest --to olm | kubectl apply -f -\n  \
+        opm controller manifests --olm v1 --image quay.io/example/opm:latest --to olmv1-system --tls-secret catalogs-tls"
 )]
 struct ManifestsArgs {
+    /// Whose catalogs are served: CatalogSources of OLM v0, or ClusterCatalogs of OLM v1 in catalogd's place
+    #[arg(long, value_name = "GENERATION", default_value = "v0", value_parser = generation())]
+    olm: Generation,
+    /// Secret of type kubernetes.io/tls with the certificate of ClusterCatalogs, for NAME.NAMESPACE.svc; without it they are
+    /// served as plain HTTP
+    #[arg(long, value_name = "NAME")]
+    tls_secret: Option<String>,
     /// Image with opm
     #[arg(long, value_name = "REF")]
     image: String,
@@ -199,6 +208,15 @@ pub(crate) fn run(args: &ControllerArgs, tls: &TlsFlags, printer: &mut Printer) 
 }
 
 fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
+    let v1 = args.olm == Generation::V1;
+    if v1 {
+        v1::refuse_pods(args.namespace.is_some(), &args.pods)?;
+        if args.tls_secret.is_none() {
+            printer.warning("catalogs are served without TLS: everybody on their way can change what is installed");
+        }
+    } else if args.tls_secret.is_some() {
+        return Err(Failure::Usage("--tls-secret is for --olm v1: pods of CatalogSources speak plain gRPC".into()));
+    }
     let plan = ManifestPlan {
         name: args.name.clone(),
         namespace: args.to.clone(),
@@ -206,6 +224,7 @@ fn print_manifests(args: &ManifestsArgs, printer: &mut Printer) -> Outcome {
         image: args.image.clone(),
         replicas: args.replicas,
         arguments: args.pods.arguments(),
+        cluster_catalogs: v1.then(|| ServedCatalogs { tls_secret: args.tls_secret.clone() }),
     };
     for (place, object) in cluster::manifests(&plan).iter().enumerate() {
         if place > 0 {

@@ -1,5 +1,6 @@
 //! `opm controller --olm v1`: ClusterCatalogs without catalogd.
 
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testkit::{Answer, DockerRegistry, RegistryPlan, ask, plain_client, post};
 
-use crate::kit::Kit;
+use crate::kit::{Kit, apply};
 
 /// A replica, which ends with this value.
 struct Replica {
@@ -25,12 +26,17 @@ impl Drop for Replica {
 
 /// Starts a replica that serves on a free port.
 fn replica(kit: &Kit, name: &str) -> Replica {
+    replica_as(kit, name, "v1", &kit.api.kubeconfig())
+}
+
+/// Starts a replica as somebody.
+fn replica_as(kit: &Kit, name: &str, lease: &str, kubeconfig: &Path) -> Replica {
     let log = format!("{name}.log");
     let file = std::fs::File::create(kit.env.path(&log)).unwrap();
     let mut command = kit.env.command();
     command.args(["controller", "--olm", "v1", "--use-http", "--catalogs-address", "127.0.0.1:0"]);
-    command.args(["--external-address", "catalogs.test", "--lease-duration", "2s", "--lease-name", "v1"]);
-    command.args(["--lease-namespace", &kit.cluster.namespace, "--kubeconfig"]).arg(kit.api.kubeconfig());
+    command.args(["--external-address", "catalogs.test", "--lease-duration", "2s", "--lease-name", lease]);
+    command.args(["--lease-namespace", &kit.cluster.namespace, "--kubeconfig"]).arg(kubeconfig);
     let child = command.env("POD_NAME", name).stderr(file).stdout(Stdio::null()).spawn().unwrap();
     Replica { child, log }
 }
@@ -189,4 +195,56 @@ async fn cluster_catalogs_are_served_by_every_replica_and_reported_in_the_words_
     kit.cluster.objects(Kind::CLUSTER_CATALOG).delete(name, &DeleteParams::default()).await.expect("deleted");
     until("it is deleted", &kit, || async { get(&kit, name).await.is_none().then_some(()) }).await;
     until("its content is gone", &kit, || async { (all(clients[1].clone()).await.status == 404).then_some(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn manifests_run_a_controller_of_cluster_catalogs_with_the_rights_that_it_uses() {
+    let kit = Kit::own().await;
+    let Some(registry) = DockerRegistry::start(RegistryPlan::default()) else { return };
+    define(&kit).await;
+    let namespace = kit.cluster.namespace.as_str();
+    let printed = kit.env.stdout(&[
+        "controller",
+        "manifests",
+        "--olm",
+        "v1",
+        "--image",
+        "r.test/opm:v1",
+        "--to",
+        namespace,
+        "--tls-secret",
+        "catalogs-tls",
+    ]);
+    assert!(!printed.contains("catalogsources") && !printed.contains("pods\n"), "{printed}");
+    apply(&kit.cluster.client, &printed).await;
+    let service = kit.get(Kind::SERVICE, "opm-controller").await;
+    assert_eq!(service.data["spec"]["ports"][0]["port"], 443);
+    let deployment = kit.get(Kind::DEPLOYMENT, "opm-controller").await;
+    let container = &deployment.data["spec"]["template"]["spec"]["containers"][0];
+    let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    // The program takes these arguments, and misses nothing but a cluster here.
+    let shown = kit.env.opm(&arguments);
+    assert!(shown.contains("no cluster to talk to"), "{shown}");
+    assert!(arguments.contains(&&*format!("--external-address=opm-controller.{namespace}.svc")), "{arguments:?}");
+
+    let account = format!("system:serviceaccount:{namespace}:opm-controller");
+    let rule = json!({"apiGroups": ["olm.operatorframework.io"], "resources": ["clustercatalogs"], "verbs": ["patch"]});
+    kit.api.wait_until_allowed(&account, namespace, &rule).await;
+    let user = kit.api.user(&account, &["system:serviceaccounts"]);
+    let replica = replica_as(&kit, "only", "opm-controller", &user.kubeconfig);
+    address(&kit, &replica).await;
+    let image = format!("{}/catalog:v1", registry.host());
+    push(&kit, &image, "one");
+    let spec = json!({"source": {"type": "Image", "image": {"ref": image}}});
+    kit.create(Kind::CLUSTER_CATALOG, json!({"metadata": {"name": "one"}, "spec": spec})).await;
+    is(&kit, "one", "True Available", "True Succeeded").await;
+    kit.cluster.objects(Kind::CLUSTER_CATALOG).delete("one", &DeleteParams::default()).await.expect("deleted");
+    until("it is deleted", &kit, || async { get(&kit, "one").await.is_none().then_some(()) }).await;
+    let log = kit.env.read(&replica.log);
+    assert!(!log.contains("forbidden"), "{log}");
+
+    let told = kit.env.opm(&["controller", "manifests", "--image", "r.test/opm:v1", "--tls-secret", "x"]);
+    assert!(told.contains("--tls-secret is for --olm v1"), "{told}");
+    let told = kit.env.opm(&["controller", "manifests", "--olm", "v1", "--image", "r.test/opm:v1", "-n", "x"]);
+    assert!(told.contains("--namespace is not for --olm v1"), "{told}");
 }

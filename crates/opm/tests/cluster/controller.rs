@@ -13,7 +13,7 @@ use serve::probe::Probe;
 use testkit::{DockerRegistry, KubeApi, RegistryPlan, User};
 
 use crate::env::TestEnv;
-use crate::kit::Kit;
+use crate::kit::{Kit, apply};
 use crate::node::{Node, everywhere, look_up};
 
 /// A replica, which ends with this value.
@@ -110,26 +110,7 @@ async fn install(api: &KubeApi, env: &TestEnv) -> User {
     let namespace: Object = serde_json::from_value(namespace).unwrap();
     everywhere(&client, Kind::NAMESPACE).create(&PostParams::default(), &namespace).await.unwrap();
     let printed = env.stdout(&["controller", "manifests", "--image", "r.test/opm:v1"]);
-    let documents = fbc::stream::documents(printed.as_bytes(), &fbc::Limits::default()).unwrap();
-    for document in documents {
-        let object: Object = serde_json::from_str(&document).unwrap();
-        let types = object.types.clone().unwrap();
-        let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
-        let resource = kube::discovery::ApiResource {
-            group: group.into(),
-            version: version.into(),
-            api_version: types.api_version.clone(),
-            plural: format!("{}s", types.kind.to_lowercase()),
-            kind: types.kind.clone(),
-        };
-        let objects: kube::Api<Object> = match &object.metadata.namespace {
-            Some(namespace) => kube::Api::namespaced_with(client.clone(), namespace, &resource),
-            None => kube::Api::all_with(client.clone(), &resource),
-        };
-        let name = object.metadata.name.clone().unwrap();
-        let how = PatchParams::apply("test");
-        objects.patch(&name, &how, &Patch::Apply(&object)).await.unwrap_or_else(|error| panic!("{name}: {error}"));
-    }
+    apply(&client, &printed).await;
     let rule = json!({"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["patch"]});
     api.wait_until_allowed("system:serviceaccount:olm:opm-controller", "olm", &rule).await;
     api.user("system:serviceaccount:olm:opm-controller", &["system:serviceaccounts", "system:serviceaccounts:olm"])

@@ -14,9 +14,40 @@ pub(crate) struct Kit {
     pub(crate) cluster: Cluster,
 }
 
+/// Applies printed objects.
+pub(crate) async fn apply(client: &kube::Client, printed: &str) {
+    for document in fbc::stream::documents(printed.as_bytes(), &fbc::Limits::default()).expect("documents") {
+        let object: Object = serde_json::from_str(&document).expect("an object");
+        let types = object.types.clone().expect("its kind");
+        let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
+        let resource = kube::discovery::ApiResource {
+            group: group.into(),
+            version: version.into(),
+            api_version: types.api_version.clone(),
+            plural: format!("{}s", types.kind.to_lowercase()),
+            kind: types.kind.clone(),
+        };
+        let objects: kube::Api<Object> = match &object.metadata.namespace {
+            Some(namespace) => kube::Api::namespaced_with(client.clone(), namespace, &resource),
+            None => kube::Api::all_with(client.clone(), &resource),
+        };
+        let name = object.metadata.name.clone().expect("a name");
+        let how = PatchParams::apply("test");
+        objects.patch(&name, &how, &Patch::Apply(&object)).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
 impl Kit {
     pub(crate) async fn new() -> Kit {
         let api = KubeApi::shared();
+        let namespace = Some(api.namespace().await);
+        let access = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace };
+        Kit { env: TestEnv::new(), cluster: access.connect().await.expect("a cluster"), api }
+    }
+
+    /// Makes a kit with an API server of its own.
+    pub(crate) async fn own() -> Kit {
+        let api = tokio::task::block_in_place(KubeApi::start);
         let namespace = Some(api.namespace().await);
         let access = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace };
         Kit { env: TestEnv::new(), cluster: access.connect().await.expect("a cluster"), api }

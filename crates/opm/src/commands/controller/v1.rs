@@ -11,7 +11,7 @@ use serve::catalogs::{self, Catalogs};
 use serve::listen::Address;
 use serve::tls::{LOOK_EVERY, TlsFiles};
 
-use super::RunArgs;
+use super::{PodFlags, RunArgs};
 use crate::cluster_flags::failure;
 use crate::commands::serve::http_address;
 use crate::exit::{Failure, Outcome};
@@ -58,17 +58,23 @@ impl CatalogFlags {
     }
 }
 
-/// Serves ClusterCatalogs until `stop` is ready.
-pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Output = ()>) -> Outcome {
-    let flags = &args.catalogs;
-    if args.cluster.namespace.is_some() {
+/// Refuses what only catalogs with pods have.
+pub(super) fn refuse_pods(namespace: bool, pods: &PodFlags) -> Outcome {
+    if namespace {
         return Err(Failure::Usage("--namespace is not for --olm v1: a ClusterCatalog is in no namespace".into()));
     }
-    if args.pods.is_given() {
+    if pods.is_given() {
         return Err(Failure::Usage(
             "--opm-image, --util-image and --set-workload-user-id are not for --olm v1: catalogs have no pods".into(),
         ));
     }
+    Ok(())
+}
+
+/// Serves ClusterCatalogs until `stop` is ready.
+pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Output = ()>) -> Outcome {
+    let flags = &args.catalogs;
+    refuse_pods(args.cluster.namespace.is_some(), &args.pods)?;
     if flags.tls_cert.is_none() {
         tracing::warn!("catalogs are served without TLS: everybody on their way can change what is installed");
     }

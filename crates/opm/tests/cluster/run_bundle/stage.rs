@@ -3,14 +3,13 @@
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use cluster::{Access, Cluster, Kind};
+use cluster::{Cluster, Kind};
 use kube::api::ListParams;
 use serde_json::{Value, json};
-use testkit::{DockerRegistry, KubeApi, RegistryPlan};
+use testkit::{DockerRegistry, RegistryPlan};
 
 pub(super) use testkit::Running;
 
-use crate::env::TestEnv;
 use crate::kit::Kit;
 
 use super::stand_in::{StandIn, StandInPlan};
@@ -43,11 +42,7 @@ impl Stage {
 
     /// Makes a stage with an API server that can be stopped.
     pub(super) async fn own() -> Stage {
-        let api = tokio::task::block_in_place(KubeApi::start);
-        let namespace = Some(api.namespace().await);
-        let access = Access { kubeconfig: Some(api.kubeconfig()), context: None, namespace };
-        let cluster = access.connect().await.expect("a cluster");
-        Stage::with(Kit { env: TestEnv::new(), cluster, api })
+        Stage::with(Kit::own().await)
     }
 
     fn with(kit: Kit) -> Stage {
