@@ -5,7 +5,7 @@ use std::time::Instant;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use super::objects::owned_by;
+use super::objects::{installer_name, owned_by};
 use super::{offer, other_olm};
 use crate::request::{Named, Requests, uid};
 use crate::run::names::{self, RUN_LABEL};
@@ -47,7 +47,8 @@ pub async fn cleanup(
     let extensions = other_olm::of_package(requests, package).await?;
     let catalog = Named::new(Kind::CLUSTER_CATALOG, "", &names::catalog_source(package));
     let catalog = requests.get(&catalog).await?.filter(|catalog| run_of(catalog).is_some());
-    if extensions.is_empty() && catalog.is_none() {
+    let rights = rights_of_a_run(requests, package).await?;
+    if extensions.is_empty() && catalog.is_none() && rights.is_empty() {
         return Ok(false);
     }
     let foreign: Vec<String> = extensions
@@ -74,10 +75,10 @@ pub async fn cleanup(
         remove(requests, Kind::CLUSTER_EXTENSION, extension).await?;
     }
     // What a run has left that did not come as far as its ClusterExtension.
-    if let Some(run) = catalog.as_ref().and_then(run_of)
-        && !runs.iter().any(|(known, _)| known == run)
-    {
-        runs.push((run.to_owned(), String::new()));
+    for run in catalog.iter().chain(&rights).filter_map(run_of) {
+        if !runs.iter().any(|(known, _)| known == run) {
+            runs.push((run.to_owned(), String::new()));
+        }
     }
     for (run, namespace) in &runs {
         remove_run(requests, run, namespace).await?;
@@ -88,6 +89,20 @@ pub async fn cleanup(
 /// Returns the run that made an object.
 fn run_of(object: &Value) -> Option<&str> {
     object["metadata"]["labels"][RUN_LABEL].as_str()
+}
+
+/// Returns the account of an installation and what gives it its rights, as far as a run made them: they come before the
+/// catalog, and may be all that a run has left.
+async fn rights_of_a_run(requests: &Requests<'_>, package: &str) -> Result<Vec<Value>, Error> {
+    let mut found = Vec::new();
+    for kind in [Kind::SERVICE_ACCOUNT, Kind::CLUSTER_ROLE, Kind::CLUSTER_ROLE_BINDING] {
+        let name = Named::new(kind, &requests.cluster.namespace, &installer_name(package));
+        match requests.get(&name).await {
+            Err(error) if error.is_forbidden() => {}
+            there => found.extend(there?.filter(|there| run_of(there).is_some())),
+        }
+    }
+    Ok(found)
 }
 
 /// Warns of the definitions that go with a ClusterExtension.

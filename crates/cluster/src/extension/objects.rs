@@ -75,7 +75,7 @@ impl Extension {
 
     /// Returns the name of the account, its role and its binding.
     pub fn installer_name(&self) -> String {
-        format!("{}-installer", self.name)
+        installer_name(&self.name)
     }
 
     /// Returns the objects that are created, in order. The namespace is first, if it may have to be made.
@@ -143,6 +143,11 @@ impl Extension {
         }
         object
     }
+}
+
+/// Returns the name of the account that installs a ClusterExtension, and of its rights.
+pub(super) fn installer_name(extension: &str) -> String {
+    format!("{extension}-installer")
 }
 
 /// Points a ClusterCatalog at an image, and notes what is in it.

@@ -252,6 +252,25 @@ async fn an_interrupted_run_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_left_before_its_catalog_is_cleaned_up() {
+    let Some(stage) = StageV1::shared().await else { return };
+    let before = stage.everything().await;
+    let operator = stage.operator("1.0.0");
+    let name = format!("{}-installer", operator.package);
+    let labelled = json!({"metadata": {"name": name, "labels": {"opm.run/id": "0123456789abcdef"}}, "rules": []});
+    stage.stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": labelled["metadata"]})).await;
+    stage.stage.create(Kind::CLUSTER_ROLE, &labelled).await;
+    let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
+    assert!(shown.starts_with("exit 0") && shown.contains("ClusterRole"), "{shown}");
+    stage.only(&before).await;
+    // An account of that name that no run has made stays.
+    stage.stage.create(Kind::SERVICE_ACCOUNT, &json!({"metadata": {"name": name}})).await;
+    let shown = stage.stage.opm(&["cleanup", &operator.package, "--olm", "v1"]).await;
+    assert!(shown.contains("not found"), "{shown}");
+    assert!(stage.stage.get(Kind::SERVICE_ACCOUNT, &name).await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_is_made_and_goes_with_the_operator() {
     let Some(stage) = StageV1::shared().await else { return };
     let before = stage.everything().await;
