@@ -1,7 +1,8 @@
 //! Findings about bundles, as people and programs read them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use bundle::{Finding, Severity};
@@ -38,7 +39,13 @@ pub(crate) fn output() -> impl TypedValueParser<Value = Output> {
 pub(crate) fn print(findings: &[Finding], passed: bool, output: Output, printer: &mut Printer) -> Result<(), Failure> {
     let text = match output {
         Output::Text => text(findings),
-        Output::Json => format!("{:#}\n", json(findings, passed)),
+        Output::Json => {
+            // Thousands of findings take less room as they are.
+            let mut out = BufWriter::new(printer.data());
+            serde_json::to_writer_pretty(&mut out, &Report::of(findings, passed)).map_err(std::io::Error::from)?;
+            out.write_all(b"\n")?;
+            return Ok(out.flush()?);
+        }
         Output::Sarif => sarif(findings),
         Output::Github => findings.iter().map(annotation).collect(),
         Output::Markdown => markdown(findings),
@@ -49,10 +56,10 @@ pub(crate) fn print(findings: &[Finding], passed: bool, output: Output, printer:
 
 /// Puts the worst first; those of one severity stay in order of file and place.
 pub(crate) fn sort(findings: &mut [Finding]) {
-    findings.sort_by(|a, b| {
-        let place = |it: &Finding| (it.bundle.clone(), it.file.clone(), it.position.map_or(0, |at| at.line));
-        (b.severity, place(a), a.id, &a.message).cmp(&(a.severity, place(b), b.id, &b.message))
-    });
+    fn place(it: &Finding) -> (&str, &str, usize) {
+        (&it.bundle, &it.file, it.position.map_or(0, |at| at.line))
+    }
+    findings.sort_by(|a, b| (b.severity, place(a), a.id, &a.message).cmp(&(a.severity, place(b), b.id, &b.message)));
 }
 
 /// Finds the lines of findings in the bundle's directory; files are shown as the user can open them.
@@ -108,25 +115,52 @@ fn text(findings: &[Finding]) -> String {
     out
 }
 
-/// Returns findings for programs; the keys are a contract.
-pub(crate) fn json(findings: &[Finding], passed: bool) -> Value {
-    let mut counts = Map::new();
-    for severity in Severity::ALL.into_iter().rev() {
-        let count = findings.iter().filter(|finding| finding.severity == severity).count();
-        counts.insert(severity.to_string(), count.into());
+/// Findings for programs; the keys are a contract.
+#[derive(serde::Serialize)]
+struct Report<'a> {
+    passed: bool,
+    findings: Vec<Shown<'a>>,
+    counts: Map<String, Value>,
+}
+
+#[derive(serde::Serialize)]
+struct Shown<'a> {
+    id: &'a str,
+    severity: String,
+    message: &'a str,
+    help: &'a str,
+    bundle: &'a str,
+    object: &'a str,
+    file: &'a str,
+    line: Option<usize>,
+    column: Option<usize>,
+    pointer: &'a str,
+}
+
+impl Report<'_> {
+    fn of(findings: &[Finding], passed: bool) -> Report<'_> {
+        let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+        let severities = Severity::ALL.into_iter().rev();
+        let counts = severities.map(|severity| (severity.to_string(), count(severity).into())).collect();
+        let findings = findings.iter().map(|finding| Shown {
+            id: finding.id,
+            severity: finding.severity.to_string(),
+            message: &finding.message,
+            help: &finding.help,
+            bundle: &finding.bundle,
+            object: &finding.object,
+            file: &finding.file,
+            line: finding.position.map(|at| at.line),
+            column: finding.position.map(|at| at.column),
+            pointer: &finding.pointer,
+        });
+        Report { passed, findings: findings.collect(), counts }
     }
-    let findings: Vec<Value> = findings
-        .iter()
-        .map(|finding| {
-            json!({
-                "id": finding.id, "severity": finding.severity.to_string(), "message": finding.message,
-                "help": finding.help, "bundle": finding.bundle, "object": finding.object, "file": finding.file,
-                "line": finding.position.map(|at| at.line), "column": finding.position.map(|at| at.column),
-                "pointer": finding.pointer,
-            })
-        })
-        .collect();
-    json!({"passed": passed, "findings": findings, "counts": counts})
+}
+
+/// Returns findings for programs, as a value.
+pub(crate) fn json(findings: &[Finding], passed: bool) -> Value {
+    serde_json::to_value(Report::of(findings, passed)).unwrap_or_default()
 }
 
 fn level(severity: Severity) -> &'static str {

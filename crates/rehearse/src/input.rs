@@ -1,8 +1,9 @@
 //! A bundle, as both generations of OLM take it in.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use bundle::Whole;
+use bundle::{Object, Whole};
 use serde_json::{Map, Value, json};
 
 use crate::modes::Mode;
@@ -62,48 +63,65 @@ pub struct UnknownField {
 impl Bundle {
     /// Takes in what was read of a bundle.
     pub fn new(whole: &Whole) -> Bundle {
-        let mut unknown = Vec::new();
-        let mut crds = Vec::new();
-        for object in whole.of_kind("CustomResourceDefinition") {
-            let mut dropped = Vec::new();
-            let mut crd = typed::through("CustomResourceDefinition", &object.value, "", &mut dropped);
-            for field in ["apiVersion", "kind"] {
-                crd[field] = object.value.get(field).cloned().unwrap_or_default();
-            }
-            crds.push(crd);
-            let dropped = dropped.into_iter().filter(|pointer| !matches!(&**pointer, "/apiVersion" | "/kind"));
-            unknown.extend(dropped.map(|pointer| UnknownField {
-                file: object.file.clone(),
-                document: object.document,
-                pointer,
-            }));
-        }
-        let is_other = |kind: &str| !matches!(kind, "ClusterServiceVersion" | "CustomResourceDefinition");
-        let others = whole.objects.iter().filter(|object| is_other(object.kind()));
+        Bundle::of(whole.objects.iter().map(Cow::Borrowed), whole)
+    }
+
+    /// Takes in what was read of a bundle and nobody else needs, which takes less room.
+    pub fn take(mut whole: Whole) -> Bundle {
+        let objects = std::mem::take(&mut whole.objects);
+        Bundle::of(objects.into_iter().map(Cow::Owned), &whole)
+    }
+
+    /// Takes in objects, and what else was read of their bundle.
+    fn of<'a>(objects: impl Iterator<Item = Cow<'a, Object>>, whole: &Whole) -> Bundle {
         let mut bundle = Bundle {
             package: whole.package.clone(),
             name: String::new(),
             version: String::new(),
             csv: Value::Null,
             annotations: BTreeMap::new(),
-            crds,
-            others: others.map(|object| object.value.clone()).collect(),
+            crds: Vec::new(),
+            others: Vec::new(),
             modes: Vec::new(),
             deployments: Vec::new(),
             permissions: Vec::new(),
             cluster_permissions: Vec::new(),
             webhooks: Vec::new(),
             dependencies: Vec::new(),
-            unknown,
+            unknown: Vec::new(),
             refused: whole.refused.clone(),
         };
-        if let Some(csv) = whole.csv() {
-            bundle.take_csv(csv, whole);
+        let mut csv = None;
+        for object in objects {
+            match object.kind() {
+                // The last one counts.
+                "ClusterServiceVersion" => csv = Some(object),
+                "CustomResourceDefinition" => bundle.take_crd(&object),
+                _ => bundle.others.push(object.into_owned().value),
+            }
+        }
+        if let Some(csv) = csv {
+            bundle.take_csv(csv.into_owned(), whole);
         }
         bundle
     }
 
-    fn take_csv(&mut self, object: &bundle::Object, whole: &Whole) {
+    fn take_crd(&mut self, object: &Object) {
+        let mut dropped = Vec::new();
+        let mut crd = typed::through("CustomResourceDefinition", &object.value, "", &mut dropped);
+        for field in ["apiVersion", "kind"] {
+            crd[field] = object.value.get(field).cloned().unwrap_or_default();
+        }
+        self.crds.push(crd);
+        let dropped = dropped.into_iter().filter(|pointer| !matches!(&**pointer, "/apiVersion" | "/kind"));
+        self.unknown.extend(dropped.map(|pointer| UnknownField {
+            file: object.file.clone(),
+            document: object.document,
+            pointer,
+        }));
+    }
+
+    fn take_csv(&mut self, object: Object, whole: &Whole) {
         let csv = &object.value;
         self.name = text(csv, "/metadata/name").to_owned();
         self.version = text(csv, "/spec/version").to_owned();
@@ -133,7 +151,7 @@ impl Bundle {
             document: object.document,
             pointer,
         }));
-        self.csv = csv.clone();
+        self.csv = object.value;
         self.add_properties(whole);
         self.find_dependencies(whole);
     }

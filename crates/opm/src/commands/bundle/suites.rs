@@ -207,7 +207,7 @@ fn judged(
     let configuration = Configuration::find(flags.checks.as_deref(), shown.map(Path::new))?;
     let whole = bundle::read_whole(root, &limits).ok();
     let mut found = compatible(root, whole.as_ref(), optional, &limits).list;
-    if let Some(whole) = &whole {
+    if let Some(whole) = whole {
         let index = flags.value("index-path").map(|path| {
             let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
             (path, text)
@@ -222,27 +222,15 @@ fn judged(
             platforms: Some(&platforms),
             container_tool: flags.value("container-tools"),
             categories: categories.as_ref(),
-            ..Given::new(whole, size(root, whole))
+            ..Given::new(&whole, size(root, &whole))
         };
         let mut names = names(flags)?;
         if shown.is_some() && repository::is_kept_as_catalog(root) {
             names.retain(|name| !bundle::WITHOUT_CATALOG.contains(name));
         }
         found.extend(bundle::check_more(&given, &names).list);
-        let asked = |suite: &str| flags.suite.iter().any(|it| it == suite || it == "all");
-        if asked("olm-v0") || asked("olm-v1") {
-            let bundle = Bundle::new(whole);
-            if asked("olm-v0") && whole.has_first_documents_only() {
-                rehearse_v0(&bundle, whole, &mut found);
-            } else if asked("olm-v0") {
-                let first = whole.clone().first_documents();
-                rehearse_v0(&Bundle::new(&first), &first, &mut found);
-            }
-            if asked("olm-v1") {
-                rehearse_v1(&bundle, whole, &mut found);
-            }
-        }
         let name = whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default();
+        rehearsed(whole, flags, &mut found);
         found = found.into_iter().map(|finding| finding.of(&name)).collect();
     }
     // Two checks may report the same.
@@ -255,6 +243,31 @@ fn judged(
         finding.message = plain.trim_start_matches("Value : ").trim_start_matches(": ").to_owned();
     }
     Ok(found)
+}
+
+/// Adds what each generation of OLM that is asked for would refuse.
+fn rehearsed(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Finding>) {
+    let asked = |suite: &str| flags.suite.iter().any(|it| it == suite || it == "all");
+    let (v0, v1) = (asked("olm-v0"), asked("olm-v1"));
+    if !v0 && !v1 {
+        return;
+    }
+    let place = |whole: &bundle::Whole| whole.csv().map(|csv| (csv.file.clone(), csv.document));
+    let csv = place(&whole);
+    // OLM v0 sees less of some bundles, and the same of nearly all.
+    let same = whole.has_first_documents_only();
+    if v0 && !same {
+        let first = whole.clone().first_documents();
+        let csv = place(&first);
+        rehearse_v0(&Bundle::take(first), csv.as_ref(), found);
+    }
+    let bundle = Bundle::take(whole);
+    if v0 && same {
+        rehearse_v0(&bundle, csv.as_ref(), found);
+    }
+    if v1 {
+        rehearse_v1(&bundle, csv.as_ref(), found);
+    }
 }
 
 /// A bundle is near the limit from so many bytes on, as OLM v0 packs it.
@@ -295,15 +308,18 @@ fn noted(found: &mut Vec<Finding>, notes: Vec<rehearse::Note>) {
     found.extend(refused.map(|note| Finding::new(note.id, Severity::Error, note.message).about(note.object)));
 }
 
-fn refused(found: &mut Vec<Finding>, refusal: rehearse::Refusal, whole: &bundle::Whole) {
+/// The file and document of a CSV.
+type Place = (String, usize);
+
+fn refused(found: &mut Vec<Finding>, refusal: rehearse::Refusal, csv: Option<&Place>) {
     let finding = Finding::new(refusal.id, Severity::Error, refusal.message);
-    found.push(match whole.csv() {
-        Some(csv) => finding.at(&csv.file, csv.document, ""),
+    found.push(match csv {
+        Some((file, document)) => finding.at(file, *document, ""),
         None => finding,
     });
 }
 
-fn rehearse_v1(bundle: &Bundle, whole: &bundle::Whole, found: &mut Vec<Finding>) {
+fn rehearse_v1(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     let options = v1::Options {
         profile: Profile::default(),
         namespace: format!("{}-system", bundle.package),
@@ -312,7 +328,7 @@ fn rehearse_v1(bundle: &Bundle, whole: &bundle::Whole, found: &mut Vec<Finding>)
         config: None,
     };
     match v1::install(bundle, &options) {
-        Err(refusal) => refused(found, refusal, whole),
+        Err(refusal) => refused(found, refusal, csv),
         Ok(installed) => {
             limit(found, rehearse::check_limits(&installed.objects, For::V1(Runtime::Helm)));
             noted(found, installed.notes);
@@ -325,7 +341,7 @@ fn rehearse_v1(bundle: &Bundle, whole: &bundle::Whole, found: &mut Vec<Finding>)
     }
 }
 
-fn rehearse_v0(bundle: &Bundle, whole: &bundle::Whole, found: &mut Vec<Finding>) {
+fn rehearse_v0(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     let namespace = format!("{}-system", bundle.package);
     let targets = match &*bundle.modes {
         [] => vec![String::new()],
@@ -336,7 +352,7 @@ fn rehearse_v0(bundle: &Bundle, whole: &bundle::Whole, found: &mut Vec<Finding>)
     };
     let options = v0::Options { namespace, targets, group: "operators".into(), config: None };
     match v0::install(bundle, &options) {
-        Err(refusal) => refused(found, refusal, whole),
+        Err(refusal) => refused(found, refusal, csv),
         Ok(installed) => {
             limit(found, rehearse::check_limits(installed.objects(), For::V0));
             noted(found, installed.notes);
