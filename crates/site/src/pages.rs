@@ -18,7 +18,7 @@ pub mod wrong;
 use maud::{Markup, html};
 
 use crate::frame::{Context, Crumb, icon};
-use crate::shelf::Package;
+use crate::shelf::{Bundle, Package};
 use crate::text::t;
 
 /// The way to the pages of a package.
@@ -32,7 +32,13 @@ fn crumbs(context: &Context<'_>, package: &Package, rest: &[(&str, Option<String
 
 /// The head of the pages of a package.
 fn hero(context: &Context<'_>, package: &Package, heading: &str) -> Markup {
+    hero_of(context, package, heading, None)
+}
+
+/// The head of a page of a package, or of one of its versions.
+fn hero_of(context: &Context<'_>, package: &Package, heading: &str, version: Option<&Bundle>) -> Markup {
     let row = &package.row;
+    let is_head = version.is_some_and(|version| version.name == row.head);
     html! {
         header.hero {
             (icon(&context.links, row.icon.as_ref(), row.title(), 76))
@@ -41,13 +47,20 @@ fn hero(context: &Context<'_>, package: &Package, heading: &str) -> Markup {
                 p.sub {
                     @if heading != row.name { code { (t(&row.name)) } }
                     @if !row.provider.is_empty() { span { "by " (t(&row.provider)) } }
-                    span { span.ver { (t(&row.version)) } " in " (t(&row.channel)) }
-                    (crate::frame::date(&row.date))
+                    @match version {
+                        None => {
+                            span { span.ver { (t(&row.version)) } " in " (t(&row.channel)) }
+                            (crate::frame::date(&row.date))
+                        },
+                        Some(version) => (crate::frame::date(&version.date)),
+                    }
                     @if row.deprecated { span.pill.warn { "deprecated" } }
                 }
             }
             div.actions {
-                a.button href=(context.links.version(&row.name, &row.head)) { "Version " (t(&row.version)) }
+                @if !is_head {
+                    a.button href=(context.links.version(&row.name, &row.head)) { @if version.is_some() { "Head " } @else { "Version " } (t(&row.version)) }
+                }
                 a.button.main href=(context.links.of_package(&row.name, "install")) { "Install" }
             }
         }

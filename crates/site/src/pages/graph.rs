@@ -26,7 +26,7 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
         (tabs(context, package, "graph"))
         fieldset.switches #switches hidden {
             legend.vh { "What the pictures show" }
-            @for (key, label) in [("replaces", "replaces"), ("skips", "skips"), ("ranges", "skipRange"), ("inert", "never followed")] {
+            @for (key, label, _) in switches(&shown).into_iter().filter(|(.., there)| *there) {
                 label { input type="checkbox" data-switch=(key) checked; (label) }
             }
         }
@@ -61,6 +61,19 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
         body,
         name: "graph",
     }
+}
+
+/// What can be left out of the pictures, with its label, and whether there is any of it.
+fn switches(channels: &[&Channel<'_>]) -> [(&'static str, &'static str, bool); 4] {
+    let edges = || channels.iter().flat_map(|channel| &channel.edges);
+    let ranges = || channels.iter().flat_map(|channel| &channel.ranges);
+    let of = |kind: EdgeKind| edges().any(|edge| edge.kind == kind);
+    [
+        ("replaces", "replaces", of(EdgeKind::Replaces)),
+        ("skips", "skips", of(EdgeKind::Skips)),
+        ("ranges", "skipRange", ranges().next().is_some()),
+        ("inert", "never followed", edges().any(|edge| edge.inert) || ranges().any(|range| range.inert)),
+    ]
 }
 
 /// Which columns a table has: those that some entry fills.

@@ -11,7 +11,7 @@ use fbc::property;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::{crumbs, deprecations, hero};
+use super::{crumbs, deprecations, hero_of};
 use crate::frame::{Context, Page, Section, block, copyable, date};
 use crate::manifest::{Manifest, yaml};
 use crate::permissions::Permissions;
@@ -95,7 +95,7 @@ pub fn page(
         ("raw", "Raw"),
     ];
     let body = html! {
-        (hero(context, package, &format!("{} {version}", package.title())))
+        (hero_of(context, package, &format!("{} {version}", package.title()), Some(bundle)))
         (deprecations(&[("This package", package.detail.deprecation.as_deref()), ("This version", bundle.deprecation.as_deref())]))
         @if let Blob::Unread(reason) = blob { div.note.warn { p { "This version cannot be read in full now: " (t(reason)) } } }
         (neighbours(context, package, bundle))

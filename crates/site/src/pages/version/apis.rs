@@ -71,7 +71,7 @@ fn heading(api: &Api) -> Markup {
     html! {
         summary {
             (t(if api.title.is_empty() { &api.kind } else { &api.title }))
-            small { code { (t(&api.kind)) } " " (t(&api.group)) "/" (t(&api.version)) @if api.service { " · API service" } }
+            small { @if !api.title.is_empty() && api.title != api.kind { code { (t(&api.kind)) } " " } (t(&api.group)) "/" (t(&api.version)) @if api.service { " · API service" } }
         }
     }
 }

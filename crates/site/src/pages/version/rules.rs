@@ -64,12 +64,12 @@ fn table(rules: &[&Rule]) -> Markup {
     };
     html! {
         div.scroll tabindex="0" role="group" aria-label="Rules" {
-            table {
+            table.rules {
                 caption { (count(rules.len(), "rule", "rules")) }
                 thead { tr { th scope="col" { "Group" } th scope="col" { "Resources" } th scope="col" { "Verbs" } th scope="col" { "Only" } } }
                 tbody { @for rule in rules {
                     tr {
-                        td { (t(&words(&rule.groups))) }
+                        td { @if rule.groups.is_empty() && !rule.urls.is_empty() { span.soft { "addresses" } } @else { (t(&words(&rule.groups))) } }
                         td { (t(&rule.resources.join(", "))) @if !rule.urls.is_empty() { (t(&rule.urls.join(", "))) } }
                         td { @for verb in &rule.verbs { @if verb == "*" { span.pill.bad { "*" } } @else { (t(verb)) " " } } }
                         td { (t(&rule.names.join(", "))) }
