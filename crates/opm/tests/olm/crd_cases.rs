@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use crate::stage::until;
 use crate::stage_v1::{StageV1, condition};
 
+/// The label of what a ClusterExtension has made.
+const OWNER: &str = "olm.operatorframework.io/owner-name";
 /// So many extensions are installed at a time.
 const TOGETHER: usize = 25;
 
@@ -157,9 +159,17 @@ pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
         }
         let names: Vec<&str> = group.iter().map(|case| case.package.as_str()).collect();
         stage.remove(&names, &[]).await;
-        // Others have CRDs of the same names.
+        // Others have CRDs of the same names, and the garbage collector takes minutes where many kinds come and go.
+        let crds = stage.stage.cluster.objects(Kind::CRD);
         for name in group.iter().flat_map(|case| case.names()) {
-            until("a CRD is gone", || async { stage.stage.get(Kind::CRD, name).await.is_none().then_some(()) }).await;
+            let owned =
+                stage.stage.get(Kind::CRD, name).await.is_some_and(|crd| crd["metadata"]["labels"][OWNER].is_string());
+            if owned {
+                // It may be gone meanwhile.
+                let _ = crds.delete(name, &Default::default()).await;
+                until("a CRD is gone", || async { stage.stage.get(Kind::CRD, name).await.is_none().then_some(()) })
+                    .await;
+            }
         }
     }
     stage.remove(&[], &["catalog"]).await;
