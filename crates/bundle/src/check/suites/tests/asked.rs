@@ -1,0 +1,61 @@
+//! Checks that take more than a bundle: registries, a file of categories, a suggested namespace.
+
+use super::*;
+
+#[test]
+fn a_namespace_that_allows_what_pods_do_is_fine() {
+    let template = |level: &str| {
+        let label =
+            format!("{{\"metadata\": {{\"labels\": {{\"pod-security.kubernetes.io/enforce\": \"{level}\"}}}}}}");
+        good().replacen(
+            "    support: x\n",
+            &format!("    support: x\n    operatorframework.io/suggested-namespace-template: '{label}'\n"),
+            1,
+        )
+    };
+    assert_eq!(ids(&bundle(&template("baseline"))), BTreeSet::new());
+    assert_eq!(ids(&bundle(&template("unknown"))), BTreeSet::new());
+}
+
+#[test]
+fn custom_categories_count_instead_of_the_standard_ones() {
+    let directory = bundle(&good().replacen("categories: Database", "categories: 'Cats, Dogs'", 1));
+    let whole = read_whole(directory.path(), &Limits::default()).unwrap();
+    let said = |categories: &Categories| {
+        let given = Given { categories: Some(categories), ..Given::new(&whole, (10, 10)) };
+        let found = check_more(&given, &["categories"]).list;
+        found.into_iter().map(|finding| finding.message).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(said(&Ok(vec!["Cats".into(), "Dogs".into()])), "");
+    assert_eq!(
+        said(&Ok(vec!["Cats".into()])),
+        r#"Error: Value : (foo.v1.2.3) csv.Metadata.Annotations["categories"] value " Dogs" is not in the set of custom categories"#
+    );
+    assert_eq!(
+        said(&Err("\"x.json\": no such file".into())),
+        r#"Error: Value : (foo.v1.2.3) could not extract custom categories from categories "x.json": no such file"#
+    );
+}
+
+#[test]
+fn the_deprecated_validator_says_so() {
+    let directory = bundle(&good());
+    let whole = read_whole(directory.path(), &Limits::default()).unwrap();
+    let found = check_more(&Given::new(&whole, (10, 10)), &["operatorhub"]).list;
+    assert_eq!(found.iter().map(|finding| finding.id).collect::<Vec<_>>(), ["hub-deprecated"]);
+}
+
+#[test]
+fn images_that_registries_do_not_have_are_found_when_they_are_asked() {
+    let directory = bundle(&good().replacen("containerImage: x", &format!("containerImage: '{DIGEST}'"), 1));
+    let whole = read_whole(directory.path(), &Limits::default()).unwrap();
+    let found = |platforms: &Platforms<'_>| {
+        let given = Given { platforms: Some(platforms), ..Given::new(&whole, (10, 10)) };
+        let found = check_more(&given, &["images"]).list;
+        found.into_iter().map(|finding| format!("{} {}", finding.id, finding.message)).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&|_| Ok(vec![("linux".into(), "amd64".into())])), Vec::<String>::new());
+    assert_eq!(found(&|_| Ok(Vec::new())), [format!("image-exists {DIGEST} is for no platform")]);
+    let missing = found(&|_| Err("manifest unknown".into()));
+    assert_eq!(missing, [format!("image-exists {DIGEST} cannot be pulled: manifest unknown")]);
+}
