@@ -106,7 +106,7 @@ impl Contents {
 
 /// A catalog with what its blobs say.
 #[derive(Clone, Copy)]
-pub struct Told<'a> {
+pub struct Edition<'a> {
     /// The catalog.
     pub fbc: &'a Fbc,
     /// Its directory.
@@ -127,10 +127,10 @@ enum Expected<'a> {
 /// # Errors
 /// Fails with the path of the first file that says something else.
 pub fn unchanged_but(
-    before: Told<'_>,
+    before: Edition<'_>,
     changes: &Changes,
     new: &BTreeMap<PathBuf, Vec<NewBlob>>,
-    after: Told<'_>,
+    after: Edition<'_>,
 ) -> Result<(), PathBuf> {
     let old = before.contents.by_path(before.fbc, before.root);
     let mut now = after.contents.by_path(after.fbc, after.root);

@@ -15,7 +15,7 @@ use edit::promote::{Policy, Promotion, promote};
 use edit::remove::{Removal, remove};
 use edit::rewrite::{Rewritten, new_file, rewrite};
 use edit::set_edge::{Edges, set_edge};
-use edit::verify::{Contents, Told, unchanged_but};
+use edit::verify::{Contents, Edition, unchanged_but};
 use edit::{NewBlob, Outline, Refusal, set_default};
 use fbc::range::VersionRange;
 use fbc::{Fbc, LoadOptions};
@@ -34,8 +34,8 @@ struct Read {
 }
 
 impl Read {
-    fn told(&self) -> Told<'_> {
-        Told { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
+    fn told(&self) -> Edition<'_> {
+        Edition { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
     }
 }
 

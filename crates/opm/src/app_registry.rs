@@ -139,7 +139,7 @@ impl Download<'_> {
         for source in self.sources {
             let named = |error: String| format!("{}, namespace {}: {error}", source.base, source.namespace);
             let listed = self.registry(source).and_then(|registry| {
-                let repositories = registry.repositories(&source.namespace).map_err(|error| told(&error))?;
+                let repositories = registry.repositories(&source.namespace).map_err(|error| shown(&error))?;
                 Ok((registry, repositories))
             });
             let (registry, repositories) = match listed {
@@ -187,7 +187,7 @@ impl Download<'_> {
                 Some(token.map_err(|error| error.to_string())?)
             }
         };
-        AppRegistry::new(self.client, &source.base, token.as_deref()).map_err(|error| told(&error))
+        AppRegistry::new(self.client, &source.base, token.as_deref()).map_err(|error| shown(&error))
     }
 
     fn one(
@@ -198,7 +198,7 @@ impl Download<'_> {
         release: &str,
         folder: &Path,
     ) -> Result<PathBuf, String> {
-        let archive = registry.archive(name, release).map_err(|error| told(&error))?;
+        let archive = registry.archive(name, release).map_err(|error| shown(&error))?;
         let aside = tempfile::Builder::new().prefix(".opm-download-").tempdir_in(folder);
         let aside = aside.map_err(|error| format!("{}: {error}", folder.display()))?;
         let file = aside.path().join("archive");
@@ -245,7 +245,7 @@ impl Wanted {
     }
 }
 
-fn told(error: &image::Error) -> String {
+fn shown(error: &image::Error) -> String {
     let help = error.help().map(|help| format!("\n  help: {help}")).unwrap_or_default();
     format!("{error}{help}")
 }

@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     /// The arguments make no sense; the text says why, with the usage.
     Usage(String),
     /// What is wrong has been reported already.
-    Told,
+    Reported,
     /// Something could not be done, and the exit code says what: those of `grpc_health_probe`, and signals.
     Exit(u8, String),
     /// Nobody reads the output any more. That is no failure.
@@ -55,7 +55,7 @@ pub(crate) fn end(outcome: Outcome, printer: &mut Printer) -> ExitCode {
     let outcome = outcome.and_then(|()| printer.flush().map_err(Failure::from));
     match outcome {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
-        Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Reported) => ExitCode::FAILURE,
         Err(Failure::Message(text)) => {
             printer.error(&text);
             ExitCode::FAILURE

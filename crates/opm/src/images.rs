@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use image::{Client, Environment, Image, LayerFile, Location, Platform, Store, UnpackLimits};
+mod flags;
 
-use crate::exit::{Failure, Outcome};
+pub(crate) use flags::{PullFlags, TlsFlags, check_flags};
+use image::{Client, Environment, Image, LayerFile, Location, Store, UnpackLimits};
+
 use crate::interrupt::Unfinished;
 use crate::progress::{Progress, Unit};
 use crate::registry_settings::RegistrySettings;
@@ -25,70 +27,6 @@ const CACHE_VARIABLE: &str = "OLM_CACHE_DIR";
 
 /// How long a registry may take for an answer that a command can do without.
 const SHORT: Duration = Duration::from_secs(5);
-
-/// How registries are spoken to. Every command knows these flags, as users expect.
-#[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Registries")]
-pub(crate) struct TlsFlags {
-    /// Use plain HTTP for registries
-    #[arg(long, global = true)]
-    use_http: bool,
-    /// Do not check the certificates of registries
-    #[arg(long, global = true)]
-    skip_tls_verify: bool,
-    /// Use plain HTTP for registries
-    #[arg(long, global = true, hide = true)]
-    skip_tls: bool,
-}
-
-impl TlsFlags {
-    /// Refuses flags that contradict each other; returns what to warn of.
-    pub(crate) fn check(&self) -> Result<Option<&'static str>, Failure> {
-        let clash = |text: &str| Err(Failure::message(format!("invalid flag combination: {text}")));
-        match (self.skip_tls, self.use_http, self.skip_tls_verify) {
-            (true, true, _) => clash("cannot use --use-http with --skip-tls"),
-            (true, _, true) => clash("cannot use --skip-tls-verify with --skip-tls"),
-            (_, true, true) => clash("--use-http and --skip-tls-verify cannot both be true"),
-            (true, _, _) => {
-                Ok(Some("Flag --skip-tls has been deprecated, use --use-http and --skip-tls-verify instead"))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Returns flags that check certificates, or do not.
-    pub(crate) fn verifying(verify: bool) -> TlsFlags {
-        TlsFlags { skip_tls_verify: !verify, ..TlsFlags::default() }
-    }
-
-    /// Returns whether registries are spoken to in plain HTTP.
-    pub(crate) fn uses_http(&self) -> bool {
-        self.use_http || self.skip_tls
-    }
-
-    /// Returns whether certificates are not checked.
-    pub(crate) fn skips_verification(&self) -> bool {
-        self.skip_tls_verify
-    }
-}
-
-/// How images are pulled, by the commands that do.
-#[derive(clap::Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Registries")]
-pub(crate) struct PullFlags {
-    /// File with certificates of authorities to trust for registries, beside the system's
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca_file: Option<PathBuf>,
-    /// Platform to take from an image for several: OS/ARCHITECTURE[/VARIANT]
-    #[arg(long, value_name = "PLATFORM")]
-    pub(crate) platform: Option<Platform>,
-    /// Directory that pulled images are kept in; $OLM_CACHE_DIR/images if that is set
-    #[arg(long, value_name = "DIR")]
-    pub(crate) image_cache: Option<PathBuf>,
-    /// Use images that were kept before, and no network
-    #[arg(long)]
-    pub(crate) offline: bool,
-}
 
 /// Pulls and unpacks images. Nothing is made and nobody is asked before the first of them.
 pub(crate) struct Images {
@@ -200,8 +138,8 @@ impl Images {
         };
         let store = store.map_err(|error| format!("{}: {error}", place.display()))?;
         let mut options = image::Options::new(store);
-        options.use_http = self.tls.use_http || self.tls.skip_tls;
-        options.skip_tls_verify = self.tls.skip_tls_verify;
+        options.use_http = self.tls.uses_http();
+        options.skip_tls_verify = self.tls.skips_verification();
         options.ca_files.extend(self.pull.ca_file.clone());
         options.platform.clone_from(&self.pull.platform);
         options.offline = self.pull.offline;
@@ -392,12 +330,4 @@ pub(crate) fn pinned(reference: &str, digest: image::Digest) -> String {
 /// Returns where `path` of an unpacked image is, without leaving it.
 pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, String> {
     image::contained(root, Path::new(path)).map_err(|error| format!("{path} is not in the image: {error}"))
-}
-
-/// Warns of flags that go away, and refuses those that contradict each other.
-pub(crate) fn check_flags(tls: &TlsFlags, printer: &crate::printer::Printer) -> Outcome {
-    if let Some(warning) = tls.check()? {
-        printer.warning(warning);
-    }
-    Ok(())
 }

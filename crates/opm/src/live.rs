@@ -32,10 +32,10 @@ impl<'a> Live<'a> {
     }
 
     /// Reports something that stays.
-    fn tell(&self, text: &str) {
+    fn report(&self, text: &str) {
         let mut shown = self.shown();
         self.erase(&mut shown);
-        self.printer.tell(text);
+        self.printer.report(text);
         self.draw(&mut shown);
     }
 
@@ -75,11 +75,11 @@ impl Drop for Live<'_> {
 
 impl cluster::Watcher for Live<'_> {
     fn done(&self, text: &str) {
-        self.tell(text);
+        self.report(text);
     }
 
     fn warn(&self, text: &str) {
-        self.tell(&format!("{} {text}", self.printer.paint(Style::Warning, "warning:")));
+        self.report(&format!("{} {text}", self.printer.paint(Style::Warning, "warning:")));
     }
 
     fn state(&self, object: &str, state: &str) {
@@ -96,13 +96,13 @@ impl cluster::Watcher for Live<'_> {
             self.erase(&mut shown);
             self.draw(&mut shown);
         } else if !state.is_empty() {
-            self.printer.tell(&format!("  {object}: {state}"));
+            self.printer.report(&format!("  {object}: {state}"));
         }
     }
 
     fn request(&self, what: &str) {
         if self.verbose {
-            self.tell(&format!("  {what}"));
+            self.report(&format!("  {what}"));
         }
     }
 }

@@ -88,23 +88,23 @@ impl Printer {
 
     /// Reports an error that ends the program.
     pub(crate) fn error(&self, text: &str) {
-        self.tell(&format!("{} {text}", self.paint(Style::Error, "error:")));
+        self.report(&format!("{} {text}", self.paint(Style::Error, "error:")));
     }
 
     /// Reports something that does not end the program.
     pub(crate) fn warning(&self, text: &str) {
-        self.tell(&format!("{} {text}", self.paint(Style::Warning, "warning:")));
+        self.report(&format!("{} {text}", self.paint(Style::Warning, "warning:")));
     }
 
     /// Reports that the arguments make no sense.
     pub(crate) fn usage(&self, text: &str) {
-        self.tell(text.trim_end());
+        self.report(text.trim_end());
     }
 
     /// Writes a line to stderr. A failure has nowhere to go.
     ///
     /// Messages quote what others wrote, so nothing in them may move the cursor or worse.
-    pub(crate) fn tell(&self, text: &str) {
+    pub(crate) fn report(&self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{}", harmless(text, self.colour));
     }
 }

@@ -52,36 +52,36 @@ fn cap<'f, 'a>(found: &'f [Found<'a>]) -> (Vec<&'f Found<'a>>, BTreeMap<&'static
 
 /// Reports problems on stderr, each once: what is wrong, its place, the line in question, and what would fix it; last
 /// their number.
-pub(crate) fn tell(printer: &Printer, found: &[Found<'_>]) {
+pub(crate) fn show(printer: &Printer, found: &[Found<'_>]) {
     let errors = found.iter().filter(|found| found.problem.severity == Severity::Error).count();
     let (shown, more) = cap(found);
     for (number, group) in alike(&shown).into_iter().enumerate() {
         let Some(first) = group.first() else { continue };
         if number > 0 {
-            printer.tell("");
+            printer.report("");
         }
         if first.problem.severity == Severity::Warning {
             printer.warning(&first.problem.message);
         } else {
             printer.error(&format!("{}{}", scope(first.problem), first.problem.message));
         }
-        tell_place(printer, first);
+        show_place(printer, first);
         if let Some(others) = others(&group) {
-            printer.tell(&format!("{} {others}", printer.paint(Style::Note, "note:")));
+            printer.report(&format!("{} {others}", printer.paint(Style::Note, "note:")));
         }
     }
     for (rule, count) in more {
         let problems = if count == 1 { "problem" } else { "problems" };
-        printer.tell(&format!("\n... and {count} more {problems} of the rule [{rule}]"));
+        printer.report(&format!("\n... and {count} more {problems} of the rule [{rule}]"));
     }
     if errors > 0 {
         let problems = if errors == 1 { "problem" } else { "problems" };
-        printer.tell(&format!("\n{errors} {problems} found"));
+        printer.report(&format!("\n{errors} {problems} found"));
     }
 }
 
 /// Reports errors as the tree that users of older tools know.
-pub(crate) fn tell_tree(printer: &Printer, found: &[Found<'_>]) {
+pub(crate) fn show_tree(printer: &Printer, found: &[Found<'_>]) {
     let errors = found.iter().filter(|found| found.problem.severity == Severity::Error);
     let tree = catalog::tree::message(errors.map(|found| found.problem));
     if !tree.is_empty() {
@@ -169,7 +169,7 @@ fn scope(problem: &Problem) -> String {
     if named.is_empty() { String::new() } else { format!("{}: ", named.join(", ")) }
 }
 
-fn tell_place(printer: &Printer, found: &Found<'_>) {
+fn show_place(printer: &Printer, found: &Found<'_>) {
     let arrow = printer.paint(Style::Note, "-->");
     let rule = found.problem.rule;
     match (&found.path, &found.located) {
@@ -181,15 +181,15 @@ fn tell_place(printer: &Printer, found: &Found<'_>) {
             let label = found.problem.label.as_deref().unwrap_or_default();
             let before: String =
                 located.text.chars().take(located.marked.start).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-            printer.tell(&format!("{margin}{arrow} {path}:{}:{} [{rule}]", located.line, located.column));
-            printer.tell(&format!("{} {bar} {}", printer.paint(Style::Note, &number), visible(&located.text)));
-            printer.tell(format!("{margin} {bar} {before}{marks} {label}").trim_end());
+            printer.report(&format!("{margin}{arrow} {path}:{}:{} [{rule}]", located.line, located.column));
+            printer.report(&format!("{} {bar} {}", printer.paint(Style::Note, &number), visible(&located.text)));
+            printer.report(format!("{margin} {bar} {before}{marks} {label}").trim_end());
         }
-        (Some(path), None) => printer.tell(&format!("  {arrow} {path} [{rule}]")),
+        (Some(path), None) => printer.report(&format!("  {arrow} {path} [{rule}]")),
         (None, _) => {}
     }
     if let Some(help) = &found.problem.help {
-        printer.tell(&format!("{} {help}", printer.paint(Style::Help, "help:")));
+        printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
     }
 }
 

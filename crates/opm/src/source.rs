@@ -152,7 +152,7 @@ pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Print
             Ok(Source::Catalog(path)) => {
                 let loaded = load_catalog(&mut fbc, &path, options)
                     .map_err(|error| Failure::message(wrong(error.to_string())))?;
-                failed |= tell(&fbc, &loaded.problems, reference, printer);
+                failed |= report(&fbc, &loaded.problems, reference, printer);
             }
             Ok(Source::Bundle(..)) if options.catalogs_only => {
                 printer
@@ -194,7 +194,7 @@ pub(crate) fn load(references: &[String], options: &Options<'_>, printer: &Print
             }
         }
     }
-    if failed { Err(Failure::Told) } else { Ok(fbc) }
+    if failed { Err(Failure::Reported) } else { Ok(fbc) }
 }
 
 /// Loads one catalog directory behind what is loaded already.
@@ -328,12 +328,12 @@ fn check_template_directory(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn tell(fbc: &Fbc, problems: &[Problem], reference: &str, printer: &Printer) -> bool {
+fn report(fbc: &Fbc, problems: &[Problem], reference: &str, printer: &Printer) -> bool {
     if problems.is_empty() {
         return false;
     }
     printer.error(&format!("render reference \"{reference}\":"));
-    report::tell(printer, &report::find(fbc, problems));
+    report::show(printer, &report::find(fbc, problems));
     true
 }
 
@@ -366,8 +366,8 @@ pub(crate) fn checked(
     match checked.catalog {
         Ok(catalog) => Ok((fbc, catalog)),
         Err(problems) => {
-            report::tell(printer, &report::find(&fbc, problems.errors()));
-            Err(Failure::Told)
+            report::show(printer, &report::find(&fbc, problems.errors()));
+            Err(Failure::Reported)
         }
     }
 }

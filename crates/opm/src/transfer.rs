@@ -216,7 +216,8 @@ fn lines(
 ) -> (Sender<()>, JoinHandle<()>) {
     let (stop, stopped) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let write = |last| line(&moved, doing, last).iter().for_each(|line| crate::printer::Printer::new().tell(line));
+        let write =
+            |last| line(&moved, doing, last).iter().for_each(|line| crate::printer::Printer::new().report(line));
         while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
             write(false);
         }

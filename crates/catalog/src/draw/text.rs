@@ -106,7 +106,7 @@ fn notes(channel: &Channel<'_>, layout: &Layout) -> Vec<Vec<String>> {
             continue;
         }
         let never = if first.inert { " (never followed)" } else { "" };
-        notes[first.to].push(format!("{}{never}", words::told(channel, edges)));
+        notes[first.to].push(format!("{}{never}", words::described(channel, edges)));
     }
     for range in &channel.ranges {
         let never = if range.inert { " (never followed)" } else { "" };

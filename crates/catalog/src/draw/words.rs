@@ -114,11 +114,11 @@ pub(super) fn undrawn(channel: &Channel<'_>, layout: &Layout, row: usize) -> Opt
     let start = layout.undrawn.partition_point(|edge| edge.to < row);
     let edges = &layout.undrawn[start..];
     let edges = &edges[..edges.partition_point(|edge| edge.to == row)];
-    (!edges.is_empty()).then(|| told(channel, edges))
+    (!edges.is_empty()).then(|| described(channel, edges))
 }
 
 /// Returns edges to one row in words.
-pub(super) fn told(channel: &Channel<'_>, edges: &[Edge]) -> String {
+pub(super) fn described(channel: &Channel<'_>, edges: &[Edge]) -> String {
     let mut text = String::new();
     for (kind, verb) in [(EdgeKind::Replaces, "replaces"), (EdgeKind::Skips, "skips")] {
         let mut separator = if text.is_empty() { verb.to_owned() } else { format!("; {verb}") };

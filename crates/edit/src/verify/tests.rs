@@ -53,8 +53,8 @@ impl Read {
         Read { fbc, contents, directory }
     }
 
-    fn told(&self) -> Told<'_> {
-        Told { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
+    fn told(&self) -> Edition<'_> {
+        Edition { fbc: &self.fbc, root: self.directory.path(), contents: &self.contents }
     }
 }
 

@@ -87,12 +87,12 @@ pub(crate) fn run(args: &AddArgs, tls: &TlsFlags, printer: &mut Printer) -> Outc
         let (new, named) = prepared(args, contents, &rendered.json)?;
         if args.debug {
             let channels = named.channels.join(", ");
-            printer.tell(&format!("{name}: bundle {:?} of package {:?} for {channels}", new.name, new.package));
+            printer.report(&format!("{name}: bundle {:?} of package {:?} for {channels}", new.name, new.package));
         }
         bundles.push((new, named));
     }
     let load = |root: &Path, printer: &Printer| match workbench::load(root, &|_, _| {}, printer) {
-        Err(Failure::Told) => Err(Failure::message(loading(root))),
+        Err(Failure::Reported) => Err(Failure::message(loading(root))),
         other => other,
     };
     workbench::change_first_layout(&args.directory, printer, load, |_, outline| {

@@ -241,13 +241,13 @@ fn apply(args: &ApplyArgs, base: Value, printer: &mut Printer) -> Outcome {
                 let object = serde_json::to_value(&object).map_err(|error| Failure::message(error.to_string()))?;
                 print_object(&object, format, printer)?;
             }
-            None => printer.tell(&format!("catalog {}/{} is applied", cluster.namespace, args.name)),
+            None => printer.report(&format!("catalog {}/{} is applied", cluster.namespace, args.name)),
         }
         if args.wait {
             let state = cluster::wait_for_catalog(&cluster, &args.name, args.timeout, deadline);
             let state = state.await.map_err(failure)?;
             let image = state.image_in_use.map(|image| format!(" from {image}")).unwrap_or_default();
-            printer.tell(&format!("catalog {}/{} answers{image}", cluster.namespace, args.name));
+            printer.report(&format!("catalog {}/{} answers{image}", cluster.namespace, args.name));
         }
         Ok(())
     })
@@ -375,7 +375,7 @@ fn delete(args: &DeleteArgs, printer: &Printer) -> Outcome {
             Err(error) if error.is_missing() && args.ignore_not_found => Ok(()),
             Err(error) => Err(failure(error)),
             Ok(()) => {
-                printer.tell(&format!("catalog {}/{} is deleted", cluster.namespace, args.name));
+                printer.report(&format!("catalog {}/{} is deleted", cluster.namespace, args.name));
                 Ok(())
             }
         }

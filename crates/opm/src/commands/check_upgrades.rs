@@ -85,7 +85,7 @@ pub(crate) fn run(args: &CheckUpgradesArgs, tls: &TlsFlags, printer: &mut Printe
     printer.data().write_all(text.as_bytes())?;
     match upgrades::regressions(&reports) {
         0 => Ok(()),
-        _ => Err(Failure::Told),
+        _ => Err(Failure::Reported),
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn run(args: &CleanupArgs, printer: &mut Printer) -> Outcome {
     })?;
     drop(live);
     match found {
-        true => printer.tell(&format!("Operator \"{}\" uninstalled", args.package)),
+        true => printer.report(&format!("Operator \"{}\" uninstalled", args.package)),
         false => printer.warning(&format!("Cleanup operator: package \"{}\" not found", args.package)),
     }
     Ok(())

@@ -204,11 +204,11 @@ fn validate(components: &[Component], made: &[PathBuf], aside: &Path, plan: &Pla
             for path in found.iter_mut().filter_map(|found| found.path.as_mut()) {
                 *path = path.replace(&*copy.to_string_lossy(), &directory.to_string_lossy());
             }
-            report::tell(printer, &found);
+            report::show(printer, &found);
             valid = false;
         }
     }
-    if valid { Ok(()) } else { Err(Failure::Told) }
+    if valid { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Writes all files beside their places, and only then moves them there.

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &CopyArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     writeln!(printer.data(), "{}", copied.digest)?;
     let (documents, sent, known, referrers) = (copied.documents, copied.sent, copied.known, copied.referrers);
     let megabytes = copied.bytes as f64 / 1e6;
-    printer.tell(&format!(
+    printer.report(&format!(
         "manifests: {documents}, blobs: {sent} ({megabytes:.1} MB), there before: {known}, made for the image: {referrers}"
     ));
     Ok(())

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &CrdDiffArgs, tls: &TlsFlags, printer: &mut Printer) -> 
             findings::print(&found, passed, output, printer)?;
         }
     }
-    if passed { Ok(()) } else { Err(Failure::Told) }
+    if passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
 fn as_json(changes: &[Change]) -> Vec<Value> {

@@ -129,7 +129,7 @@ pub(crate) fn run(args: &DiffArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     printer.data().write_all(text.as_bytes())?;
     if args.exit_code && !found.is_empty() {
         printer.flush()?;
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ pub(crate) fn run_alpha(args: &AlphaDiffArgs, tls: &TlsFlags, printer: &mut Prin
     let selection = diff::diff(old, Side { fbc: &fbc, catalog: &catalog }, &options)
         .map_err(|error| Failure::message(format!("generate diff: {error}")))?;
     if args.debug {
-        selection.notes.iter().for_each(|note| printer.tell(&format!("debug: {note}")));
+        selection.notes.iter().for_each(|note| printer.report(&format!("debug: {note}")));
     }
     let blobs = selection.into_blobs(&mut fbc, &limits)?;
     let blobs: Vec<_> = blobs.iter().map(|&number| &fbc.blobs()[number]).collect();
@@ -185,8 +185,8 @@ pub(crate) fn load(
         Ok(catalog) => Ok((fbc, catalog)),
         Err(problems) => {
             printer.error(&format!("\"{references}\" is no valid catalog:"));
-            report::tell(printer, &report::find(&fbc, problems.errors()));
-            Err(Failure::Told)
+            report::show(printer, &report::find(&fbc, problems.errors()));
+            Err(Failure::Reported)
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: Vec<OsString>, printer: &mut Printer) -> Outcome {
         .map_err(|error| Failure::Exit(CONNECTION_FAILURE, error.to_string()))?;
     match runtime.block_on(probe.run()) {
         Ok(()) => {
-            printer.tell("status: SERVING");
+            printer.report("status: SERVING");
             Ok(())
         }
         Err(error) => {

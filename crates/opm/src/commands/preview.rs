@@ -84,7 +84,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
     let (directory, watched) = (args.directory.clone(), Arc::clone(&console));
     std::thread::spawn(move || watch(&directory, is_bundle, &watched));
     if let Address::Tcp(host, port) = &args.http {
-        printer.tell(&format!("http://{host}:{port}/"));
+        printer.report(&format!("http://{host}:{port}/"));
     }
     runtime::block_on(async {
         let mut signals = EndSignals::listen()?;

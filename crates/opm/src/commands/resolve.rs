@@ -128,11 +128,11 @@ pub(super) fn refuse(output: Output, reason: &str, message: &str, lines: &[Strin
         }
         Output::Text => {
             printer.error("this cannot be resolved, and nothing in the namespace would be installed or upgraded");
-            lines.iter().for_each(|line| printer.tell(&format!("  {line}")));
-            printer.tell(&format!("OLM says: {message}"));
+            lines.iter().for_each(|line| printer.report(&format!("  {line}")));
+            printer.report(&format!("OLM says: {message}"));
         }
     }
-    Err(Failure::Told)
+    Err(Failure::Reported)
 }
 
 fn text(steps: &[Step]) -> String {
@@ -255,5 +255,5 @@ fn second(args: &ResolveArgs, pool: &Pool<'_>, state: &State, printer: &mut Prin
             printer.data().write_all(format!("{answer:#}\n").as_bytes())?;
         }
     }
-    if failed { Err(Failure::Told) } else { Ok(()) }
+    if failed { Err(Failure::Reported) } else { Ok(()) }
 }

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &SecurityArgs, tls: &TlsFlags, printer: &mut Printer) ->
     };
     let passed = !found.iter().any(denied);
     findings::print(&found, passed, args.output, printer)?;
-    if passed { Ok(()) } else { Err(Failure::Told) }
+    if passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Collects the findings of all that is compared.

@@ -263,7 +263,7 @@ fn serve(plan: Plan, printer: &Printer) -> Outcome {
 pub(crate) fn failure(error: RunError, printer: &Printer) -> Failure {
     let text = error.to_string();
     if let RunError::Prepare(PrepareError::Catalog(LoadError::Invalid { fbc, problems })) = &error {
-        report::tell(printer, &report::find(fbc, problems));
+        report::show(printer, &report::find(fbc, problems));
     }
     Failure::Message(text)
 }

@@ -145,7 +145,7 @@ fn build(args: &BuildArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     for reason in unread {
         printer.warning(&format!("its page has no manifests: {reason}"));
     }
-    printer.tell(&format!("wrote {pages} files, {megabytes:.1} MB, to {}", args.to.display()));
+    printer.report(&format!("wrote {pages} files, {megabytes:.1} MB, to {}", args.to.display()));
     Ok(())
 }
 

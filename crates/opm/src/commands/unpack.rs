@@ -96,7 +96,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let root = images.unpack_aside(&fetched.image, Some(Path::new(path))).map_err(wrong)?;
     let configs = images::inside(&root, path).map_err(wrong)?;
     if args.debug {
-        printer.tell(&format!("{reference} is {}, its catalog lies at {path}", fetched.image.digest));
+        printer.report(&format!("{reference} is {}, its catalog lies at {path}", fetched.image.digest));
     }
     let parent = tree::parent(&target);
     fs::create_dir_all(parent).map_err(|error| tree::in_path(parent, &error))?;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     }
     aside.finish(&target).map_err(|error| tree::in_path(&target, &error))?;
     if args.debug {
-        printer.tell(&format!("unpacked to {}", target.display()));
+        printer.report(&format!("unpacked to {}", target.display()));
     }
     Ok(())
 }
@@ -144,7 +144,7 @@ fn rearranged(
     match wanted {
         Some(Files::New(layout)) if whole => Ok(Some((fbc, layout))),
         Some(Files::New(_)) => {
-            report::tell(printer, &report::find(&fbc, &loaded.problems));
+            report::show(printer, &report::find(&fbc, &loaded.problems));
             let text =
                 format!("index image \"{reference}\": its files cannot be written anew; --layout image copies them");
             Err(Failure::message(text))

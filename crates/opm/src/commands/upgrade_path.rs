@@ -89,7 +89,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
         Output::Json => format!("{:#}\n", as_json(&pool, &start, &path, arrived)),
     };
     printer.data().write_all(answer.as_bytes())?;
-    if arrived { Ok(()) } else { Err(Failure::Told) }
+    if arrived { Ok(()) } else { Err(Failure::Reported) }
 }
 
 fn text(pool: &Pool<'_>, start: &Start<'_>, path: &Path) -> String {

@@ -125,14 +125,14 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         )));
     }
     match args.output {
-        Output::Text if args.tree => report::tell_tree(printer, &found),
+        Output::Text if args.tree => report::show_tree(printer, &found),
         Output::Text if errors.is_empty() && printer.is_read => {
-            report::tell(printer, &found);
-            printer.tell("No errors found");
+            report::show(printer, &found);
+            printer.report("No errors found");
         }
         Output::Text => {
-            report::tell(printer, &found);
-            tell_strangers(&fbc, &found, &directory, printer);
+            report::show(printer, &found);
+            report_strangers(&fbc, &found, &directory, printer);
         }
         Output::Json | Output::Yaml => {
             let json = result(&found);
@@ -145,12 +145,12 @@ pub(crate) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
             }
             out.push(b'\n');
             printer.data().write_all(&out)?;
-            tell_warnings(&found, printer);
+            report_warnings(&found, printer);
         }
         Output::Sarif => printer.data().write_all(sarif::log(&found).as_bytes())?,
         Output::Github => printer.data().write_all(github(&found).as_bytes())?,
     }
-    if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Finds what cannot be installed of the first of `sources`.
@@ -204,7 +204,7 @@ fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
 const OF_STRANGERS: [&str; 5] = ["json-syntax", "yaml-syntax", "utf-8", "document-is-object", "schema-required"];
 
 /// Names the files that look like no part of a catalog at all, where there are many: somebody checks a repository.
-fn tell_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer) {
+fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer) {
     const MANY: usize = 2;
     const SHOWN: usize = 8;
     let has_blobs: BTreeSet<FileId> = fbc.blobs().iter().filter_map(|blob| Some(blob.origin?.0)).collect();
@@ -238,7 +238,7 @@ fn tell_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer
     if names.len() > SHOWN {
         list.push(&more);
     }
-    printer.tell(&format!("\n{} files look like no part of a catalog: {}", strangers.len(), list.join(", ")));
+    printer.report(&format!("\n{} files look like no part of a catalog: {}", strangers.len(), list.join(", ")));
     let catalogs: Vec<String> =
         has_blobs.iter().map(|file| top(*file)).filter(|(_, inside)| *inside).map(|(first, _)| first).collect();
     let catalogs: BTreeSet<&String> = catalogs.iter().collect();
@@ -252,7 +252,7 @@ fn tell_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer
         }
         _ => format!("name them in {}", root.join(".indexignore").display()),
     };
-    printer.tell(&format!("{} {help}", printer.paint(Style::Help, "help:")));
+    printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
 }
 
 /// The result as older tools print it, and every problem with its place.
@@ -304,7 +304,7 @@ fn problem_value(found: &Found<'_>) -> Value {
     value
 }
 
-fn tell_warnings(found: &[Found<'_>], printer: &Printer) {
+fn report_warnings(found: &[Found<'_>], printer: &Printer) {
     for found in found.iter().filter(|found| found.problem.severity == Severity::Warning) {
         printer.warning(&found.problem.message);
     }

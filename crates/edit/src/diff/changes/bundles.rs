@@ -48,9 +48,9 @@ fn change(
             }
             let before = Contents::of(old.fbc, before, limits)?;
             let after = Contents::of(new.fbc, after, limits)?;
-            change.tell(&before, &after);
+            change.compare(&before, &after);
             // What is the same in all other ways is spelled in another way there.
-            change.manifests = before.manifests != after.manifests || !change.tells_something();
+            change.manifests = before.manifests != after.manifests || !change.says_something();
         }
         (None, Some(after)) => match predecessor(name, old, new).filter(|_| options.changelog) {
             Some((fbc, blob)) => {
@@ -61,9 +61,9 @@ fn change(
                 for contents in [&mut before, &mut after] {
                     contents.properties.retain(|property| property.kind != property::PACKAGE);
                 }
-                change.tell(&before, &after);
+                change.compare(&before, &after);
             }
-            None => change.tell(&Contents::default(), &Contents::of(new.fbc, after, None)?),
+            None => change.compare(&Contents::default(), &Contents::of(new.fbc, after, None)?),
         },
         (_, None) => {}
     }
@@ -71,7 +71,7 @@ fn change(
 }
 
 impl BundleChange {
-    fn tells_something(&self) -> bool {
+    fn says_something(&self) -> bool {
         self.image.is_some()
             || !self.related_images.is_empty()
             || !self.properties.is_empty()
@@ -80,7 +80,7 @@ impl BundleChange {
             || !self.fields.is_empty()
     }
 
-    fn tell(&mut self, old: &Contents, new: &Contents) {
+    fn compare(&mut self, old: &Contents, new: &Contents) {
         self.related_images = Difference::of(&old.related_images, &new.related_images);
         self.properties = Difference::of(&old.properties, &new.properties);
         let (old, new) = (&old.facts, &new.facts);
@@ -100,7 +100,7 @@ impl BundleChange {
     /// Compares two bundles of one package, the older one first.
     pub fn between(old: &Contents, new: &Contents) -> BundleChange {
         let mut change = BundleChange::nothing("", What::Changed, String::new());
-        change.tell(old, new);
+        change.compare(old, new);
         change
     }
 

@@ -90,7 +90,7 @@ pub(crate) fn write(root: &Path, to: &ToArgs, printer: &Printer) -> Outcome {
         }
         if to.debug {
             let count = written.keys.len();
-            printer.tell(&format!("{count} files, {} bytes: {}", written.size, written.keys.join(" ")));
+            printer.report(&format!("{count} files, {} bytes: {}", written.size, written.keys.join(" ")));
         }
         Ok(())
     })

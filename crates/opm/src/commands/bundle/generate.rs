@@ -144,7 +144,7 @@ impl Planned {
         }
         let dockerfile = Path::new(DOCKERFILE);
         if keep(dockerfile) {
-            printer.tell(&format!("{DOCKERFILE} is there already and is kept; --overwrite writes it anew"));
+            printer.report(&format!("{DOCKERFILE} is there already and is kept; --overwrite writes it anew"));
             return Ok(());
         }
         Ok(write_whole(dockerfile, &self.dockerfile)?)

@@ -179,7 +179,7 @@ pub(super) fn run(
     findings::sort(&mut found);
     let passed = !found.iter().any(|finding| finding.severity >= flags.fail_on);
     findings::print(&found, passed, flags.output, printer)?;
-    if passed { Ok(()) } else { Err(Failure::Told) }
+    if passed { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// What registries have answered about images.

@@ -63,7 +63,7 @@ pub(super) fn run(args: &UnpackArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         printer.warning(&format!("{}: the link leads nowhere and is left out", link.display()));
     }
     if args.debug {
-        printer.tell(&format!("{} is {}, unpacked to {}", args.reference, fetched.image.digest, out.display()));
+        printer.report(&format!("{} is {}, unpacked to {}", args.reference, fetched.image.digest, out.display()));
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
         bundles.push((root, local.then_some(source.as_str())));
     }
     match bundles.as_slice() {
-        [(root, _)] if args.more.is_default() => tell(root, &args.optional_validators, printer),
+        [(root, _)] if args.more.is_default() => report(root, &args.optional_validators, printer),
         bundles => suites::run(bundles, &args.optional_validators, &args.more, &images, printer),
     }
 }
@@ -104,12 +104,12 @@ pub(super) fn run_alpha(args: &AlphaValidateArgs, tls: &TlsFlags, printer: &mut 
     match args.image_builder {
         Puller::Ourselves => {
             let images = Images::new(tls, &args.pull);
-            tell(&pulled(&images, &args.tag)?, &args.optional_validators, printer)
+            report(&pulled(&images, &args.tag)?, &args.optional_validators, printer)
         }
         Puller::Program(program) => {
             let scratch = Unfinished::private("opm-bundle-")?;
             unpack_with(program, &args.tag, scratch.path())?;
-            tell(scratch.path(), &args.optional_validators, printer)
+            report(scratch.path(), &args.optional_validators, printer)
         }
     }
 }
@@ -119,14 +119,14 @@ fn pulled(images: &Images, reference: &str) -> Result<PathBuf, Failure> {
     images.unpack_aside(&fetched.image, None).map_err(Failure::message)
 }
 
-fn tell(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
+fn report(dir: &Path, optional: &[Optional], printer: &Printer) -> Outcome {
     let found = compatible(dir, None, optional, &limits::from_env()?);
     found.warnings().for_each(|warning| printer.warning(warning));
     let mut errors: Vec<&str> = found.errors().collect();
     // Both look at the directory of manifests.
     errors.dedup();
     errors.iter().for_each(|error| printer.error(error));
-    if errors.is_empty() { Ok(()) } else { Err(Failure::Told) }
+    if errors.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Checks what the existing tool checks; what is known of the bundle is not read again.

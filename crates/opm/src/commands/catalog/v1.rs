@@ -60,12 +60,12 @@ pub(super) fn apply(args: &ApplyArgs, printer: &mut Printer) -> Outcome {
                 let object = serde_json::to_value(&object).map_err(|error| Failure::message(error.to_string()))?;
                 print_object(&object, format, printer)?;
             }
-            None => printer.tell(&format!("ClusterCatalog {name} is applied")),
+            None => printer.report(&format!("ClusterCatalog {name} is applied")),
         }
         if args.wait {
             let waiting = cluster::wait_for_cluster_catalog(&cluster, name, args.timeout, deadline);
             let state = waiting.await.map_err(failure)?;
-            printer.tell(&match (state.available, state.image_in_use) {
+            printer.report(&match (state.available, state.image_in_use) {
                 (true, Some(image)) => format!("ClusterCatalog {name} is served from {image}"),
                 (true, None) => format!("ClusterCatalog {name} is served"),
                 (false, _) => format!("ClusterCatalog {name} is no longer served"),
@@ -135,7 +135,7 @@ pub(super) fn delete(args: &DeleteArgs, printer: &Printer) -> Outcome {
             Err(error) if error.is_missing() && args.ignore_not_found => Ok(()),
             Err(error) => Err(failure(error)),
             Ok(()) => {
-                printer.tell(&format!("ClusterCatalog {} is deleted", args.name));
+                printer.report(&format!("ClusterCatalog {} is deleted", args.name));
                 Ok(())
             }
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use catalog::Warnings;
 use edit::Outline;
 use edit::changes::Changes;
-use edit::verify::{self, Contents, Told};
+use edit::verify::{self, Contents, Edition};
 use fbc::json::Raw;
 use fbc::{Blob, Fbc, LoadOptions, Problem};
 
@@ -47,11 +47,11 @@ pub(super) fn check(tree: &Path, root: &Path, wanted: &Wanted<'_>, printer: &Pri
             let below = path.and_then(|path| path.strip_prefix(tree).ok()).map(|path| root.join(path));
             found.path = below.map(|path| path.display().to_string());
         }
-        report::tell(printer, &found);
+        report::show(printer, &found);
         return Err(Failure::message("the changed catalog would not be valid, so nothing was changed"));
     }
-    let was = Told { fbc: &before.fbc, root, contents: &before.contents };
-    let is = Told { fbc: &fbc, root: tree, contents: &contents };
+    let was = Edition { fbc: &before.fbc, root, contents: &before.contents };
+    let is = Edition { fbc: &fbc, root: tree, contents: &contents };
     let differs = verify::unchanged_but(was, changes, new, is).err();
     if let Some(path) = differs.as_ref().filter(|_| !before.fbc.is_current()) {
         return Err(Failure::message(format!("{}: the file changed meanwhile; try again", root.join(path).display())));

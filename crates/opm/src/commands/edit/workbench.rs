@@ -190,7 +190,7 @@ fn change_loaded(
     let notes = verb(&loaded, &mut outline).map_err(refused)?;
     let mut changes = Changes::between(&loaded.fbc, &loaded.outline, &outline).map_err(refused)?;
     if changes.is_empty() && place.to.is_none() {
-        tell(place, &notes, printer);
+        report(place, &notes, printer);
         return Ok(());
     }
     let mut new = new_files(&loaded.fbc, root, &changes, layout)?;
@@ -213,7 +213,7 @@ fn change_loaded(
     if !loaded.fbc.is_current() {
         return Err(Failure::message(format!("{}: the catalog changed meanwhile; try again", root.display())));
     }
-    tell(place, &notes, printer);
+    report(place, &notes, printer);
     if place.dry_run {
         return show(root, &files, printer);
     }
@@ -222,14 +222,14 @@ fn change_loaded(
         None => place::replace(root, &aside, &files)?,
     }
     if let Some(done) = summary(&loaded.outline, &outline).filter(|_| !place.quiet) {
-        printer.tell(&done);
+        printer.report(&done);
     }
     Ok(())
 }
 
-fn tell(place: &Where, notes: &[String], printer: &Printer) {
+fn report(place: &Where, notes: &[String], printer: &Printer) {
     for note in notes.iter().filter(|_| !place.quiet) {
-        printer.tell(&format!("{} {note}", printer.paint(Style::Note, "note:")));
+        printer.report(&format!("{} {note}", printer.paint(Style::Note, "note:")));
     }
 }
 
@@ -258,8 +258,8 @@ fn load_keeping(root: &Path, look: &Look<'_>, keep_text: bool, printer: &Printer
         LoadOptions { limits: limits::from_env()?, keep_text, inspect: Some(&inspect), ..LoadOptions::default() };
     let loaded = fbc.load_dir(root, &options).map_err(|error| in_path(root, &error))?;
     if !loaded.problems.is_empty() {
-        report::tell(printer, &report::find(&fbc, &loaded.problems));
-        return Err(Failure::Told);
+        report::show(printer, &report::find(&fbc, &loaded.problems));
+        return Err(Failure::Reported);
     }
     let outline = Outline::new(&fbc);
     Ok(Loaded { root: root.to_path_buf(), fbc, outline, contents })

@@ -236,7 +236,7 @@ impl TargetFlags {
             mirror::set::write_whole(&self.resources.join(name), text.as_bytes()).map_err(Failure::message)?;
         }
         notes(&made.notes, printer);
-        printer.tell(&format!("objects for the cluster: {}", self.resources.display()));
+        printer.report(&format!("objects for the cluster: {}", self.resources.display()));
         Ok(())
     }
 }
@@ -244,14 +244,14 @@ impl TargetFlags {
 /// Reports what else the user should know.
 pub(crate) fn notes(notes: &[String], printer: &Printer) {
     for note in notes {
-        printer.tell(&format!("{} {note}", printer.paint(Style::Note, "note:")));
+        printer.report(&format!("{} {note}", printer.paint(Style::Note, "note:")));
     }
 }
 
 /// Reports what is missing, by package and bundle.
 pub(crate) fn tell_missing(missing: &[Missing], printer: &Printer) {
     if !missing.is_empty() {
-        printer.tell(&format!("missing images: {}", missing.len()));
-        printer.tell(report::text(missing).trim_end());
+        printer.report(&format!("missing images: {}", missing.len()));
+        printer.report(report::text(missing).trim_end());
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn image_set(
             let help = problem.help.as_ref().map(|help| format!("\n  help: {help}")).unwrap_or_default();
             printer.error(&format!("{file}:{}: {}{help}", problem.line, problem.message));
         }
-        Failure::Told
+        Failure::Reported
     })?;
     let unsupported: Vec<&(&str, usize)> =
         set.unsupported.iter().filter(|(part, _)| !skip.iter().any(|skip| skip == part)).collect();
@@ -42,7 +42,7 @@ pub(crate) fn image_set(
                 "{file}:{line}: nothing is done for {part}\n  help: --skip {part} goes on without it; other tools bring it"
             ));
         }
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     Ok(set)
 }
@@ -92,7 +92,7 @@ pub(crate) fn catalogs(
     }
     if !wrong.is_empty() {
         wrong.iter().for_each(|text| printer.error(text));
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     for (catalog, _) in &found {
         notes(&catalog.opened.part.notes, printer);

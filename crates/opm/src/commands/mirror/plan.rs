@@ -116,9 +116,9 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     }
     if let Some(out) = &args.lock {
         mirror::set::write_whole(out, lock.to_text().as_bytes()).map_err(Failure::message)?;
-        printer.tell(&format!("lock: {}, {}", out.display(), lock.digest()));
+        printer.report(&format!("lock: {}, {}", out.display(), lock.digest()));
     }
-    if failed { Err(Failure::Told) } else { Ok(()) }
+    if failed { Err(Failure::Reported) } else { Ok(()) }
 }
 
 /// Shows a plan for people.
@@ -202,7 +202,7 @@ pub(super) fn mapping(
     let contents = super::pull::contents(&client.options().store, &lock, &client)?;
     write_mapping(mapping, &lock, &contents, tls, printer)?;
     super::flags::tell_missing(&prepared.plan.missing, printer);
-    if prepared.plan.missing.is_empty() { Ok(()) } else { Err(Failure::Told) }
+    if prepared.plan.missing.is_empty() { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Writes `mapping.txt`, a line for each image, `missing.txt`, those whose blobs a set does not have, and the objects for
@@ -237,7 +237,7 @@ pub(super) fn write_mapping(
     if let Some((target, flags)) = target {
         flags.write_resources(lock, target, tls, printer)?;
     }
-    printer.tell(&format!("{} images are listed in {}", lock.images.len(), place.join("mapping.txt").display()));
+    printer.report(&format!("{} images are listed in {}", lock.images.len(), place.join("mapping.txt").display()));
     Ok(())
 }
 

@@ -73,12 +73,12 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
         writeln!(printer.data(), "{image}")?;
     }
     for (image, names) in &pruning.foreign {
-        printer.tell(&format!("stays: {image}, which has other names as well: {}", names.join(", ")));
+        printer.report(&format!("stays: {image}, which has other names as well: {}", names.join(", ")));
     }
     let (known, sets, count) = (pruning.known, pruning.sets.len(), pruning.images.len());
     if !args.yes {
         let which = if args.list.is_some() { String::new() } else { format!(" of {sets} of {known} sets") };
-        printer.tell(&format!("{count} images{which} would go; --yes removes them"));
+        printer.report(&format!("{count} images{which} would go; --yes removes them"));
         return Ok(());
     }
     let failed = remove(&client, &target, &pruning);
@@ -86,10 +86,10 @@ pub(super) fn run(args: &PruneArgs, tls: &TlsFlags, printer: &mut Printer) -> Ou
         printer.error(&format!("{image}: {error}"));
     }
     if !failed.is_empty() {
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     let which = if args.list.is_some() { String::new() } else { format!(" of {sets} of {known} sets") };
-    printer.tell(&format!("removed: {count} images{which}"));
+    printer.report(&format!("removed: {count} images{which}"));
     Ok(())
 }
 

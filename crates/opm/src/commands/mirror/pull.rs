@@ -119,7 +119,7 @@ fn pull(
         let base = have.of(&lock, &contents);
         let written = volume::write(&set, &lock, &contents, *size, &base, to, args.drain).map_err(Failure::message)?;
         let (count, size) = (written.files.len(), bytes(written.bytes));
-        printer.tell(&format!(
+        printer.report(&format!(
             "volumes: {count} in {} ({size}), there before: {} blobs",
             to.display(),
             written.left_out
@@ -166,7 +166,7 @@ impl Pull<'_> {
             }
         };
         if same {
-            printer.tell(&format!("the set is whole: {} of its blobs are in volumes already", lacking.len()));
+            printer.report(&format!("the set is whole: {} of its blobs are in volumes already", lacking.len()));
         }
         Ok(same.then_some(lock))
     }
@@ -299,7 +299,7 @@ impl Pull<'_> {
         let _ = std::fs::remove_dir_all(set.own("source"));
         set.sweep(&all).map_err(Failure::message)?;
         let (images, size) = (lock.images.len(), bytes(all.bytes()));
-        printer.tell(&format!("the set is whole: {images} images, {size} in {} different blobs", all.blobs.len()));
+        printer.report(&format!("the set is whole: {images} images, {size} in {} different blobs", all.blobs.len()));
         Ok(lock)
     }
 }

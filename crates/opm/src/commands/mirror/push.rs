@@ -195,7 +195,7 @@ pub(super) fn finish(
 ) -> Outcome {
     let pushed = pushed.map_err(Failure::message)?;
     let went = &pushed.delivered;
-    printer.tell(&format!(
+    printer.report(&format!(
         "sent: {} blobs ({}), mounted: {}, there before: {}",
         went.sent,
         bytes(went.bytes),
@@ -290,6 +290,6 @@ fn push_part(
     if let Some((digest, error)) = sent.failed.iter().next() {
         return Err(Failure::message(format!("{digest}: {error}")));
     }
-    printer.tell(&format!("sent: {} blobs ({}), there before: {}", sent.sent, bytes(sent.bytes), sent.known));
+    printer.report(&format!("sent: {} blobs ({}), there before: {}", sent.sent, bytes(sent.bytes), sent.known));
     Ok(())
 }

@@ -76,10 +76,10 @@ pub(super) fn run(args: &VerifyArgs, tls: &TlsFlags, printer: &mut Printer) -> O
         }
     }
     if !found.missing.is_empty() || !found.damage.is_empty() {
-        return Err(Failure::Told);
+        return Err(Failure::Reported);
     }
     let total: u64 = found.have.values().sum();
-    printer.tell(&format!("all there: {} images, {} in {} blobs", found.images, bytes(total), found.have.len()));
+    printer.report(&format!("all there: {} images, {} in {} blobs", found.images, bytes(total), found.have.len()));
     if args.output != "json" {
         writeln!(printer.data(), "{}", found.lock)?;
     }

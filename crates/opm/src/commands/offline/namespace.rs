@@ -77,7 +77,7 @@ pub(crate) fn read(
             Some(_) => "its properties are taken from the catalog",
             None => "neither the file nor the catalogs say more about it",
         };
-        printer.tell(&format!(
+        printer.report(&format!(
             "{} {name} is not among the ClusterServiceVersions of the file; {note}",
             printer.paint(Style::Note, "note:")
         ));

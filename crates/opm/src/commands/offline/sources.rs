@@ -126,7 +126,7 @@ pub(crate) fn read(
     };
     let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
     if let Err(problems) = checked.catalog {
-        report::tell(printer, &report::find(&fbc, problems.errors()));
+        report::show(printer, &report::find(&fbc, problems.errors()));
         return Err(Failure::message(format!("no cluster would accept the catalog {reference}")));
     }
     Ok(reader.finish(&fbc))

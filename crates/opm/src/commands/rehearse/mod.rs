@@ -71,7 +71,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
     if let Some(directory) = &args.output_dir {
         refuse(&rehearsal)?;
         write::directory(&rehearsal.objects, directory)?;
-        printer.tell(&format!("{} objects in {}", rehearsal.objects.len(), directory.display()));
+        printer.report(&format!("{} objects in {}", rehearsal.objects.len(), directory.display()));
     }
     match args.output {
         _ if args.output_dir.is_some() && args.output == Output::Text => {}
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &RehearseArgs, tls: &TlsFlags, printer: &mut Printer) ->
         }
         Output::Findings(output) => findings::print(&found, installable, output, printer)?,
     }
-    if installable { Ok(()) } else { Err(Failure::Told) }
+    if installable { Ok(()) } else { Err(Failure::Reported) }
 }
 
 /// Reads the bundle, and the one before it; nothing where all bundles of a catalog are rehearsed.

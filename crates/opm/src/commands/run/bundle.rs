@@ -129,9 +129,9 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
                 (channel, workshop.database(&args.index_image, path)?)
             }
             _ => {
-                printer.tell(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
+                printer.report(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
                 if !matches!(index, Index::None) {
-                    printer.tell(&format!(
+                    printer.report(&format!(
                         "Rendering a File-Based Catalog of the Index Image \"{}\" to verify if bundle \"{}\" is present",
                         args.index_image, facts.csv
                     ));
@@ -142,7 +142,7 @@ fn run_bundle(args: &BundleArgs, tls: &TlsFlags, printer: &mut Printer) -> Outco
                     edit::run_bundle::inject(&catalog, &facts.package, &facts.csv, &channel, &args.index_image)
                         .map_err(|refusal| generating(&facts.csv, &args.bundle, &args.index_image, &refusal))?;
                 if !matches!(index, Index::None) {
-                    printer.tell(&format!("Generated the extra FBC for the bundle image \"{}\"", facts.csv));
+                    printer.report(&format!("Generated the extra FBC for the bundle image \"{}\"", facts.csv));
                 }
                 (channel, workshop.serve(catalog, &additions, &bundles, &index, &args.index_image)?)
             }

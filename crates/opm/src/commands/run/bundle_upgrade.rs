@@ -98,7 +98,7 @@ fn upgrade(args: &BundleUpgradeArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     let content = match &index {
         Index::Database(path) => workshop.database(&index_image, path)?,
         _ => {
-            printer.tell(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
+            printer.report(&format!("Creating a File-Based Catalog of the bundle \"{}\"", args.bundle));
             let catalog = workshop.load(&index_image, &index)?;
             let mut bundles = workshop.bundles(&images_of(&installed.items))?;
             bundles.append(&mut newest);

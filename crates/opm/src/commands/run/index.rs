@@ -196,8 +196,8 @@ impl Workshop<'_> {
         let loaded = source::load_catalog(&mut fbc, &place, &options).map_err(|error| named(error.to_string()))?;
         if !loaded.problems.is_empty() {
             self.printer.error(&format!("index image {image:?}:"));
-            report::tell(self.printer, &report::find(&fbc, &loaded.problems));
-            return Err(Failure::Told);
+            report::show(self.printer, &report::find(&fbc, &loaded.problems));
+            return Err(Failure::Reported);
         }
         Ok(fbc)
     }
@@ -224,7 +224,7 @@ impl Workshop<'_> {
             let image =
                 commands::build::push_catalog(scratch.path(), name, &how, self.tls, &self.flags.pull, self.printer)?;
             if how.push {
-                self.printer.tell(&format!("Pushed the catalog image {image}"));
+                self.printer.report(&format!("Pushed the catalog image {image}"));
             }
             return Ok(Content::Image(image.to_string()));
         }
@@ -240,7 +240,7 @@ impl Workshop<'_> {
         let (image, program) = match index {
             Index::Catalog(_, Program::Opm(program)) => (index_image.to_owned(), Some(program.clone())),
             Index::Catalog(_, Program::Nothing) => {
-                self.printer.tell(&format!("{index_image} has no program: {NO_INDEX} serves its catalog"));
+                self.printer.report(&format!("{index_image} has no program: {NO_INDEX} serves its catalog"));
                 (self.default_image(), None)
             }
             Index::Catalog(_, Program::Other) | Index::Database(_) => (index_image.to_owned(), None),
@@ -261,7 +261,7 @@ impl Workshop<'_> {
                 // Some nodes refuse a name with both.
                 let repository = NO_INDEX.rsplit_once(':').map_or(NO_INDEX, |(repository, _)| repository);
                 let pinned = format!("{repository}@{digest}");
-                self.printer.tell(&format!("{NO_INDEX} is {pinned}, which serves the catalog"));
+                self.printer.report(&format!("{NO_INDEX} is {pinned}, which serves the catalog"));
                 pinned
             }
             Err(error) => {
@@ -333,8 +333,8 @@ impl Workshop<'_> {
         let checked = catalog::check(&fbc, loaded, catalog::Warnings::Off);
         if let Err(problems) = checked.catalog {
             self.printer.error("error validating and converting the declarative config object to a string format:");
-            report::tell(self.printer, &report::find(&fbc, problems.errors()));
-            return Err(Failure::Told);
+            report::show(self.printer, &report::find(&fbc, problems.errors()));
+            return Err(Failure::Reported);
         }
         let read = fbc.blobs().iter().filter(|blob| blob.origin.is_some()).count();
         if read != count {
@@ -342,7 +342,7 @@ impl Workshop<'_> {
                 "the catalog has {count} blobs, and {read} of them can be read back"
             )));
         }
-        self.printer.tell("Generated a valid File-Based Catalog");
+        self.printer.report("Generated a valid File-Based Catalog");
         Ok(())
     }
 }

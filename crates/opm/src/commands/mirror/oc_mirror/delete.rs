@@ -88,7 +88,7 @@ fn generate(args: &DeleteArgs, target: &mirror::destination::Target, printer: &m
     mirror::set::write_whole(&place, out.as_bytes()).map_err(Failure::message)?;
     let copy = workspace.join(format!("working-dir/delete/delete-imageset-config{id}.yaml"));
     mirror::set::write_whole(&copy, &text).map_err(Failure::message)?;
-    printer.tell(&format!("{} images are listed in {}", images.len(), place.display()));
+    printer.report(&format!("{} images are listed in {}", images.len(), place.display()));
     Ok(())
 }
 
@@ -112,7 +112,7 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
     for (name, outcome) in names.iter().zip(client.are_there(&names)) {
         match outcome {
             Ok(Some(digest)) => digests.push(name.with_digest(digest)),
-            Ok(None) => printer.tell(&format!("{name} is not there")),
+            Ok(None) => printer.report(&format!("{name} is not there")),
             Err(error) => {
                 printer.error(&format!("{name}: {error}"));
                 failed += 1;
@@ -141,6 +141,6 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
             failed += 1;
         }
     }
-    printer.tell(&format!("removed: {}", digests.len()));
-    if failed > 0 { Err(Failure::Told) } else { Ok(()) }
+    printer.report(&format!("removed: {}", digests.len()));
+    if failed > 0 { Err(Failure::Reported) } else { Ok(()) }
 }
