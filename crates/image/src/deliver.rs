@@ -304,10 +304,22 @@ impl Inner {
         let mut lists_itself = true;
         for document in &graph.documents {
             let version = document.digest.to_string();
-            let known =
-                image.subject.is_none() && matches!(self.registry.known_manifest(&target, &version).await, Ok(Some(_)));
-            if !known {
-                lists_itself = self.registry.put_manifest(&target, document, &version).await?;
+            let known = match image.subject {
+                None => self.registry.known_manifest(&target, &version).await.map(|known| known.is_some()),
+                Some(_) => Ok(false),
+            };
+            if matches!(known, Ok(true)) {
+                continue;
+            }
+            lists_itself = self.registry.put_manifest(&target, document, &version).await?;
+            // A registry whose disk was full may keep half a manifest, fail to read it, and take none in its place.
+            if known.is_err() {
+                self.registry.manifest(&target, &version).await.map_err(|error| {
+                    error.context(format!(
+                        "{} keeps a damaged copy of a manifest and takes no other until its garbage is collected",
+                        target.reference.host()
+                    ))
+                })?;
             }
         }
         if let Some(subject) = image.subject.filter(|_| !lists_itself)
