@@ -175,7 +175,9 @@ fn place(
     }
     // The lowest of what it stands above may replace something that is not in the channel: so does it then.
     let lowest = same_minor.last().map(String::as_str).or(newer.as_deref().filter(|_| older.is_none()));
-    let beyond = lowest.and_then(|lowest| channel.entry(lowest)).map(|it| it.replaces.clone()).unwrap_or_default();
+    // What was missing there may be this very bundle, which replaces nothing then.
+    let beyond = lowest.and_then(|lowest| channel.entry(lowest)).map(|it| it.replaces.clone());
+    let beyond = beyond.filter(|beyond| *beyond != entry.name).unwrap_or_default();
     entry.replaces = older.as_deref().map_or(beyond, Into::into);
     // What the patches before it skipped can be left out on the way to it just as well.
     for patch in &same_minor {
@@ -219,6 +221,14 @@ mod tests {
         insta::assert_snapshot!(promoted(CATALOG, "p.v3.0.0", Policy::Replaces), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.1.1 r=p.v1.1.0; p.v2.0.0 r=p.v1.1.1; p.v3.0.0 r=p.v2.0.0");
         insta::assert_snapshot!(promoted(CATALOG, "p.v0.9.0", Policy::Replaces), @r#""p.v0.9.0" is older than "p.v2.0.0", the head of channel "stable"; --edge semver puts it in its place by version"#);
         insta::assert_snapshot!(promoted(CATALOG, "p.v1.0.0", Policy::Replaces), @r#""p.v1.0.0" is in channel "stable" already; 'opm edit set-edge' changes its edges"#);
+    }
+
+    #[test]
+    fn a_bundle_that_was_missing_does_not_replace_itself() {
+        const GAP: &str = "
+            p/stable: p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.1.0
+            p/all: p.v1.0.0";
+        insta::assert_snapshot!(promoted(GAP, "p.v1.0.0", Policy::Semver), @"p/stable*: p.v1.0.0; p.v1.1.0 r=p.v1.0.0; p.v1.2.0 r=p.v1.1.0");
     }
 
     #[test]
