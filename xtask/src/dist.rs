@@ -45,7 +45,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
         }
     }
     let metadata = workspace.metadata(false)?;
-    let built = PathBuf::from(metadata["target_directory"].as_str().context("cargo does not know where it builds")?);
+    let built = workspace.target_directory()?;
     let opm = metadata["packages"].as_array().and_then(|all| all.iter().find(|package| package["name"] == "opm"));
     let version = opm.and_then(|package| package["version"].as_str()).context("there is no package opm")?.to_owned();
     let place = built.join("dist");
