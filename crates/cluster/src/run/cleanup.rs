@@ -14,6 +14,7 @@ use super::preflight::{self, Right};
 use super::wait;
 use crate::ledger::RolledBack;
 use crate::request::{Named, Requests, uid};
+use crate::watch::Watch;
 use crate::{Cluster, Error, Kind, Watcher};
 
 /// What is removed.
@@ -41,7 +42,7 @@ struct Found {
     plans: Vec<Named>,
 }
 
-/// How long OLM may take to notice that a plan is gone.
+/// How long OLM may take to notice that a plan is done, or gone.
 const AGAIN: Duration = Duration::from_secs(3);
 
 const RIGHTS: [Right; 5] = [
@@ -156,7 +157,7 @@ async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup, s
         None => {}
     }
     if !settled {
-        remove_again(requests, found, options.crds).await?;
+        remove_again(requests, found, options).await?;
     }
     outcome.kept.iter().for_each(|kept| watcher.warn(kept));
     match outcome.failed.is_empty() {
@@ -165,25 +166,42 @@ async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup, s
     }
 }
 
-/// Removes what OLM has made again from a plan that it was not done with.
-async fn remove_again(requests: &Requests<'_>, found: &Found, crds: bool) -> Result<(), Error> {
-    let namespace = requests.cluster.namespace.as_str();
-    tokio::time::sleep(AGAIN).await;
-    for csv in &found.csvs {
-        if let Some(again) = requests.get(&Named::of(Kind::CSV, csv)).await? {
-            remove(requests, Kind::CSV, &again, true).await?;
+/// Removes what OLM makes again from a plan that it was not done with, until it has made nothing for a while.
+async fn remove_again(requests: &Requests<'_>, found: &Found, options: &Cleanup) -> Result<(), Error> {
+    let csvs: Vec<Named> = found.csvs.iter().map(|csv| Named::of(Kind::CSV, csv)).collect();
+    let definitions = || found.created.iter().filter(|(object, _)| options.crds && object.kind == Kind::CRD);
+    let all: Vec<&Named> = csvs.iter().chain(definitions().map(|(definition, _)| definition)).collect();
+    let mut watch = Watch::objects(requests, &all);
+    let mut end = Instant::now() + AGAIN;
+    loop {
+        let mut there = Vec::new();
+        for csv in &csvs {
+            there.extend(requests.get(csv).await?.map(|again| (Kind::CSV, again)));
+        }
+        let versions: Vec<String> = csvs.iter().map(|csv| format!("{}/{}", csv.namespace, csv.name)).collect();
+        for (definition, made) in definitions() {
+            let again = |there: &Value| uid(there) != Some(made) && is_only_for(there, &versions);
+            there.extend(requests.get(definition).await?.filter(again).map(|again| (Kind::CRD, again)));
+        }
+        if !there.is_empty() {
+            if is_wanted_again(requests, &options.package).await? {
+                return Ok(());
+            }
+            for (kind, again) in &there {
+                remove(requests, *kind, again, true).await?;
+            }
+            end = Instant::now() + AGAIN;
+        }
+        if requests.is_over() || tokio::time::timeout_at(end.into(), watch.changed()).await.is_err() {
+            return Ok(());
         }
     }
-    let versions: Vec<String> = found.csvs.iter().map(|csv| version(namespace, csv)).collect();
-    let definitions = found.created.iter().filter(|(object, _)| crds && object.kind == Kind::CRD);
-    for (definition, made) in definitions {
-        let there = requests.get(definition).await?;
-        let again = |there: &Value| uid(there) != Some(made) && is_only_for(there, &versions);
-        if let Some(again) = there.filter(again) {
-            remove(requests, Kind::CRD, &again, true).await?;
-        }
-    }
-    Ok(())
+}
+
+/// Returns whether somebody has subscribed to a package meanwhile: what is there then is theirs.
+async fn is_wanted_again(requests: &Requests<'_>, package: &str) -> Result<bool, Error> {
+    let all = requests.list(Kind::SUBSCRIPTION, &requests.cluster.namespace, &ListParams::default()).await?;
+    Ok(all.iter().any(|one| one["spec"]["name"] == package && one["metadata"]["deletionTimestamp"].is_null()))
 }
 
 /// Finds everything that there is of a package.

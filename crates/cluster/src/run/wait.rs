@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -18,6 +19,8 @@ const EVENTS: usize = 3;
 const FAILED: Duration = Duration::from_secs(8);
 /// How long OLM may take to be done with an InstallPlan whose operator is there.
 const PLAN: Duration = Duration::from_secs(15);
+/// How far the copies that OLM works from may lag behind.
+const LAG: Duration = Duration::from_secs(30);
 /// The label of everything that OLM makes to unpack a bundle.
 const UNPACK_LABEL: &str = "operatorframework.io/bundle-unpack-ref";
 
@@ -242,8 +245,8 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
     }
 }
 
-/// Waits a while until OLM is done with an InstallPlan, and returns whether it is: until then it makes again what
-/// somebody deletes.
+/// Waits a while until OLM is done with an InstallPlan, and returns whether it has been for long: until then it makes
+/// again what somebody deletes.
 pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &Named) -> Result<bool, Error> {
     let end = Instant::now() + PLAN;
     let mut watch = Watch::objects(requests, &[plan]);
@@ -251,12 +254,21 @@ pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &Named) -> Result<bo
         let there = requests.get(plan).await?;
         let phase = there.as_ref().map(|there| there["status"]["phase"].as_str().unwrap_or_default());
         if matches!(phase, None | Some("Complete" | "Failed")) {
-            return Ok(true);
+            return Ok(there.as_ref().is_none_or(is_long_done));
         }
         if requests.is_over() || tokio::time::timeout_at(end, watch.changed()).await.is_err() {
             return Ok(false);
         }
     }
+}
+
+/// Returns whether OLM has known for long that a plan is done. It works from copies that lag behind: a plan that has
+/// just become `Complete` may be carried out a second time.
+fn is_long_done(plan: &Value) -> bool {
+    let conditions = plan["status"]["conditions"].as_array().into_iter().flatten();
+    let times = conditions.filter_map(|one| one["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
+    let age = |last: Timestamp| Timestamp::now().duration_since(last).as_secs();
+    times.max().is_some_and(|last| age(last) > LAG.as_secs() as i64)
 }
 
 /// Returns what is wrong with the deployments of a CSV.

@@ -37,6 +37,29 @@ async fn an_operator_goes_with_everything_it_came_with() {
     assert_eq!(told, "exit 0\n--- stdout\n--- stderr\nwarning: Cleanup operator: package \"foo\" not found\n");
 }
 
+/// OLM works from copies: it may carry out a plan once more that has just become `Complete`.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_olm_makes_again_goes_as_well() {
+    let stage = Stage::new().await;
+    installed(&stage).await;
+    let (cluster, csv, mut crd) = (stage.kit.cluster.clone(), stage.csv("1.0.0", ""), stage.crd());
+    let alongside = format!("{}/foo.v1.0.0", cluster.namespace);
+    crd["metadata"]["annotations"] = json!({"operatorframework.io/installed-alongside-1": alongside});
+    let again = tokio::spawn(async move {
+        let csvs = cluster.objects(Kind::CSV);
+        while csvs.get_opt("foo.v1.0.0").await.expect("an answer").is_some() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        create(&cluster, Kind::CRD, &crd).await;
+        create(&cluster, Kind::CSV, &csv).await;
+    });
+    let told = tokio::task::block_in_place(|| stage.opm(&["cleanup", "foo"]));
+    assert!(told.starts_with("exit 0"), "{told}");
+    again.await.unwrap();
+    assert_eq!(stage.left().await, ["InstallPlan install-1"], "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_what_is_asked_for_is_removed() {
     let stage = Stage::new().await;
