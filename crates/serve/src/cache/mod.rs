@@ -1,8 +1,8 @@
 //! The cache: a catalog as one file of answers that are ready to be sent.
 //!
 //! `format` is the layout, `bundle` and `package` make the answers, `build` writes the file, this
-//! module opens it, `data` reads it, `query` answers from it, `sources` knows the files it was made from, and
-//! [`store`] decides whether a cache that is there can be used.
+//! module opens it, `data` reads it, `query` answers from it, `sources` knows the files it was made from,
+//! `reading` follows a catalog while it is read, and [`store`] decides whether a cache that is there can be used.
 
 mod build;
 mod bundle;
@@ -11,6 +11,7 @@ mod format;
 mod kept;
 mod package;
 mod query;
+mod reading;
 mod shelf;
 mod sources;
 pub mod store;

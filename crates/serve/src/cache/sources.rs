@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use rayon::prelude::*;
@@ -41,11 +42,11 @@ impl Stamp {
         Stamp { modified: (0, 0), changed: (0, 0), inode: 0, ..self }
     }
 
-    /// Returns whether the file may change after `now` without looking otherwise.
-    fn is_fresh(&self, now: Duration) -> bool {
+    /// Returns until when the file may change without looking otherwise.
+    fn fresh_until(&self) -> Duration {
         let (seconds, nanos) = self.changed;
         let step = if nanos == 0 { COARSE_STEP } else { STEP };
-        Duration::new(u64::try_from(seconds).unwrap_or_default(), nanos) + step >= now
+        Duration::new(u64::try_from(seconds).unwrap_or_default(), nanos) + step
     }
 }
 
@@ -53,8 +54,8 @@ impl Stamp {
 #[derive(Debug, Clone)]
 pub struct Glance {
     pub(super) stamps: Vec<Stamp>,
-    /// Whether something changed so shortly before that it may change again and look the same.
-    fresh: bool,
+    /// How much longer something may change again and look the same, because it changed shortly before.
+    fresh: Option<Duration>,
 }
 
 impl PartialEq for Glance {
@@ -81,40 +82,57 @@ impl Glance {
     /// Fails when a directory cannot be read, or has more than `limit` files.
     pub(crate) fn within(root: &Path, limit: usize) -> io::Result<Glance> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let mut stamps = Vec::new();
-        walk(root, Path::new(""), 0, limit, &mut stamps)?;
-        stamps.sort_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
-        let fresh = stamps.iter().any(|stamp| stamp.is_fresh(now));
+        let found = AtomicUsize::new(0);
+        let mut stamps = walk(&Walk { root, limit, found: &found }, Path::new(""), 0)?;
+        stamps.sort_unstable_by(|a, b| a.path.as_os_str().as_bytes().cmp(b.path.as_os_str().as_bytes()));
+        let fresh = stamps.iter().map(Stamp::fresh_until).max().and_then(|until| until.checked_sub(now));
         Ok(Glance { stamps, fresh })
     }
 
     /// Returns whether files may have changed since and look the same.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.fresh
+        self.fresh.is_some()
+    }
+
+    /// Returns how long to wait until a look finds nothing fresh, if that is soon.
+    pub(super) fn rest(&self) -> Option<Duration> {
+        self.fresh.filter(|rest| *rest <= STEP).map(|rest| rest + Duration::from_millis(1))
     }
 
     /// Returns the stamps as a cache keeps them: a file that may have changed since is compared by content.
     pub(super) fn to_keep(&self) -> Vec<Stamp> {
-        let keep = |stamp: &Stamp| if self.fresh { stamp.clone().portable() } else { stamp.clone() };
+        let keep = |stamp: &Stamp| if self.is_fresh() { stamp.clone().portable() } else { stamp.clone() };
         self.stamps.iter().map(keep).collect()
     }
 }
 
-fn walk(root: &Path, directory: &Path, depth: usize, limit: usize, stamps: &mut Vec<Stamp>) -> io::Result<()> {
+/// A walk through the directories below `root`, on all processors: most of its time is spent in the kernel.
+struct Walk<'a> {
+    root: &'a Path,
+    limit: usize,
+    /// How many files were seen.
+    found: &'a AtomicUsize,
+}
+
+fn walk(all: &Walk<'_>, directory: &Path, depth: usize) -> io::Result<Vec<Stamp>> {
     if depth > MAX_DEPTH {
-        return Err(io::Error::other(format!("{}: nested too deeply", root.join(directory).display())));
+        return Err(io::Error::other(format!("{}: nested too deeply", all.root.join(directory).display())));
     }
-    for entry in fs::read_dir(root.join(directory))? {
+    let mut stamps = Vec::new();
+    let mut directories = Vec::new();
+    for entry in fs::read_dir(all.root.join(directory))? {
         let entry = entry?;
         let path = directory.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            walk(root, &path, depth + 1, limit, stamps)?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            directories.push(path);
             continue;
         }
         // A link counts as what it leads to, one that leads nowhere as nothing.
-        let Ok(metadata) = fs::metadata(root.join(&path)) else { continue };
-        if stamps.len() == limit {
-            return Err(io::Error::other(format!("more than {limit} files")));
+        let metadata = if kind.is_symlink() { fs::metadata(all.root.join(&path)) } else { entry.metadata() };
+        let Ok(metadata) = metadata else { continue };
+        if all.found.fetch_add(1, Relaxed) >= all.limit {
+            return Err(io::Error::other(format!("more than {} files", all.limit)));
         }
         stamps.push(Stamp {
             path,
@@ -125,7 +143,9 @@ fn walk(root: &Path, directory: &Path, depth: usize, limit: usize, stamps: &mut 
             regular: metadata.is_file(),
         });
     }
-    Ok(())
+    let below: Vec<_> = directories.par_iter().map(|path| walk(all, path, depth + 1)).collect::<io::Result<_>>()?;
+    stamps.extend(below.into_iter().flatten());
+    Ok(stamps)
 }
 
 /// Returns the digest of each file's content.

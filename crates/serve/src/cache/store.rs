@@ -10,11 +10,12 @@ use super::build::{self, Input, WriteError};
 use super::data::Source;
 use super::format::{self, Digest, Kind};
 use super::kept::{self, Found, Unfinished};
-use super::sources::{self, Stamp};
+use super::sources::Stamp;
 use super::{Cache, Unusable};
 use crate::load::{Directory, LeftOut, LoadError, Sound};
 
 pub use super::kept::file_in;
+pub(crate) use super::reading::{Reading, glance};
 pub use super::sources::Glance;
 
 /// How often a catalog is read again that changes while it is read, after a pause that grows.
@@ -82,82 +83,6 @@ impl PrepareError {
     }
 }
 
-/// A catalog while it is read: what its files looked like before anything of them was read, and what was found in them.
-pub(crate) struct Reading {
-    glance: Glance,
-    digests: Option<Vec<Digest>>,
-    pub(crate) sound: Option<Sound>,
-}
-
-impl Reading {
-    /// Looks at the files.
-    pub(crate) fn start(directory: &Directory) -> Result<Reading, PrepareError> {
-        Ok(Reading { glance: glance(directory)?, digests: None, sound: None })
-    }
-
-    /// Returns the digests of the files, which are of what is loaded later if [`Reading::holds`].
-    fn digests(&mut self, directory: &Directory) -> io::Result<&[Digest]> {
-        let digests = match self.digests.take() {
-            Some(digests) => digests,
-            None => sources::digests(&directory.root, &self.glance.stamps)?,
-        };
-        Ok(self.digests.insert(digests))
-    }
-
-    fn total(&mut self, directory: &Directory) -> io::Result<Digest> {
-        self.digests(directory)?;
-        Ok(sources::total(&self.glance.stamps, self.digests.as_deref().unwrap_or_default()))
-    }
-
-    /// Loads the catalog, unless that is done.
-    pub(crate) fn load(&mut self, directory: &Directory) -> Result<&Sound, PrepareError> {
-        if self.glance.is_fresh() {
-            self.digests(directory)?;
-        }
-        let sound = match self.sound.take() {
-            Some(sound) => sound,
-            None => directory.load()?,
-        };
-        Ok(self.sound.insert(sound))
-    }
-
-    /// Returns whether the files are what they were when reading began.
-    pub(crate) fn holds(&self, directory: &Directory) -> bool {
-        let same = || glance(directory).is_ok_and(|now| now == self.glance);
-        // Files that changed a moment ago look the same when they change again.
-        let digests = || sources::digests(&directory.root, &self.glance.stamps).ok();
-        same() && (!self.glance.is_fresh() || self.digests.is_none() || digests() == self.digests && same())
-    }
-
-    /// Takes a later look at files that did not change since.
-    pub(crate) fn settle(&mut self, later: Glance) {
-        if self.glance.is_fresh() && !later.is_fresh() && self.glance == later {
-            self.glance = later;
-        }
-    }
-
-    /// Returns the same reading without what was loaded.
-    pub(crate) fn outline(&self) -> Reading {
-        Reading { glance: self.glance.clone(), digests: self.digests.clone(), sound: None }
-    }
-
-    /// Returns what the files looked like.
-    pub(crate) fn glance(&self) -> &Glance {
-        &self.glance
-    }
-
-    /// Returns whether the catalog that was loaded is the one that a cache was made from.
-    pub(crate) fn is_of(&self, cache: &Cache) -> bool {
-        self.sound.as_ref().is_some_and(|sound| cache.has_all_of(sound) && cache.has_no_more_than(sound))
-    }
-}
-
-/// Looks at the files of a catalog.
-pub(crate) fn glance(directory: &Directory) -> Result<Glance, PrepareError> {
-    let unreadable = |error| LoadError::Unreadable { path: directory.root.clone(), error };
-    Ok(Glance::within(&directory.root, directory.limits.files).map_err(unreadable)?)
-}
-
 /// Returns a cache of the catalog in `directory`, from `cache_dir` if the one there can be used.
 ///
 /// # Errors
@@ -176,7 +101,7 @@ pub fn prepare(
         tracing::warn!(format = name, "cache was built by another tool, building one in memory");
         return build(directory, Reading::start(directory)?, None, None, Stamps::Kept);
     }
-    let reading = Reading::start(directory)?;
+    let reading = if integrity.writes() { Reading::at_rest(directory)? } else { Reading::start(directory)? };
     match open(&path, integrity) {
         Ok(cache) => use_or_rebuild(directory, cache_dir, integrity, cache, reading),
         Err(reason) if integrity.writes() => {
@@ -383,14 +308,14 @@ impl Cache {
     }
 
     /// Returns whether every package of a catalog is here, unchanged.
-    fn has_all_of(&self, content: &Sound) -> bool {
+    pub(super) fn has_all_of(&self, content: &Sound) -> bool {
         content.packages.iter().all(|(name, digest): (&String, &Digest)| {
             self.find_package(name).is_some_and(|(_, package)| package.content == *digest)
         })
     }
 
     /// Returns whether there are no packages here besides those of a catalog, nor other blobs without one.
-    fn has_no_more_than(&self, content: &Sound) -> bool {
+    pub(super) fn has_no_more_than(&self, content: &Sound) -> bool {
         self.about().homeless == content.homeless
             && self.table::<format::Package>(Kind::Packages).len() == content.packages.len()
     }
