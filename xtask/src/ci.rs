@@ -1,8 +1,10 @@
 //! Every check that a change must pass, in one command.
 
-use std::process::{Child, Command};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 
@@ -86,33 +88,71 @@ fn install_parts() -> Result<()> {
     kube::ensure().map(drop)
 }
 
+/// What is compiled beside the tests: one after the other in one target directory, so that each finds what the last one
+/// made. The fuzz targets are a workspace of their own; nothing is linked there, so libFuzzer is not compiled.
+const BESIDE: [&[&str]; 4] = [
+    &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"],
+    &["clippy", "--quiet", "--package", "opm", "--no-default-features", "--", "-D", "warnings"],
+    &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
+    &["clippy", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--", "-D", "warnings"],
+];
+/// Whoever starts the tests holds cargo's lock for a moment. Clippy would hold it for minutes.
+const LOCKED: Duration = Duration::from_secs(30);
+
 /// Clippy at the lowest priority, which ends with the checks.
-struct Beside(Option<Child>);
+struct Beside {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
 
 impl Beside {
     fn start(workspace: &Workspace) -> Result<Beside> {
-        // Whoever starts the tests holds cargo's lock for a moment. Clippy would hold it for minutes.
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 30; exec nice -n 19 \"$@\"", "clippy"]).arg(cargo().get_program());
-        command.current_dir(&workspace.root);
-        command.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
-        Ok(Beside(Some(command.spawn().context("running clippy")?)))
+        let (root, target) = (workspace.root.clone(), workspace.target_directory()?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let pause = move |end: Instant| {
+            while Instant::now() < end && !stopped.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(200).min(end - Instant::now()));
+            }
+            stopped.load(Relaxed)
+        };
+        let work = move || {
+            if pause(Instant::now() + LOCKED) {
+                return Ok(());
+            }
+            for arguments in BESIDE {
+                let mut command = Command::new("nice");
+                command.args(["-n", "19"]).arg(cargo().get_program()).args(arguments).current_dir(&root);
+                command.env("CARGO_TARGET_DIR", &target);
+                command.env("CUSTOM_LIBFUZZER_PATH", target.join("none/libfuzzer.a"));
+                let mut child = command.spawn().context("running clippy")?;
+                let status = loop {
+                    if let Some(status) = child.try_wait().context("waiting for clippy")? {
+                        break status;
+                    }
+                    if pause(Instant::now() + Duration::from_millis(200)) {
+                        let _ = child.kill();
+                        let _ = child.wait();
+                        return Ok(());
+                    }
+                };
+                ensure!(status.success(), "cargo {}: {status}", arguments.join(" "));
+            }
+            Ok(())
+        };
+        Ok(Beside { stop, thread: Some(std::thread::spawn(work)) })
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(mut child) = self.0.take() else { return Ok(()) };
-        let status = child.wait().context("waiting for clippy")?;
-        ensure!(status.success(), "clippy failed: {status}");
-        Ok(())
+        let done = self.thread.take().map(JoinHandle::join).transpose();
+        done.map_err(|_| anyhow!("running clippy panicked"))?.unwrap_or(Ok(()))
     }
 }
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.stop.store(true, Relaxed);
+        let _ = self.end();
     }
 }
 
