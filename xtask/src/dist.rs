@@ -69,8 +69,9 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
 }
 
 /// Optimising across all crates goes by the level of the one that is linked. The code that is compiled for size keeps
-/// its size all the same.
-pub(crate) const LINK_FLAGS: [&str; 3] = ["--", "-C", "opt-level=3"];
+/// its size all the same. Symbols have to be named here too: a package with an optimisation level of its own loses the
+/// `strip` of its profile.
+pub(crate) const LINK_FLAGS: [&str; 5] = ["--", "-C", "opt-level=3", "-C", "strip=symbols"];
 
 /// Returns the words for cargo that link the program; [`LINK_FLAGS`] come last.
 pub(crate) fn link(profile: &str) -> [&str; 7] {
@@ -97,7 +98,9 @@ impl Dist<'_> {
         workspace::run(&mut command)?;
         let directory = if profile == "dev" { "debug" } else { profile };
         let program = self.built.join(&self.target).join(directory).join("opm");
-        ensure!(is_static(&fs::read(&program)?), "{} needs libraries", program.display());
+        let bytes = Elf(&fs::read(&program)?);
+        ensure!(bytes.is_static(), "{} needs libraries", program.display());
+        ensure!(bytes.is_stripped(), "{} has symbols", program.display());
         let place = self.place.join("opm");
         fs::copy(&program, &place).with_context(|| format!("copying to {}", place.display()))?;
         Ok(place)
@@ -135,14 +138,29 @@ fn commit_time(workspace: &Workspace) -> String {
     time.map_or_else(|_| "0".to_owned(), |time| time.trim().to_owned())
 }
 
-/// Tells whether a program of 64 bits names no other to be loaded with.
-fn is_static(program: &[u8]) -> bool {
-    let number = |at: usize, length: usize| {
-        let bytes = program.get(at..at + length).unwrap_or_default();
-        bytes.iter().rev().fold(0_usize, |sum, byte| sum << 8 | usize::from(*byte))
-    };
-    let (table, size, count) = (number(32, 8), number(54, 2), number(56, 2));
-    program.starts_with(b"\x7fELF\x02\x01") && (0..count).all(|segment| number(table + segment * size, 4) != 3)
+/// A program of 64 bits.
+struct Elf<'a>(&'a [u8]);
+
+impl Elf<'_> {
+    fn number(&self, at: usize, length: usize) -> usize {
+        let bytes = at.checked_add(length).and_then(|end| self.0.get(at..end)).unwrap_or_default();
+        bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+    }
+
+    /// Returns whether it names no other to be loaded with.
+    fn is_static(&self) -> bool {
+        let (table, size, count) = (self.number(32, 8), self.number(54, 2), self.number(56, 2));
+        const INTERPRETER: usize = 3;
+        self.0.starts_with(b"\x7fELF\x02\x01")
+            && (0..count).all(|segment| self.number(table + segment * size, 4) != INTERPRETER)
+    }
+
+    /// Returns whether it has no table of symbols.
+    fn is_stripped(&self) -> bool {
+        let (table, size, count) = (self.number(40, 8), self.number(58, 2), self.number(60, 2));
+        const SYMBOLS: usize = 2;
+        (0..count).all(|section| self.number(table + section * size + 4, 4) != SYMBOLS)
+    }
 }
 
 /// Removes what an earlier run left, and makes an empty directory.
@@ -151,4 +169,17 @@ fn empty(directory: &Path) -> Result<()> {
         fs::remove_dir_all(directory).with_context(|| format!("removing {}", directory.display()))?;
     }
     fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This very program is linked with libraries and has symbols.
+    #[test]
+    fn programs_with_libraries_and_symbols_are_noticed() {
+        let program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert!(!Elf(&program).is_static() && !Elf(&program).is_stripped());
+        assert!(!Elf(b"no program").is_static());
+    }
 }
