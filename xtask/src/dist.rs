@@ -78,6 +78,15 @@ pub(crate) fn link(profile: &str) -> [&str; 7] {
     ["rustc", "--package", "opm", "--bin", "opm", "--profile", profile]
 }
 
+/// Returns what makes the program smaller where the linker is the compiler's own: functions with the same code are one,
+/// and relocations take a bit each instead of 24 bytes.
+fn smaller(target: &str) -> &'static [&'static str] {
+    match target {
+        "x86_64-unknown-linux-gnu" => &["-C", "link-arg=-Wl,--icf=all,--pack-dyn-relocs=relr"],
+        _ => &[],
+    }
+}
+
 impl Dist<'_> {
     /// Builds the program and puts it into its place.
     ///
@@ -94,7 +103,7 @@ impl Dist<'_> {
         command.current_dir(&self.workspace.root).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"));
         command.env(format!("CFLAGS_{}", self.target.replace('-', "_")), c_flags.join(" "));
         command.env("SOURCE_DATE_EPOCH", &self.time).env("CARGO_INCREMENTAL", "0");
-        command.args(link(profile)).args(["--target", &self.target]).args(LINK_FLAGS);
+        command.args(link(profile)).args(["--target", &self.target]).args(LINK_FLAGS).args(smaller(&self.target));
         workspace::run(&mut command)?;
         let directory = if profile == "dev" { "debug" } else { profile };
         let program = self.built.join(&self.target).join(directory).join("opm");
