@@ -9,7 +9,7 @@ use crate::workspace::{Workspace, is_installed, output};
 
 /// What tests talk to, and look at their results with.
 pub(crate) const TESTS: &[&str] =
-    &["docker-registry", "skopeo", "umoci", "openssl", "tar", "gpg", "gpg-agent", "gpgconf", "python3"];
+    &["docker-registry", "skopeo", "umoci", "openssl", "tar", "gpg", "gpg-agent", "gpgconf", "python3", "strace"];
 
 /// Modules of Python that tests compare results with.
 const MODULES: &[&str] = &["jsonschema"];

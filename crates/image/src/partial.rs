@@ -124,6 +124,8 @@ impl Partial {
         if digest != self.digest {
             return Ok(Err(digest));
         }
+        let (store, size) = (self.store.clone(), self.size);
+        store.sync(self.file()?, size)?;
         let target = self.store.path_of(&digest);
         let file = match std::mem::replace(&mut self.place, Place::Done) {
             Place::Shared { path, file } => {

@@ -8,6 +8,10 @@
 //!
 //! A blob appears under its name only when all of it is written and its digest is right, so any number of processes can
 //! share a store. Still nobody believes a name: others may write there, too. Content is read before a [`Blob`] exists.
+//!
+//! A power failure can leave a name without the bytes behind it. A store that outlives one is [`Store::durable`]: a large
+//! blob gets its name when the disk has its bytes, small ones are read before they count, and [`Store::seal`] brings
+//! all of them to the disk.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
@@ -23,6 +27,8 @@ use crate::{Descriptor, Digest, Hasher};
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
+    /// Large blobs are on the disk before they get their names.
+    durable: bool,
     /// Files that were read, and have the digest they are named by.
     verified: Arc<Mutex<HashMap<Digest, Stamp>>>,
 }
@@ -74,6 +80,10 @@ impl Blob {
     }
 }
 
+/// The smallest blob that is brought to the disk by itself. To read a smaller one again costs less than to wait for the
+/// disk.
+const LARGE: u64 = 64 << 10;
+
 /// How often a file is read that others replace meanwhile: pulls of one image put the same blob there.
 const READS: usize = 8;
 
@@ -98,13 +108,41 @@ impl Store {
             scratch::write_whole(&layout, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         }
         scratch::sweep(&root.join("blobs"));
-        Ok(Store { root: root.into(), verified: Arc::default() })
+        Ok(Store { root: root.into(), durable: false, verified: Arc::default() })
     }
 
     /// Returns the store at `root` if there is one. Nothing is made.
     pub(crate) fn existing(root: &Path) -> Option<Store> {
         let there = root.join("oci-layout").is_file() && root.join("blobs/sha256").is_dir();
-        there.then(|| Store { root: root.into(), verified: Arc::default() })
+        there.then(|| Store { root: root.into(), durable: false, verified: Arc::default() })
+    }
+
+    /// Returns the store as one that outlives a power failure.
+    #[must_use]
+    pub fn durable(self) -> Store {
+        Store { durable: true, ..self }
+    }
+
+    /// Brings everything in the store to the disk, with the names of all blobs.
+    ///
+    /// # Errors
+    /// Fails when the disk does not take it.
+    pub fn seal(&self) -> io::Result<()> {
+        let root = File::open(&self.root)?;
+        rustix::fs::syncfs(&root)?;
+        Ok(())
+    }
+
+    /// Brings the bytes of a blob to the disk, if it may not get its name before.
+    pub(crate) fn sync(&self, file: &File, size: u64) -> io::Result<()> {
+        if self.durable && size >= LARGE { file.sync_data() } else { Ok(()) }
+    }
+
+    /// Returns whether a blob of a durable store is here: a large one is if its file has the right length, a small one
+    /// is read.
+    pub fn holds(&self, blob: &Descriptor) -> bool {
+        let long = self.path_of(&blob.digest).metadata().is_ok_and(|it| it.is_file() && it.len() == blob.size);
+        long && (blob.size >= LARGE || self.blob(&blob.digest).is_ok_and(|found| found.is_some()))
     }
 
     /// Returns the directory of the store.
@@ -251,14 +289,15 @@ impl BlobWriter {
     ///
     /// # Errors
     /// Fails when the digest is another, or the file cannot be put in place.
-    pub fn finish(self, expected: Option<&Digest>) -> io::Result<Blob> {
-        let digest = self.hasher.finish();
+    pub fn finish(mut self, expected: Option<&Digest>) -> io::Result<Blob> {
+        let digest = std::mem::take(&mut self.hasher).finish();
         if let Some(expected) = expected
             && digest != *expected
         {
             let text = format!("content has digest {digest} instead of {expected}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
+        self.store.sync(self.scratch.file(), self.size)?;
         let file = self.scratch.finish(&self.store.path_of(&digest))?;
         self.store.accept(digest, &file)
     }
@@ -301,5 +340,23 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert_eq!(store.blob(&digest).unwrap(), None);
+    }
+
+    #[test]
+    fn a_small_blob_of_the_right_length_is_read_before_it_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap().durable();
+        let small = Descriptor::of("", b"right");
+        let large = Descriptor::of("", &vec![7; LARGE as usize]);
+        assert!(!store.holds(&small) && !store.holds(&large));
+        store.put(b"right").unwrap();
+        store.put(&vec![7; LARGE as usize]).unwrap();
+        assert!(store.holds(&small) && store.holds(&large));
+        store.seal().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        // What a power failure leaves of a file that no disk had.
+        fs::write(store.path_of(&small.digest), [0; 5]).unwrap();
+        fs::write(store.path_of(&large.digest), [0; 5]).unwrap();
+        assert!(!store.holds(&small) && !store.holds(&large));
     }
 }

@@ -74,9 +74,6 @@ impl Contents {
 
     /// Returns the blobs that a store does not have, each with the images to fetch it from.
     pub fn lacking(&self, store: &Store, lock: &Lock) -> Vec<Wanted> {
-        let there = |blob: &Descriptor| {
-            store.path_of(&blob.digest).metadata().is_ok_and(|about| about.is_file() && about.len() == blob.size)
-        };
         let mut from: BTreeMap<Digest, Vec<image::Reference>> = BTreeMap::new();
         for (image, parts) in lock.images.iter().zip(&self.by_image) {
             let source = image.source.trim_start_matches("docker://");
@@ -88,7 +85,7 @@ impl Contents {
                 }
             }
         }
-        let lacking = self.blobs.values().filter(|blob| !there(blob));
+        let lacking = self.blobs.values().filter(|blob| !store.holds(blob));
         lacking.map(|blob| Wanted { blob: blob.clone(), from: from.remove(&blob.digest).unwrap_or_default() }).collect()
     }
 }
@@ -274,5 +271,16 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), String> {
     let mut file = File::create(&aside).map_err(named)?;
     io::Write::write_all(&mut file, content).map_err(named)?;
     file.sync_all().map_err(named)?;
-    fs::rename(&aside, path).map_err(named)
+    fs::rename(&aside, path).map_err(named)?;
+    sync_names(path.parent().unwrap_or(Path::new(""))).map_err(named)
+}
+
+/// Brings the names in a directory to the disk.
+pub(crate) fn sync_names(directory: &Path) -> io::Result<()> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    match File::open(directory)?.sync_all() {
+        // Some network file systems know no such thing, and keep names by themselves.
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        outcome => outcome,
+    }
 }

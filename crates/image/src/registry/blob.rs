@@ -12,7 +12,7 @@ use crate::http::{Answer, Failure};
 use crate::partial::Partial;
 use crate::progress::Event;
 use crate::store::Blob;
-use crate::{Descriptor, Error, ErrorKind, Store};
+use crate::{Descriptor, Digest, Error, ErrorKind, Store};
 
 /// How often a blob is continued, as long as every time some of it comes.
 const CONTINUATIONS: u32 = 200;
@@ -76,7 +76,9 @@ impl Registry {
             let before = partial.size();
             match self.continue_blob(source, blob, &mut partial).await {
                 Ok(()) => {
-                    let digest = match partial.finish().map_err(|error| Error::file("storing a blob", &error))? {
+                    let (left, outcome) = finished(partial).await?;
+                    partial = left;
+                    let digest = match outcome {
                         Ok(found) => {
                             self.settings.progress.on(&Event::Finished { blob, cached: false });
                             return Ok(found);
@@ -160,6 +162,15 @@ impl Registry {
             return Err(Broken::Passing(format!("it ended after {} of {} bytes", partial.size(), blob.size)));
         }
         Ok(())
+    }
+}
+
+/// Puts a blob under its name, away from the tasks: the disk may take its time.
+async fn finished(mut partial: Partial) -> Result<(Partial, Result<Blob, Digest>), Error> {
+    let done = tokio::task::spawn_blocking(move || partial.finish().map(|outcome| (partial, outcome))).await;
+    match done {
+        Ok(outcome) => outcome.map_err(|error| Error::file("storing a blob", &error)),
+        Err(error) => Err(Error::new(ErrorKind::File, format!("storing a blob: {error}"))),
     }
 }
 

@@ -12,7 +12,7 @@ use super::sums::Sums;
 use super::{Entry, LIST, List, SMALLEST, VERSION, digest_of, file_name, series};
 use crate::have::Base;
 use crate::lock::Lock;
-use crate::set::{Contents, SetDir};
+use crate::set::{Contents, SetDir, sync_names};
 
 /// What everything in a volume is rounded up to.
 const BLOCK: u64 = tar::BLOCK as u64;
@@ -94,6 +94,8 @@ pub fn write(
         written.files.push(path);
         written.bytes += bytes;
         if drain {
+            // Another disk may forget a name that this one relies on.
+            sync_names(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
             let last = |piece: &&Piece<'_>| piece.part.is_none_or(|(number, count)| number == count);
             for piece in pieces.iter().filter(last).filter(|piece| piece.item.name.starts_with("blobs/")) {
                 let digest = piece.item.digest;

@@ -4,6 +4,7 @@ mod alone;
 mod broken;
 mod carried;
 mod disks;
+mod durable;
 mod killed;
 mod kit;
 mod large;

@@ -16,7 +16,7 @@ use mirror::volume;
 use super::flags::{ChoiceFlags, MoveFlags};
 use super::open;
 use super::prepare::{Input, Prepared, prepare, read};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Failure, Outcome, in_path};
 use crate::images::TlsFlags;
 use crate::printer::Printer;
 use crate::transfer::{Moved, bytes};
@@ -105,7 +105,7 @@ fn pull(
     let volumes = size.map(|size| (size, args.to.clone().unwrap_or_else(|| args.directory.join("volumes"))));
     let set = SetDir::open(&args.directory).map_err(Failure::message)?;
     let _writing = set.write().map_err(Failure::message)?;
-    let store = Store::open(&args.directory)?;
+    let store = Store::open(&args.directory)?.durable();
     let moved: Arc<Moved> = Arc::default();
     let client = args.moving.client(tls, store, &moved)?;
     let pull = Pull { args, set: &set, client: &client, moved: &moved, tls, have: &have, volumes: volumes.as_ref() };
@@ -294,6 +294,9 @@ impl Pull<'_> {
         set.put("blobs.txt", all.list().as_bytes()).map_err(Failure::message)?;
         set.put_index(&lock, &all).map_err(Failure::message)?;
         set.drop("report.json").map_err(Failure::message)?;
+        // A lock says that all of it is there, also after a power failure.
+        let store = &client.options().store;
+        store.seal().map_err(|error| in_path(store.root(), &error))?;
         set.put("lock.json", lock.to_text().as_bytes()).map_err(Failure::message)?;
         // What was needed on the way, and what an earlier set had.
         let _ = std::fs::remove_dir_all(set.own("source"));

@@ -1,0 +1,123 @@
+//! What a power failure leaves of a set: whole blobs, and small ones that the next run hashes.
+
+use std::fs;
+use std::process::Command;
+
+use crate::kit::{Kit, mirror, names};
+
+const ALPHA: &str = "    - name: alpha\n      minVersion: 1.0.0\n";
+
+/// From this size on, a blob gets its name when the disk has all of it.
+const LARGE: u64 = 64 << 10;
+
+#[test]
+fn t12_what_a_power_failure_left_of_small_blobs_is_fetched_again() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    let digest = kit.mirror(&["pull", &file, "out"]);
+    // The file system knows the lengths of files that it wrote last, and not what is in them.
+    fs::remove_file(kit.path("out/mirror/lock.json")).unwrap();
+    let mut emptied = 0;
+    for name in names(&kit.path("out/blobs/sha256")) {
+        let path = kit.path("out/blobs/sha256").join(name);
+        let size = path.metadata().unwrap().len();
+        if size < LARGE {
+            fs::write(&path, vec![0; usize::try_from(size).unwrap()]).unwrap();
+            emptied += 1;
+        }
+    }
+    assert!(emptied > 8, "{emptied} small blobs");
+    let before = kit.proxy.count();
+    assert_eq!(kit.mirror(&["pull", &file, "out"]), digest);
+    assert_eq!(kit.mirror(&["verify", "out"]), digest);
+    // The large ones stay.
+    assert!(kit.proxy.count() - before < 200_000, "{} bytes", kit.proxy.count() - before);
+}
+
+#[test]
+fn t12_large_blobs_are_on_the_disk_before_they_have_their_names_and_all_are_before_the_lock() {
+    let Some(kit) = Kit::new() else { return };
+    if !testkit::installed("strace") {
+        return;
+    }
+    let file = kit.set("set.yaml", ALPHA);
+    let words = mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes", "--drain"]);
+    let calls = "trace=fdatasync,fsync,syncfs,rename,renameat,renameat2,unlink,unlinkat";
+    let plain = kit.command(&words);
+    let output = Command::new("strace")
+        .args(["-f", "-qq", "-y", "-s", "4096", "-e", calls, "-o", "calls"])
+        .arg(plain.get_program())
+        .args(plain.get_args())
+        .current_dir(kit.path(""))
+        .env("HOME", kit.path("home"))
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    if error.contains("PTRACE") {
+        testkit::skipped("this machine lets nobody trace programs");
+        return;
+    }
+    assert!(output.status.success(), "{error}");
+    // A call that waits is cut in two; its end is what counts for order, and its beginning names the file.
+    let log = whole_calls(&kit.read("calls"));
+    let at = |what: &dyn Fn(&str) -> bool| log.iter().position(|line| what(line));
+    let named = |line: &str, name: &str| line.contains("rename") && line.contains(&format!("{name}\""));
+    let lock = at(&|line| named(line, "mirror/lock.json")).expect("the lock gets its name");
+    let mut large = 0;
+    // The blobs left for the volumes; what was large among them is what was synced.
+    for (number, line) in log.iter().enumerate() {
+        let Some(digest) = blob_of(line) else { continue };
+        assert!(number < lock, "{line} behind the lock");
+        let from = line.split('"').nth(1).unwrap();
+        let synced = log[..number].iter().any(|it| it.contains("fdatasync(") && it.contains(&format!("{from}>")));
+        let size = sizes(&kit).into_iter().find(|(it, _)| *it == digest).map_or(0, |(_, size)| size);
+        if size >= LARGE {
+            large += 1;
+            assert!(synced, "{line} without a sync");
+        }
+    }
+    assert!(large >= 4, "{large} large blobs in {log:#?}");
+    let last_blob = log.iter().rposition(|line| blob_of(line).is_some()).unwrap();
+    let all = at(&|line| line.contains("syncfs(")).expect("the file system is synced");
+    assert!(last_blob < all && all < lock, "{last_blob}, {all}, {lock}");
+    // The name of a volume is on the disk before its blobs leave the directory.
+    let first = at(&|line| named(line, "-0001.tar")).expect("a volume gets its name");
+    let kept =
+        first + log[first..].iter().position(|line| line.contains("fsync(") && line.contains("/volumes>")).unwrap();
+    let drained = log.iter().position(|line| line.contains("unlink") && line.contains("blobs/sha256/")).unwrap();
+    assert!(first < kept && kept < drained, "{first}, {kept}, {drained}");
+}
+
+/// Joins the two halves of calls that others came between.
+fn whole_calls(log: &str) -> Vec<String> {
+    let mut begun: Vec<(String, String)> = Vec::new();
+    let mut whole = Vec::new();
+    for line in log.lines() {
+        let (thread, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let rest = rest.trim_start();
+        if let Some(front) = rest.strip_suffix("<unfinished ...>") {
+            begun.push((thread.to_owned(), front.to_owned()));
+        } else if let Some((_, back)) = rest.split_once(" resumed>") {
+            let place = begun.iter().position(|(it, _)| it == thread);
+            let front = place.map_or_else(String::new, |place| begun.remove(place).1);
+            whole.push(format!("{front}{back}"));
+        } else {
+            whole.push(rest.to_owned());
+        }
+    }
+    whole
+}
+
+/// Returns the blob that a call gives its name to.
+fn blob_of(line: &str) -> Option<&str> {
+    let to = line.split('"').nth(3).filter(|_| line.contains("rename"))?;
+    let (place, name) = to.rsplit_once('/')?;
+    place.ends_with("out/blobs/sha256").then_some(name)
+}
+
+/// The blobs of the set, with their sizes.
+fn sizes(kit: &Kit) -> Vec<(String, u64)> {
+    let list = kit.read("out/mirror/blobs.txt");
+    let lines = list.lines().map(|line| line.trim_start_matches("sha256:").split_once(' ').unwrap());
+    lines.map(|(digest, size)| (digest.to_owned(), size.parse().unwrap())).collect()
+}
