@@ -30,7 +30,7 @@ pub enum Supply {
     /// Other registries have them. So many bytes of them are in the store at a time.
     Registries {
         /// Images that have each of them.
-        from: HashMap<Digest, Vec<Reference>>,
+        from: HashMap<Digest, Vec<Arc<Reference>>>,
         /// How many bytes may be on their way.
         spool: u64,
     },
@@ -107,8 +107,9 @@ impl Client {
                     }
                     tokio::time::sleep(pause(self.inner().options.retries.first, round)).await;
                 }
-                let items = deliveries.iter().map(|delivery| (String::new(), delivery.clone()));
-                let outcomes = each_in_turn(self.inner().options.parallel, items, |delivery: Delivery| {
+                let items = deliveries.iter().map(|delivery| (String::new(), delivery));
+                let outcomes = each_in_turn(self.inner().options.parallel, items, |delivery: &Delivery| {
+                    let delivery = delivery.clone();
                     let (inner, supply, counts) = (self.inner(), Arc::clone(&supply), Arc::clone(&counts));
                     let spool = Arc::clone(&spool);
                     async move {

@@ -67,7 +67,7 @@ pub struct Wanted {
     /// The blob.
     pub blob: Descriptor,
     /// Images that it is a part of, in the repositories to ask.
-    pub from: Vec<Reference>,
+    pub from: Vec<Arc<Reference>>,
 }
 
 impl Client {
@@ -183,9 +183,9 @@ impl Client {
     async fn fetch_round(&self, wanted: &[Wanted]) -> Vec<(Digest, Result<(), Error>)> {
         let full = Arc::new(AtomicBool::new(false));
         let host = |one: &Wanted| one.from.first().map_or_else(String::new, |from| from.host().to_owned());
-        let items = wanted.iter().map(|one| (host(one), one.clone()));
+        let items = wanted.iter().map(|one| (host(one), one));
         each_in_turn(self.inner().options.parallel, items, |one| {
-            let (inner, full) = (self.inner(), Arc::clone(&full));
+            let (inner, full, one) = (self.inner(), Arc::clone(&full), one.clone());
             async move {
                 if full.load(Ordering::Relaxed) {
                     return (one.blob.digest, Err(Error::new(ErrorKind::File, "not begun: the disk is full")));

@@ -339,10 +339,15 @@ fn check_places(images: &[LockedImage]) -> Result<(), String> {
 
 impl Plan {
     /// Makes a lock of the plan; catalogs that are not whole have their images now.
-    pub fn lock(&self, request: Digest) -> Lock {
+    pub fn into_lock(mut self, request: Digest) -> Lock {
+        self.lend(request)
+    }
+
+    /// Makes a lock of the plan, which is without its images then.
+    pub fn lend(&mut self, request: Digest) -> Lock {
         let mut lock = Lock::new(request);
         lock.catalogs.clone_from(&self.catalogs);
-        lock.images.clone_from(&self.images);
+        lock.images = std::mem::take(&mut self.images);
         lock.left_out.clone_from(&self.left_out);
         lock.sort();
         lock

@@ -181,7 +181,8 @@ pub fn read(client: &Client, name: &Reference) -> Result<Lock, String> {
     if layer.size > lock::LIMIT {
         return Err(named("the lock is too large".to_owned()));
     }
-    if let Some(error) = client.fetch_set(vec![image::Wanted { blob: layer, from: vec![name.clone()] }]).remove(&digest)
+    if let Some(error) =
+        client.fetch_set(vec![image::Wanted { blob: layer, from: vec![name.clone().into()] }]).remove(&digest)
     {
         return Err(named(error.to_string()));
     }

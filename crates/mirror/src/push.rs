@@ -1,6 +1,7 @@
 //! A set on its way into a registry: blobs, manifests, what was made for them, names, and the catalogs last.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use image::{Client, Delivered, Delivery, Descriptor, Digest, Manifest, Reference, Store, Supply, Unnamed, media_type};
 
@@ -242,15 +243,17 @@ fn record_image(store: &Store, text: &str) -> std::io::Result<(Digest, Vec<Descr
 }
 
 /// Returns the images of a set, each once with where to fetch its blobs from, for a copy without a directory.
-pub fn sources(lock: &Lock, contents: &Contents) -> HashMap<Digest, Vec<Reference>> {
-    let mut from: HashMap<Digest, Vec<Reference>> = HashMap::new();
+pub fn sources(lock: &Lock, contents: &Contents) -> HashMap<Digest, Vec<Arc<Reference>>> {
+    let mut from: HashMap<Digest, Vec<Arc<Reference>>> = HashMap::new();
     for (image, parts) in lock.images.iter().zip(&contents.by_image) {
         let Ok(reference) = Reference::parse(image.source.trim_start_matches("docker://")) else { continue };
+        let reference = Arc::new(reference);
         let mut seen = BTreeSet::new();
         for part in parts.iter().filter(|part| seen.insert(**part)) {
             let all = from.entry(*part).or_default();
             if all.len() < 4 {
-                all.push(reference.clone());
+                all.reserve_exact(1);
+                all.push(Arc::clone(&reference));
             }
         }
     }

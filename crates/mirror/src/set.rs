@@ -5,10 +5,14 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use image::{Descriptor, Digest, Index, Limits, Parts, Store, Wanted};
+use image::{Descriptor, Digest, Index, Limits, Parts, Reference, Store, Wanted};
 
 use crate::lock::{self, Lock};
+
+/// How many repositories a blob is asked of.
+const SOURCES: usize = 4;
 
 /// A directory that holds a set, or will.
 #[derive(Debug, Clone)]
@@ -74,19 +78,26 @@ impl Contents {
 
     /// Returns the blobs that a store does not have, each with the images to fetch it from.
     pub fn lacking(&self, store: &Store, lock: &Lock) -> Vec<Wanted> {
-        let mut from: BTreeMap<Digest, Vec<image::Reference>> = BTreeMap::new();
+        let lacking = self.blobs.values().filter(|blob| !store.holds(blob)).cloned();
+        let mut lacking: Vec<Wanted> = lacking.map(|blob| Wanted { blob, from: Vec::new() }).collect();
+        // They are sorted by their digests, as all blobs are.
         for (image, parts) in lock.images.iter().zip(&self.by_image) {
-            let source = image.source.trim_start_matches("docker://");
-            let Ok(reference) = image::Reference::parse(source) else { continue };
+            let mut reference = None;
             for part in parts {
-                let all = from.entry(*part).or_default();
-                if all.len() < 4 && !all.iter().any(|other| other.name() == reference.name()) {
-                    all.push(reference.clone());
+                let Ok(at) = lacking.binary_search_by(|one| one.blob.digest.cmp(part)) else { continue };
+                let source = image.source.trim_start_matches("docker://");
+                let parse = || Reference::parse(source).ok().map(Arc::new);
+                let Some(own) = reference.get_or_insert_with(parse) else { break };
+                let from = &mut lacking[at].from;
+                let beside =
+                    |other: &Arc<Reference>| (other.host(), other.repository()) == (own.host(), own.repository());
+                if from.len() < SOURCES && !from.iter().any(beside) {
+                    from.reserve_exact(1);
+                    from.push(Arc::clone(own));
                 }
             }
         }
-        let lacking = self.blobs.values().filter(|blob| !store.holds(blob));
-        lacking.map(|blob| Wanted { blob: blob.clone(), from: from.remove(&blob.digest).unwrap_or_default() }).collect()
+        lacking
     }
 }
 

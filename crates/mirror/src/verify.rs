@@ -108,7 +108,7 @@ pub fn registry(
     if deep {
         for delivery in deliveries {
             let digest = delivery.blob.digest;
-            let from: Vec<Reference> = delivery.to.iter().take(1).map(|to| to.with_digest(digest)).collect();
+            let from = delivery.to.iter().take(1).map(|to| to.with_digest(digest).into()).collect();
             let failed = client.fetch_set(vec![Wanted { blob: delivery.blob, from }]);
             bad.extend(failed.into_iter().map(|(digest, error)| (digest, Cause::from(&error))));
             let _ = std::fs::remove_file(client.options().store.path_of(&digest));

@@ -104,7 +104,8 @@ fn original(catalog: &Catalog, directory: &Path, client: &Client) -> Result<Desc
         let content = store.read(&document.digest, 4 << 20).map_err(|error| text(&error))?;
         let Ok(manifest) = serde_json::from_slice::<Manifest>(&content) else { continue };
         let digest = manifest.config.digest;
-        let failed = client.fetch_set(vec![Wanted { blob: manifest.config.clone(), from: vec![pinned.clone()] }]);
+        let failed =
+            client.fetch_set(vec![Wanted { blob: manifest.config.clone(), from: vec![pinned.clone().into()] }]);
         if let Some(error) = failed.into_values().next() {
             return Err(text(&error));
         }

@@ -77,8 +77,8 @@ pub(super) fn run_noting(
         return Err(Failure::message("not everything is there, so nothing was sent\nhelp: see --missing"));
     }
     prepared.build(&scratch.path().join("catalogs"), &args.choice, &client, tls, printer)?;
-    let lock = prepared.lock();
-    drop((prepared, images));
+    let lock = prepared.into_lock();
+    drop(images);
     let contents = contents(&client.options().store, &lock, &client)?;
     let store = &client.options().store;
     reuse(&scratch.path().join("source"), store.root(), &contents.lacking(store, &lock));

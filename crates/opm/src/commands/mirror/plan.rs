@@ -91,7 +91,7 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let all = prepared.plan.missing.clone();
     prepared.settle(Vec::new(), &args.choice, printer)?;
     let failed = !prepared.plan.missing.is_empty();
-    let lock = prepared.lock();
+    let lock = prepared.into_lock();
     let contents = Contents::of(&client.options().store, &lock, &client.options().limits)
         .map_err(|missing| Failure::message(format!("{missing:?}")))?;
     let have = have.of(&lock, &contents).blobs;
@@ -197,8 +197,8 @@ pub(super) fn mapping(
     let client = moving.client(tls, Store::open(&scratch.path().join("store"))?, &moved)?;
     let images = moving.images(tls, Some(&scratch.path().join("source")));
     let base = Path::new(file).parent().unwrap_or(Path::new(""));
-    let prepared = prepare(input, choice, base, &client, &images, printer)?;
-    let lock = prepared.lock();
+    let mut prepared = prepare(input, choice, base, &client, &images, printer)?;
+    let lock = prepared.lend();
     let contents = super::pull::contents(&client.options().store, &lock, &client)?;
     write_mapping(mapping, &lock, &contents, tls, printer)?;
     super::flags::tell_missing(&prepared.plan.missing, printer);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use image::{Client, Digest, Parts, Platform, Reference};
 use mirror::imageset::{ImageSet, Kind};
-use mirror::lock::{LeftOut, Lock, Role};
+use mirror::lock::{LeftOut, Lock, LockedImage, Role};
 use mirror::plan::{self, Plan};
 use mirror::report::{self, Missing, OnMissing};
 
@@ -99,7 +99,7 @@ pub(crate) fn prepare(
 
 /// Takes what a lock says; nothing is chosen again, and nobody is asked for what is in the store.
 fn from_lock(
-    lock: Lock,
+    mut lock: Lock,
     choice: &ChoiceFlags,
     base: &Path,
     client: &Client,
@@ -109,13 +109,15 @@ fn from_lock(
     let request = lock.request.parse().map_err(|_| Failure::message("the lock has no digest of its request"))?;
     let options = client.options();
     let there = |digest: &Digest, platforms: &[Platform]| Parts::of(&options.store, digest, platforms, &options.limits);
-    let built = |image: &mirror::lock::LockedImage| {
-        image.role == Role::Catalog && lock.catalogs.iter().any(|it| !it.whole && it.image == image.digest)
-    };
+    // Images of catalogs that are built here are not asked for. A set has many others: there is one of each.
+    let (mut built, others): (Vec<LockedImage>, Vec<LockedImage>) =
+        std::mem::take(&mut lock.images).into_iter().partition(|image| {
+            image.role == Role::Catalog && lock.catalogs.iter().any(|it| !it.whole && it.image == image.digest)
+        });
     let mut plan = Plan { catalogs: lock.catalogs.clone(), left_out: lock.left_out.clone(), ..Plan::default() };
     let mut wanted: Vec<(Reference, Vec<Platform>)> = Vec::new();
     let mut of: Vec<usize> = Vec::new();
-    for (number, image) in lock.images.iter().enumerate().filter(|(_, image)| !built(image)) {
+    for (number, image) in others.iter().enumerate() {
         let Ok(reference) = Reference::parse(image.source.trim_start_matches("docker://")) else { continue };
         for (turn, digest) in image.tops().enumerate() {
             let platforms = if turn == 0 { image.platforms() } else { Vec::new() };
@@ -129,11 +131,12 @@ fn from_lock(
     for (number, outcome) in of.iter().zip(client.survey(&wanted, false)) {
         if let Err(error) = outcome {
             lost.insert(*number);
-            plan.missing.push(mirror::verify::missing(&lock.images[*number], &error));
+            plan.missing.push(mirror::verify::missing(&others[*number], &error));
         }
     }
-    let kept = lock.images.iter().enumerate().filter(|(number, image)| !lost.contains(number) && !built(image));
-    plan.images = kept.map(|(_, image)| image.clone()).collect();
+    drop(wanted);
+    let kept = others.into_iter().enumerate().filter(|(number, _)| !lost.contains(number));
+    plan.images = kept.map(|(_, image)| image).collect();
     let mut catalogs = Vec::new();
     for (number, request) in open::requests(&lock)?.catalogs.into_iter().enumerate() {
         let locked = &lock.catalogs[number];
@@ -141,8 +144,7 @@ fn from_lock(
         let is_there =
             whole.is_some_and(|parts| parts.blobs.iter().all(|blob| options.store.path_of(&blob.digest).exists()));
         if locked.whole || is_there {
-            plan.images
-                .extend(lock.images.iter().filter(|image| built(image) && image.digest == locked.image).cloned());
+            plan.images.extend(built.extract_if(.., |image| image.digest == locked.image));
             catalogs.push(None);
             continue;
         }
@@ -277,7 +279,17 @@ impl Prepared {
     }
 
     /// Returns the lock of what was prepared.
-    pub(crate) fn lock(&self) -> Lock {
-        self.plan.lock(self.request)
+    pub(crate) fn into_lock(self) -> Lock {
+        self.plan.into_lock(self.request)
+    }
+
+    /// Returns the lock of what is prepared so far, and has no images until they are back: sets have many.
+    pub(crate) fn lend(&mut self) -> Lock {
+        self.plan.lend(self.request)
+    }
+
+    /// Takes the images back that [`Prepared::lend`] gave away.
+    pub(crate) fn restore(&mut self, lock: Lock) {
+        self.plan.images = lock.images;
     }
 }

@@ -143,7 +143,7 @@ struct Pull<'a> {
 impl Pull<'_> {
     /// Returns the lock of a set that is whole, whose blobs have left its directory for volumes in part or all.
     fn packed(&self, input: &Input, printer: &Printer) -> Result<Option<Lock>, Failure> {
-        if self.volumes.is_none() || !self.args.drain {
+        if !self.drains() {
             return Ok(None);
         }
         let Ok(lock) = self.set.lock() else { return Ok(None) };
@@ -171,6 +171,11 @@ impl Pull<'_> {
         Ok(same.then_some(lock))
     }
 
+    /// Returns whether blobs leave the directory for volumes.
+    fn drains(&self) -> bool {
+        self.volumes.is_some() && self.args.drain
+    }
+
     /// Returns the blobs that are in volumes of the set.
     fn in_volumes(&self, lock: &Lock, all: &Contents) -> BTreeSet<Digest> {
         match self.volumes {
@@ -195,17 +200,18 @@ impl Pull<'_> {
             },
             lock => lock,
         };
-        let known = match &input {
-            Input::Lock(lock) => Some(lock.clone()),
-            Input::Set(..) => None,
-        };
-        if known.as_ref().is_some_and(|lock| lock.catalogs.iter().all(|catalog| !catalog.image.is_empty())) {
-            // What is left out is left out for good.
-            choice.missing = mirror::report::OnMissing::Fail;
+        // Only a lock that was there before can have left for volumes.
+        let mut known = None;
+        if let Input::Lock(lock) = &input {
+            if lock.catalogs.iter().all(|catalog| !catalog.image.is_empty()) {
+                // What is left out is left out for good.
+                choice.missing = mirror::report::OnMissing::Fail;
+            }
+            known = self.drains().then(|| lock.clone());
         }
         let base = Path::new(&args.file).parent().unwrap_or(Path::new(""));
         let mut prepared = prepare(input, &choice, base, client, &images, printer)?;
-        let draft = prepared.lock();
+        let draft = prepared.lend();
         let store = &client.options().store;
         let all = contents(store, &draft, client)?;
         let mut wanted = all.lacking(store, &draft);
@@ -226,6 +232,8 @@ impl Pull<'_> {
         let causes: BTreeMap<Digest, Cause> =
             failed.into_iter().map(|(digest, error)| (digest, Cause::from(&error))).collect();
         let failed: Vec<Missing> = by_image(&draft, &all, &causes);
+        drop((all, known));
+        prepared.restore(draft);
         prepared.settle(failed, &choice, printer)?;
         if !prepared.plan.missing.is_empty() {
             set.put("report.json", json(&prepared.plan.missing).as_bytes()).map_err(Failure::message)?;
@@ -234,7 +242,7 @@ impl Pull<'_> {
                 "the set is not whole\nhelp: run the command again to fetch only what is missing, or see --missing",
             ));
         }
-        self.finish(&mut prepared, &choice, text, printer)
+        self.finish(prepared, &choice, text, printer)
     }
 
     /// Returns how much is still to come of a blob.
@@ -268,7 +276,7 @@ impl Pull<'_> {
 
     fn finish(
         &self,
-        prepared: &mut Prepared,
+        mut prepared: Prepared,
         choice: &ChoiceFlags,
         text: &[u8],
         printer: &Printer,
@@ -278,13 +286,14 @@ impl Pull<'_> {
             prepared.compare(&set.own("catalogs"), printer);
         }
         prepared.build(&set.own("catalogs"), choice, client, self.tls, printer)?;
-        let lock = prepared.lock();
-        let all = contents(&client.options().store, &lock, client)?;
+        let lock = prepared.into_lock();
+        let store = &client.options().store;
+        let all = contents(store, &lock, client)?;
         // Layers of an original image that a catalog is built on come last.
-        let mut wanted = all.lacking(&client.options().store, &lock);
+        let mut wanted = all.lacking(store, &lock);
         let packed = self.in_volumes(&lock, &all);
         wanted.retain(|one| !packed.contains(&one.blob.digest));
-        reuse(&set.own("source"), client.options().store.root(), &wanted);
+        reuse(&set.own("source"), store.root(), &wanted);
         let failed = bring(client, self.moved, wanted);
         if let Some(error) = failed.into_values().next() {
             return Err(Failure::message(format!("{error}\nhelp: run the command again to go on from here")));
@@ -295,7 +304,6 @@ impl Pull<'_> {
         set.put_index(&lock, &all).map_err(Failure::message)?;
         set.drop("report.json").map_err(Failure::message)?;
         // A lock says that all of it is there, also after a power failure.
-        let store = &client.options().store;
         store.seal().map_err(|error| in_path(store.root(), &error))?;
         set.put("lock.json", lock.to_text().as_bytes()).map_err(Failure::message)?;
         // What was needed on the way, and what an earlier set had.
