@@ -153,6 +153,16 @@ impl Client {
         })
     }
 
+    /// Returns whether a repository gets a blob from another one of its registry, which has it.
+    ///
+    /// # Errors
+    /// Fails when the registry does not answer.
+    pub fn may_mount(&self, blob: &Descriptor, from: &Reference, to: &Reference) -> Result<bool, Error> {
+        let inner = self.inner();
+        let target = inner.target(to)?;
+        self.block_on(inner.registry.may_mount(&target, blob, from.repository()))
+    }
+
     /// Returns for each of these images whether the registry has it, by its digest or its tag.
     pub fn are_there(&self, images: &[Reference]) -> Vec<Result<Option<Digest>, Error>> {
         self.each(images, |inner, image| async move {

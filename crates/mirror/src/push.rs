@@ -38,6 +38,7 @@ fn place(target: &Target, image: &LockedImage) -> Result<Reference, String> {
 /// # Errors
 /// Fails when a path is none at this registry, or different images would get one name there.
 pub fn deliveries(lock: &Lock, contents: &Contents, target: &Target) -> Result<Vec<Delivery>, String> {
+    preflight::paths(lock, target)?;
     let mut to: BTreeMap<Digest, BTreeMap<String, Reference>> = BTreeMap::new();
     let mut names: BTreeMap<(String, &str), &LockedImage> = BTreeMap::new();
     for (image, parts) in lock.images.iter().zip(&contents.by_image) {
@@ -60,26 +61,59 @@ pub fn deliveries(lock: &Lock, contents: &Contents, target: &Target) -> Result<V
     Ok(all.collect())
 }
 
-/// Brings everything to a registry. Manifests have to be in the client's store. Blobs that are `near` are in another
-/// repository of the registry.
-///
-/// Catalogs get their names when all else is there, so that whoever follows them sees the old set or the new one.
+/// A set, and a registry that takes it.
+pub struct Ready<'a> {
+    client: &'a Client,
+    lock: &'a Lock,
+    contents: &'a Contents,
+    target: &'a Target,
+    deliveries: Vec<Delivery>,
+    /// What the user should know before anything moves.
+    pub notes: Vec<String>,
+}
+
+/// Checks that a set can go to a registry. Manifests have to be in the client's store. Blobs that are `near` are in
+/// another repository of the registry.
 ///
 /// # Errors
-/// Fails before anything is sent when the set cannot go there.
-pub fn push(
-    client: &Client,
-    lock: &Lock,
-    contents: &Contents,
-    target: &Target,
-    supply: Supply,
+/// Fails when the set cannot go there. Nothing is sent then.
+pub fn ready<'a>(
+    client: &'a Client,
+    lock: &'a Lock,
+    contents: &'a Contents,
+    target: &'a Target,
     near: &BTreeMap<Digest, Reference>,
-) -> Result<Pushed, String> {
+) -> Result<Ready<'a>, String> {
     let mut deliveries = deliveries(lock, contents, target)?;
     for delivery in &mut deliveries {
         delivery.near = near.get(&delivery.blob.digest).cloned();
     }
     preflight::registry(client, lock, target)?;
+    let notes = preflight::mounts(client, target, &deliveries)?;
+    Ok(Ready { client, lock, contents, target, deliveries, notes })
+}
+
+impl Ready<'_> {
+    /// Brings everything to the registry.
+    ///
+    /// Catalogs get their names when all else is there, so that whoever follows them sees the old set or the new one.
+    ///
+    /// # Errors
+    /// Fails when the lock names what cannot be, or the set cannot be recorded.
+    pub fn send(self, supply: Supply) -> Result<Pushed, String> {
+        let Ready { client, lock, contents, target, deliveries, notes: _ } = self;
+        push(client, lock, contents, target, deliveries, supply)
+    }
+}
+
+fn push(
+    client: &Client,
+    lock: &Lock,
+    contents: &Contents,
+    target: &Target,
+    deliveries: Vec<Delivery>,
+    supply: Supply,
+) -> Result<Pushed, String> {
     let mut pushed = Pushed { delivered: client.send_set(deliveries, supply), ..Pushed::default() };
     let mut failed: BTreeMap<usize, Cause> = BTreeMap::new();
     for (number, parts) in contents.by_image.iter().enumerate() {
@@ -225,10 +259,15 @@ pub(crate) fn record_tag(lock: &Lock) -> String {
     format!("sha256-{}", lock.digest().hex())
 }
 
-fn record_image(store: &Store, text: &str) -> std::io::Result<(Digest, Vec<Descriptor>)> {
+/// Puts the blob into a store that every record has.
+pub(crate) fn empty(store: &Store) -> std::io::Result<Descriptor> {
     store.put(b"{}")?;
+    Ok(Descriptor::of("application/vnd.oci.empty.v1+json", b"{}"))
+}
+
+fn record_image(store: &Store, text: &str) -> std::io::Result<(Digest, Vec<Descriptor>)> {
+    let config = empty(store)?;
     store.put(text.as_bytes())?;
-    let config = Descriptor::of("application/vnd.oci.empty.v1+json", b"{}");
     let layer = Descriptor::of(RECORD_TYPE, text.as_bytes());
     let manifest = Manifest {
         schema_version: 2,

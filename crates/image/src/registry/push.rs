@@ -150,11 +150,30 @@ impl Registry {
     /// Finds out whether a repository can be written to: an upload is begun and called off.
     pub(crate) async fn may_push(&self, target: &Source) -> Result<(), Error> {
         if let Some(place) = self.begin(target, "blobs/uploads/").await? {
-            let call = Call { method: Method::DELETE, actions: Actions::Push, retry: false, ..Call::get(&place) };
-            // A registry that does not know how to call it off forgets it by itself.
-            let _ = self.request(target, &call).await;
+            self.call_off(target, &place).await;
         }
         Ok(())
+    }
+
+    /// Finds out whether a repository gets a blob from another one of its registry.
+    pub(crate) async fn may_mount(&self, target: &Source, blob: &Descriptor, other: &str) -> Result<bool, Error> {
+        let path = format!("blobs/uploads/?mount={}&from={}", blob.digest, encode(other));
+        match self.begin(target, &path).await {
+            Ok(None) => Ok(true),
+            Ok(Some(place)) => {
+                self.call_off(target, &place).await;
+                Ok(false)
+            }
+            Err(error) if error.kind() == ErrorKind::Network => Err(error),
+            // The other repository is closed to us, or the registry knows no mounts.
+            Err(_) => Ok(false),
+        }
+    }
+
+    async fn call_off(&self, target: &Source, place: &str) {
+        let call = Call { method: Method::DELETE, actions: Actions::Push, retry: false, ..Call::get(place) };
+        // A registry that does not know how to call it off forgets it by itself.
+        let _ = self.request(target, &call).await;
     }
 
     /// Brings a manifest or an index to a repository, under a tag or its digest, and returns whether

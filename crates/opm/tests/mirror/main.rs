@@ -3,6 +3,7 @@
 mod alone;
 mod broken;
 mod carried;
+mod checked;
 mod disks;
 mod durable;
 mod killed;

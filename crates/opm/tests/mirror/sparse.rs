@@ -18,13 +18,24 @@ fn t20_a_registry_that_takes_no_sparse_index_is_asked_first() {
     kit.mirror(&["pull", &file, "out"]);
     let error = kit.mirror_fails(&["push", "out", &kit.to()]);
     assert!(error.contains("refuses indexes without all their images"), "{error}");
+    // What to do is named: all platforms, or which setting.
+    let ways = ["remove 'platforms'", "validation.manifests.indexes.platforms: none", "FEATURE_SPARSE_INDEX: true"];
+    assert!(ways.iter().all(|way| error.contains(way)), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v1"), None);
 }
 
-/// A registry that takes everything.
+/// A registry that takes everything, and gives no blob of one repository to another.
 fn lenient() -> FakeRegistry {
+    taking(|_| true)
+}
+
+/// The same, but it takes what the rule says.
+pub(crate) fn taking(rule: impl Fn(&str) -> bool + Send + Sync + 'static) -> FakeRegistry {
     let kept: Mutex<HashMap<String, Answered>> = Mutex::default();
     FakeRegistry::start(move |asked: &Asked| {
+        if asked.method != "GET" && !rule(&asked.path) {
+            return (Fault::None, Some(Answered::status(400)));
+        }
         let mut kept = kept.lock().unwrap();
         let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
         let answer = match asked.method.as_str() {

@@ -9,7 +9,7 @@ use mirror::preflight::{Need, room};
 use mirror::report::Missing;
 use mirror::volume::parse_size;
 
-use super::flags::{ChoiceFlags, MoveFlags, TargetFlags};
+use super::flags::{ChoiceFlags, MoveFlags, TargetFlags, notes};
 use super::prepare::{prepare, read};
 use super::pull::{contents, reuse, too_little};
 use super::push::finish;
@@ -88,9 +88,10 @@ pub(super) fn run_noting(
     let all: u64 = contents.blobs.values().map(|blob| blob.size).sum();
     let needed = all.min(args.spool.max(largest));
     room(&[Need { place: scratch.path().to_owned(), bytes: needed }]).map_err(too_little)?;
+    let ready = mirror::push::ready(&client, &lock, &contents, &target, &BTreeMap::new()).map_err(Failure::message)?;
+    notes(&ready.notes, printer);
     let shown = moved.show("copying", all);
-    let supply = Supply::Registries { from, spool: args.spool };
-    let pushed = mirror::push::push(&client, &lock, &contents, &target, supply, &BTreeMap::new());
+    let pushed = ready.send(Supply::Registries { from, spool: args.spool });
     drop(shown);
     if let Some(out) = &args.lock {
         mirror::set::write_whole(out, lock.to_text().as_bytes()).map_err(Failure::message)?;

@@ -94,6 +94,9 @@ pub(super) fn run(args: &PlanArgs, tls: &TlsFlags, printer: &mut Printer) -> Out
     let lock = prepared.into_lock();
     let contents = Contents::of(&client.options().store, &lock, &client.options().limits)
         .map_err(|missing| Failure::message(format!("{missing:?}")))?;
+    if let Some(target) = &target {
+        mirror::preflight::paths(&lock, target).map_err(Failure::message)?;
+    }
     let have = have.of(&lock, &contents).blobs;
     let fetch: u64 = contents.blobs.values().filter(|blob| !have.contains(&blob.digest)).map(|blob| blob.size).sum();
     match args.output.as_str() {

@@ -13,7 +13,7 @@ use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
 use mirror::volume::Volumes;
 
-use super::flags::{MoveFlags, TargetFlags, tell_missing};
+use super::flags::{MoveFlags, TargetFlags, notes, tell_missing};
 use super::pull::contents;
 use crate::exit::{Failure, Outcome};
 use crate::images::TlsFlags;
@@ -177,8 +177,11 @@ pub(super) fn run_noting(
     check_expected(&from.lock, args.expect.as_ref())?;
     let near = check_whole(&from, &target, printer)?;
     let total = from.contents.blobs.values().map(|blob| blob.size).sum();
+    let ready = mirror::push::ready(&from.client, &from.lock, &from.contents, &target, &near);
+    let ready = ready.map_err(Failure::message)?;
+    notes(&ready.notes, printer);
     let shown = moved.show("sending", total);
-    let pushed = mirror::push::push(&from.client, &from.lock, &from.contents, &target, from.supply(), &near);
+    let pushed = ready.send(from.supply());
     drop(shown);
     finish(pushed, &from.lock, &target, &args.target, tls, printer, lacking)
 }
@@ -272,6 +275,7 @@ fn push_part(
     let volumes = Volumes::open(paths).map_err(Failure::message)?;
     let scratch = Unfinished::private("opm-mirror-")?;
     let client = args.moving.client(tls, Store::open(&scratch.path().join("store"))?, moved)?;
+    mirror::preflight::parts(&client, target).map_err(Failure::message)?;
     // Without the lock nobody knows where blobs belong: all go to one repository, from where they are mounted.
     let to = target.repository(mirror::push::RECORD).map_err(Failure::message)?;
     let deliveries: Vec<image::Delivery> = volumes

@@ -1,0 +1,70 @@
+//! What is tried at a registry before the first byte: mounts, and how deep and long paths may be.
+
+use testkit::FakeRegistry;
+
+use crate::kit::{Kit, mirror};
+use crate::sparse::taking;
+
+const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
+
+/// Returns the bytes of blobs that came.
+fn received(registry: &FakeRegistry) -> usize {
+    let uploads = registry.log().into_iter().filter(|asked| asked.method == "PUT" && asked.path.contains("/blobs/"));
+    uploads.map(|asked| asked.body.len()).sum()
+}
+
+#[test]
+fn a_registry_without_mounts_is_named_before_blobs_are_sent_again_and_again() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALL);
+    kit.mirror(&["pull", &file, "out", "--volumes", "1MiB", "--to", "volumes"]);
+    let said = |to: &str| {
+        let output = kit.run(&mirror(&["push", "out", to]));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    // A registry that can do it is not mentioned.
+    assert!(!said(&kit.to()).contains("of one repository to another"));
+    let registry = taking(|_| true);
+    let note = said(&format!("{}/m", registry.host()));
+    assert!(note.contains("note: ") && note.contains("gives no blob of one repository to another, so that "), "{note}");
+    // Nothing but the blob that was tried comes before the note: the mount is asked for first.
+    let log = registry.log();
+    let tried = log.iter().position(|asked| asked.method == "POST" && asked.path.contains("?mount=")).unwrap();
+    let before = log[..tried].iter().filter(|asked| asked.method == "PUT").map(|asked| asked.body.len());
+    assert_eq!(before.sum::<usize>(), 2);
+    // What comes without names could not be used there.
+    let other = taking(|_| true);
+    let error = kit.mirror_fails(&["push", "volumes", &format!("{}/m", other.host()), "--part"]);
+    assert!(error.contains("which --part relies on") && error.contains("help: give all volumes to one"), "{error}");
+    assert_eq!(received(&other), 2);
+}
+
+#[test]
+fn paths_that_are_too_deep_or_too_long_are_named_before_anything_is_sent() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALL);
+    kit.mirror(&["pull", &file, "out"]);
+    // As some registries do: an organisation and a name.
+    let registry = taking(|path| {
+        let name = path.trim_start_matches("/v2/").split("/blobs/").next().unwrap_or_default();
+        name.split("/manifests/").next().unwrap_or_default().split('/').count() <= 2
+    });
+    let to = format!("{}/m", registry.host());
+    let error = kit.mirror_fails(&["push", "out", &to]);
+    assert!(error.contains("the registry takes no path of more than 2 components"), "{error}");
+    assert!(error.contains("help: --max-nested-paths 2 joins") && error.contains("/m/ns/"), "{error}");
+    assert_eq!(received(&registry), 0);
+    kit.mirror(&["push", "out", &to, "--max-nested-paths", "2"]);
+    assert!(received(&registry) > 1_000_000);
+    // Every path that is too long is named, and nobody is asked.
+    let long = format!("{}/{}", kit.closed.host(), "long/".repeat(46) + "path");
+    for words in [&["push", "out", &long][..], &["plan", &file, "--to", &long]] {
+        let error = kit.mirror_fails(words);
+        assert!(error.contains("these repositories cannot be:"), "{error}");
+        for name in ["ns/alpha-bundle", "ns/beta-bundle", "ns/shared"] {
+            assert!(error.contains(&format!("path/{name}\": repository name must not be more than")), "{error}");
+        }
+    }
+}
