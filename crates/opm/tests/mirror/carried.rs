@@ -1,8 +1,11 @@
 //! Volumes, deltas, and taking away.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
-use crate::kit::{Bundle, Kit, names};
+use crate::disks::files_below;
+use crate::kit::{BUNDLES, Bundle, Kit, names};
 
 /// The catalog a month later.
 const LATER: &[Bundle] = &[
@@ -67,15 +70,42 @@ fn t17_a_delta_holds_what_is_new_and_needs_what_it_builds_on() {
     kit.mirror(&["verify", "again"]);
 }
 
-/// The catalog two months later.
-const LATEST: &[Bundle] = &[
-    ("alpha", "1.0.0", "", &["ns/alpha:v1"]),
-    ("alpha", "1.1.0", "1.0.0", &["ns/alpha:v2", "ns/shared:v1"]),
-    ("alpha", "2.0.0", "1.1.0", &["ns/alpha:v3", "ns/shared:v1"]),
-    ("alpha", "3.0.0", "2.0.0", &["ns/alpha:v4", "ns/shared:v1"]),
-    ("alpha", "4.0.0", "3.0.0", &["ns/alpha:v5", "ns/shared:v1"]),
-    ("beta", "0.1.0", "", &["ns/beta:v1", "ns/shared:v1"]),
-];
+/// The catalog with so many further bundles of `alpha`, each with an image of its own.
+fn with_more(count: usize) -> Vec<Bundle> {
+    // Names of bundles are those of constants elsewhere; these few stay as long as the process.
+    let text = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    let mut bundles = BUNDLES.to_vec();
+    for number in 0..count {
+        let replaces = text(format!("{}.0.0", number + 2));
+        let image = text(format!("ns/alpha:more-{number}"));
+        let related: &'static [&'static str] = Box::leak(Box::new([image, "ns/shared:v1"]));
+        bundles.insert(3 + number, ("alpha", text(format!("{}.0.0", number + 3)), replaces, related));
+    }
+    bundles
+}
+
+/// How many bundles come with each step.
+const STEP: usize = 10;
+
+/// G-5: a delta has the bytes of its new blobs and 1 %, and the documents.
+fn check_delta(kit: &Kit, delta: &str, set: &str, before: &str) {
+    let blobs = |set: &str| -> BTreeMap<String, u64> {
+        let list = kit.read(&format!("{set}/mirror/blobs.txt"));
+        let lines = list.lines().map(|line| line.split_once(' ').unwrap());
+        lines.map(|(digest, size)| (digest.to_owned(), size.parse().unwrap())).collect()
+    };
+    let (all, had) = (blobs(set), blobs(before));
+    let new: u64 = all.iter().filter(|(digest, _)| !had.contains_key(*digest)).map(|(_, size)| size).sum();
+    let size = |path: &Path| path.metadata().unwrap().len();
+    // A file has a header, is filled up to whole blocks, and has a line in the list.
+    let packed = |bytes: u64| 512 + bytes.next_multiple_of(512) + 320;
+    let small: u64 = all.values().filter(|size| **size < 4096).map(|size| packed(*size)).sum();
+    let own: u64 = files_below(&kit.path(set).join("mirror")).iter().map(|path| packed(size(path))).sum();
+    let documents = small + own + packed(size(&kit.path(set).join("index.json"))) + 4096;
+    let written: u64 = volumes(kit, delta).iter().map(|name| size(&kit.path(name))).sum();
+    assert!(new > STEP as u64 * 400_000 && written > new, "{written} for {new}");
+    assert!(written <= new + new / 100 + documents, "{written} for {new} and documents of {documents}");
+}
 
 #[test]
 fn t17_a_delta_that_was_left_out_or_pruned_is_named_and_one_more_pull_brings_it() {
@@ -83,27 +113,39 @@ fn t17_a_delta_that_was_left_out_or_pruned_is_named_and_one_more_pull_brings_it(
     let to = kit.to();
     let first = kit.set("first.yaml", ALPHA);
     kit.mirror(&["pull", &first, "first", "--volumes", "1MiB", "--to", "one"]);
-    kit.publish(LATER, "v2");
+    kit.publish(&with_more(STEP), "v2");
     let second = kit.set_of("second.yaml", "v2", ALPHA, "");
     // A lock names what is there as well as a list does.
     let lock = "first/mirror/lock.json";
     kit.mirror(&["pull", &second, "second", "--volumes", "1MiB", "--to", "two", "--have", lock]);
-    kit.publish(LATEST, "v3");
+    check_delta(&kit, "two", "second", "first");
+    kit.publish(&with_more(2 * STEP), "v3");
     let third = kit.set_of("third.yaml", "v3", ALPHA, "");
     kit.mirror(&["pull", &third, "third", "--volumes", "1MiB", "--to", "three", "--have", "second"]);
-    // The third before all others, then without the second.
-    assert!(kit.mirror_fails(&["push", "three", &to]).contains("so nothing was sent"));
+    check_delta(&kit, "three", "third", "second");
+    let named = |error: &str| -> Vec<usize> {
+        let all = 1..=2 * STEP + 2;
+        all.filter(|number| error.contains(&format!("  bundle alpha.v{number}.0.0\n"))).collect()
+    };
+    // The third before all others: what neither of the first two brought is named.
+    let error = kit.mirror_fails(&["push", "three", &to]);
+    assert!(error.contains("so nothing was sent"), "{error}");
+    // All bundles share an image that came with the first.
+    assert_eq!(named(&error), (2..=2 * STEP + 2).collect::<Vec<_>>(), "{error}");
     assert_eq!(kit.closed_digest("m/ns/index:v3"), None);
+    // Then without the second, whose ten bundles are named.
     kit.mirror(&["push", "one", &to]);
     let error = kit.mirror_fails(&["push", "three", &to]);
-    assert!(error.contains("is neither here nor in the registry") && error.contains("bundle alpha.v3.0.0"), "{error}");
-    assert!(!error.contains("bundle alpha.v2.0.0"), "{error}");
+    assert!(error.contains("is neither here nor in the registry"), "{error}");
+    assert_eq!(named(&error), (3..3 + STEP).collect::<Vec<_>>(), "{error}");
+    assert_eq!(kit.closed_digest("m/ns/index:v3"), None);
     // The set that had it is named.
     let had = kit.mirror(&["verify", "second"]);
     assert!(error.contains(&format!("build on what was brought with lock {had}")), "{error}");
     // What the registry has is carried out, and one more pull brings the rest.
     kit.mirror_fails(&["verify", &to, "--lock", "third/mirror/lock.json", "--have", "there.txt"]);
     kit.mirror(&["pull", &third, "third", "--volumes", "1MiB", "--to", "repair", "--have", "there.txt"]);
+    check_delta(&kit, "repair", "third", "first");
     kit.mirror(&["push", "repair", &to]);
     kit.mirror(&["verify", &to, "--lock", "third/mirror/lock.json", "--deep"]);
     // What was pruned from the registry is lacking, whatever the list says.
@@ -112,7 +154,8 @@ fn t17_a_delta_that_was_left_out_or_pruned_is_named_and_one_more_pull_brings_it(
     kit.mirror(&["prune", &to, "--keep", lock, "--yes"]);
     kit.closed.collect_garbage();
     let error = kit.mirror_fails(&["push", "nothing", &to]);
-    assert!(error.contains("so nothing was sent") && error.contains("bundle alpha.v4.0.0"), "{error}");
+    assert!(error.contains("so nothing was sent"), "{error}");
+    assert_eq!(named(&error), (3..=2 * STEP + 2).collect::<Vec<_>>(), "{error}");
     kit.mirror(&["verify", &to, "--lock", lock]);
     kit.mirror(&["push", "repair", &to]);
     kit.mirror(&["verify", &to, "--lock", "third/mirror/lock.json", "--deep"]);

@@ -132,7 +132,8 @@ fn t14_half_a_manifest_that_a_registry_keeps_is_reported() {
     assert!(error.contains("keeps a damaged copy of a manifest and takes no other until"), "{error}");
 }
 
-fn files_below(directory: &Path) -> Vec<PathBuf> {
+/// Returns all files below a directory.
+pub(crate) fn files_below(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
