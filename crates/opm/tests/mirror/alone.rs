@@ -129,7 +129,8 @@ fn from_the_mirror_alone(catalog: &Path) {
     fs::write(kit.path("state.json"), json!({"kind": "List", "items": items}).to_string()).unwrap();
     let heads = mirrored(&kit, "heads", &["--with-dependencies"]);
     let bridged = mirrored(&kit, "bridged", &["--with-dependencies", "--edges", "bridge"]);
-    mirrored(&kit, "installed", &["--installed", "state.json", "--with-dependencies"]);
+    let on_the_way = mirrored(&kit, "installed", &["--installed", "state.json", "--with-dependencies"]);
+    let left_out: BTreeSet<&str> = on_the_way.lines().filter_map(|line| line.strip_prefix("  bundle ")).collect();
     drop(kit.source.take());
     kit.proxy.cut();
     // Everything that is mirrored installs from the mirror, unless it does not install at all.
@@ -151,22 +152,30 @@ fn from_the_mirror_alone(catalog: &Path) {
         never.push(package);
     }
     // Every step of the upgrades of a cluster is there.
-    let (mut walked, mut steps) = (0, 0);
+    let (mut walked, mut steps, mut cut) = (0, 0, 0);
     let stride = all.len().div_ceil(WALKED).max(1);
     for package in all.iter().step_by(stride) {
         let walk = |catalog: &str| {
             let words = ["upgrade-path", catalog, &package.name, "--channel", &package.channel, "-o", "json", "--from"];
-            answer(&ask(&kit, &[&words[..], &[&package.oldest]].concat()))
+            ask(&kit, &[&words[..], &[&package.oldest]].concat())
         };
-        let (whole, mirrored) = (walk(&catalog), walk("installed"));
         let names = |path: &Value| -> Vec<String> {
             path["steps"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
         };
-        if (&whole["end"], names(&whole)) != (&mirrored["end"], names(&mirrored)) {
-            wrong.push(format!("{} from {}: {whole}\n{mirrored}", package.name, package.oldest));
+        let whole = answer(&walk(&catalog));
+        let way = names(&whole);
+        // A bundle whose images cannot be fetched was reported, and is not there: nor is a way over it.
+        if way.iter().chain([&package.oldest]).any(|bundle| left_out.contains(bundle.as_str())) {
+            cut += 1;
+            continue;
+        }
+        let there = walk("installed");
+        let mirrored = serde_json::from_slice(&there.stdout).unwrap_or(Value::Null);
+        if mirrored.is_null() || (&whole["end"], &way) != (&mirrored["end"], &names(&mirrored)) {
+            wrong.push(format!("{} from {}: {whole}\n{there:?}", package.name, package.oldest));
         }
         walked += 1;
-        steps += names(&whole).len();
+        steps += way.len();
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let stranded = nobody_else_is_stranded(&kit, &catalog, "heads", &heads);
@@ -174,8 +183,8 @@ fn from_the_mirror_alone(catalog: &Path) {
     assert!(with_bridges <= stranded, "{with_bridges} with bridges, {stranded} without");
     assert!(installed > 0 && walked > 0);
     eprintln!(
-        "{} packages, {} mirrored: {installed} install, {} install nowhere; {walked} upgrades of {steps} steps; {stranded} \
-         bundles stranded and named, {with_bridges} with bridges",
+        "{} packages, {} mirrored: {installed} install, {} install nowhere; {walked} upgrades of {steps} steps, {cut} cut by \
+         images that cannot be; {stranded} bundles stranded and named, {with_bridges} with bridges",
         all.len(),
         shown.len(),
         never.len()
