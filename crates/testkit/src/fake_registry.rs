@@ -1,11 +1,13 @@
 //! A registry that does what a test wants, also what no real one would do.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::{BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::requests::{Head, listen};
 
 /// What goes wrong with an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,22 +90,10 @@ impl FakeRegistry {
     /// Starts a server on a free port; `rule` decides about each request. Answers of its own go
     /// before the content.
     pub fn start(rule: impl Fn(&Asked) -> (Fault, Option<Answered>) + Send + Sync + 'static) -> FakeRegistry {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("free port");
-        let host = listener.local_addr().expect("address").to_string();
         let content: Arc<Mutex<HashMap<String, Answered>>> = Arc::default();
         let log: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let rule: Arc<Rule> = Arc::new(rule);
         let (shared, noted) = (Arc::clone(&content), Arc::clone(&log));
-        // The thread ends with the process: a test needs no more.
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (content, log, rule) = (Arc::clone(&shared), Arc::clone(&noted), Arc::clone(&rule));
-                thread::spawn(move || {
-                    // A client that hangs up is of no interest.
-                    let _ = serve(stream, &content, &log, &*rule);
-                });
-            }
-        });
+        let host = listen(move |stream| serve(stream, &shared, &noted, &rule)).expect("free port");
         FakeRegistry { host, content, log }
     }
 
@@ -130,7 +120,6 @@ fn serve(
     log: &Mutex<Vec<Asked>>,
     rule: &Rule,
 ) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     while let Some(asked) = read_request(&mut reader)? {
@@ -200,24 +189,8 @@ fn serve(
 }
 
 fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked>> {
-    let mut line = String::new();
-    if reader.read_line(&mut line)? == 0 {
-        return Ok(None);
-    }
-    let mut words = line.split_whitespace();
-    let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
-    let (method, path) = (method.to_owned(), path.to_owned());
-    let mut headers = HashMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        match line.trim_end().split_once(':') {
-            Some((name, value)) => headers.insert(name.to_ascii_lowercase(), value.trim().to_owned()),
-            None => break,
-        };
-    }
-    let length = headers.get("content-length").and_then(|length: &String| length.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
+    let Some(head) = Head::read(reader)? else { return Ok(None) };
+    let mut body = vec![0; usize::try_from(head.length()).unwrap_or_default()];
     reader.read_exact(&mut body)?;
-    Ok(Some(Asked { method, path, headers, body }))
+    Ok(Some(Asked { method: head.method, path: head.path, headers: head.headers, body }))
 }

@@ -12,6 +12,7 @@ mod needs;
 #[cfg(feature = "kube")]
 mod olm;
 pub mod published;
+pub mod requests;
 mod rounds;
 mod running;
 

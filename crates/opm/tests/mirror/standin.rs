@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use image::{Descriptor, Digest, Hasher, media_type};
+use testkit::requests::{Head, listen};
 
 /// A layer has noise here and there, and zeros between.
 const STRIDE: u64 = 16 << 20;
@@ -45,17 +46,9 @@ fn fill(at: u64, buffer: &mut [u8]) {
 
 impl Standin {
     pub(crate) fn start() -> (Arc<Standin>, String) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let host = listener.local_addr().unwrap().to_string();
         let standin: Arc<Standin> = Arc::default();
         let own = standin.clone();
-        // The thread ends with the process: a test needs no more.
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let own = own.clone();
-                std::thread::spawn(move || own.serve(stream).ok());
-            }
-        });
+        let host = listen(move |stream| own.serve(stream)).unwrap();
         (standin, host)
     }
 
@@ -105,38 +98,19 @@ impl Standin {
     }
 
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_nodelay(true)?;
         let mut reader = BufReader::with_capacity(256 << 10, stream.try_clone()?);
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line)? == 0 {
-                return Ok(());
-            }
-            let mut words = line.split_whitespace();
-            let (method, path) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default());
-            let path = path.trim_start_matches("http://").to_owned();
-            let (mut length, mut start) = (0, 0);
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line)?;
-                match line.trim_end().to_ascii_lowercase().split_once(": ") {
-                    Some(("content-length", value)) => length = value.parse().unwrap_or(0),
-                    Some(("range", value)) => {
-                        start = value.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap_or(0);
-                    }
-                    Some(_) => {}
-                    None => break,
-                }
-            }
+        while let Some(head) = Head::read(&mut reader)? {
+            let (method, path) = (head.method.as_str(), head.path.as_str());
             self.requests.fetch_add(1, Ordering::Relaxed);
             let last = path.rsplit('/').next().unwrap_or_default().to_owned();
             let layer = self.layers.lock().unwrap().get(&last).copied().filter(|_| path.contains("/blobs/"));
-            match (method.as_str(), layer) {
-                ("GET", Some(size)) => self.layer(&mut stream, size, start)?,
-                ("GET" | "HEAD", _) => self.known(&mut stream, &method, &path)?,
-                _ => self.taken(&mut stream, &mut reader, &method, &path, length)?,
+            match (method, layer) {
+                ("GET", Some(size)) => self.layer(&mut stream, size, head.start().unwrap_or(0))?,
+                ("GET" | "HEAD", _) => self.known(&mut stream, method, path)?,
+                _ => self.taken(&mut stream, &mut reader, method, path, head.length())?,
             }
         }
+        Ok(())
     }
 
     fn layer(&self, stream: &mut TcpStream, size: u64, start: u64) -> io::Result<()> {

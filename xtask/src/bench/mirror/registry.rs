@@ -1,7 +1,7 @@
 //! Registries to measure with: real ones, one that is made of files, and what counts in front of them.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use testkit::requests::{Head, listen};
 
 /// A registry that does not answer by then never will.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -140,16 +141,8 @@ pub(super) struct Answers {
 
 impl Answers {
     pub(super) fn start(place: &Path, images: Vec<String>) -> Result<Answers> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let host = listener.local_addr()?.to_string();
-        let (place, images) = (place.join("blobs/sha256"), Arc::new(images));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (place, images) = (place.clone(), images.clone());
-                // A client that hangs up is of no interest.
-                std::thread::spawn(move || answer(stream, &place, &images).ok());
-            }
-        });
+        let place = place.join("blobs/sha256");
+        let host = listen(move |stream| answer(stream, &place, &images))?;
         Ok(Answers { host })
     }
 
@@ -158,16 +151,10 @@ impl Answers {
     }
 }
 
-fn answer(mut stream: TcpStream, place: &Path, images: &[String]) -> Result<()> {
-    stream.set_nodelay(true)?;
+fn answer(mut stream: TcpStream, place: &Path, images: &[String]) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
-            return Ok(());
-        }
-        let mut words = line.split_whitespace();
-        let (method, path) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default());
+    while let Some(head) = Head::read(&mut reader)? {
+        let path = head.path.as_str();
         let last = path.rsplit('/').next().unwrap_or_default();
         let tagged = last.strip_prefix('v').and_then(|number| images.get(number.parse::<usize>().ok()?));
         let digest = tagged.map_or(last, String::as_str);
@@ -180,18 +167,15 @@ fn answer(mut stream: TcpStream, place: &Path, images: &[String]) -> Result<()> 
             "/v2/" => Some(b"{}".to_vec()),
             _ => fs::read(&file).ok(),
         };
-        let head = format!("Content-Type: {kind}\r\nDocker-Content-Digest: {digest}\r\n");
-        let mut blank = String::new();
-        while reader.read_line(&mut blank)? > 2 {
-            blank.clear();
-        }
+        let about = format!("Content-Type: {kind}\r\nDocker-Content-Digest: {digest}\r\n");
         let mut whole = match &content {
-            Some(content) => format!("HTTP/1.1 200 x\r\n{head}Content-Length: {}\r\n\r\n", content.len()).into_bytes(),
+            Some(content) => format!("HTTP/1.1 200 x\r\n{about}Content-Length: {}\r\n\r\n", content.len()).into_bytes(),
             None => b"HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n".to_vec(),
         };
-        if method == "GET" {
+        if head.method == "GET" {
             whole.extend(content.unwrap_or_default());
         }
         stream.write_all(&whole)?;
     }
+    Ok(())
 }

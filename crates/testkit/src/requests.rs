@@ -1,0 +1,102 @@
+//! Requests over HTTP/1.1, as registries that stand in for real ones read them.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+/// How long a line of a request may be. Only clients of ours ask, and they ask for less.
+const LINE: u64 = 64 << 10;
+
+/// A request without its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The method.
+    pub method: String,
+    /// The path, with its query.
+    pub path: String,
+    /// The headers, their names in lower case; of several of one name the last.
+    pub headers: HashMap<String, String>,
+}
+
+impl Head {
+    /// Reads the next request of a connection; nothing if there is none.
+    ///
+    /// # Errors
+    /// Fails when the connection breaks off, or a line has no end.
+    pub fn read(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
+        let line = line(reader)?;
+        let mut words = line.split_whitespace();
+        let (Some(method), Some(path)) = (words.next(), words.next()) else { return Ok(None) };
+        let (method, path) = (method.to_owned(), path.to_owned());
+        let mut headers = HashMap::new();
+        while let Some((name, value)) = self::line(reader)?.trim_end().split_once(':') {
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        Ok(Some(Head { method, path, headers }))
+    }
+
+    /// Returns how many bytes the body has.
+    pub fn length(&self) -> u64 {
+        self.headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)
+    }
+
+    /// Returns the first byte that is wanted, if not all are.
+    pub fn start(&self) -> Option<u64> {
+        self.headers.get("range")?.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok()
+    }
+}
+
+fn line(reader: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    io::Read::take(reader.by_ref(), LINE).read_line(&mut line)?;
+    match line.len() as u64 == LINE {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "a line of a request has no end")),
+        false => Ok(line),
+    }
+}
+
+/// Listens on a free port, hands each connection to `serve` on a thread of its own, and returns the address.
+///
+/// # Errors
+/// Fails when there is no port.
+pub fn listen(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> io::Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let host = listener.local_addr()?.to_string();
+    let serve = Arc::new(serve);
+    // The thread ends with the process: nobody needs more.
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || {
+                // A client that hangs up is of no interest.
+                let _ = stream.set_nodelay(true).and_then(|()| serve(stream));
+            });
+        }
+    });
+    Ok(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_one_after_the_other() {
+        let text =
+            "GET /v2/a?b HTTP/1.1\r\nRange: bytes=7-\r\nX:y\r\n\r\nPUT /c HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
+        let mut reader = text.as_bytes();
+        let first = Head::read(&mut reader).unwrap().unwrap();
+        assert_eq!(
+            (first.method.as_str(), first.path.as_str(), first.start(), first.length()),
+            ("GET", "/v2/a?b", Some(7), 0)
+        );
+        assert_eq!(first.headers["x"], "y");
+        let second = Head::read(&mut reader).unwrap().unwrap();
+        assert_eq!((second.method.as_str(), second.start(), second.length()), ("PUT", None, 5));
+        assert_eq!(reader, b"hello");
+        assert_eq!(Head::read(&mut &b""[..]).unwrap(), None);
+        assert!(Head::read(&mut "x".repeat(1 << 20).as_bytes()).is_err());
+    }
+}
