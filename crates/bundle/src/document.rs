@@ -6,6 +6,7 @@ use fbc::documents::{End, Splitter};
 use fbc::json::{self, Layout, Raw, Step, Text};
 use fbc::spans::Spans;
 use fbc::{Limits, yaml};
+use serde_json::Value;
 
 use crate::whole::Position;
 
@@ -193,6 +194,16 @@ impl Body<'_> {
     /// Returns the document as the canonical JSON of an object in a catalog: keys sorted, `<`,
     /// `>` and `&` escaped, integers beyond 64 bits with sign as floats.
     pub(crate) fn to_json(&self, limits: &Limits) -> Result<Text, String> {
+        Ok(self.to_plain_json(limits)?.for_html())
+    }
+
+    /// Returns the document as a value.
+    pub(crate) fn to_value(&self, limits: &Limits) -> Result<Value, String> {
+        serde_json::from_str(&self.to_plain_json(limits)?).map_err(|error| error.to_string())
+    }
+
+    /// Returns the document as canonical JSON, without escapes that nothing but pages needs.
+    fn to_plain_json(&self, limits: &Limits) -> Result<Text, String> {
         let (json, minus_zero) = match self {
             Body::Json(value) => (Text::canonical(*value, Layout::Compact), false),
             Body::Replaced(text) => (Text::canonical(text.raw(), Layout::Compact), false),
@@ -206,7 +217,7 @@ impl Body<'_> {
                 (json, true)
             }
         };
-        Ok(json.with_64_bit_numbers(minus_zero).for_html())
+        Ok(json.with_64_bit_numbers(minus_zero))
     }
 }
 

@@ -208,12 +208,7 @@ fn listed(
 }
 
 fn first(text: &[u8], limits: &Limits) -> Result<Value, String> {
-    parsed(&document::first(text, limits)?.body, limits)
-}
-
-fn parsed(body: &document::Body<'_>, limits: &Limits) -> Result<Value, String> {
-    let json = body.to_json(limits)?;
-    serde_json::from_str(&json).map_err(|error| error.to_string())
+    document::first(text, limits)?.body.to_value(limits)
 }
 
 /// Returns the objects in the text of a file.
@@ -229,7 +224,7 @@ pub fn objects_of(text: &[u8], file: &str, limits: &Limits) -> Result<Vec<Object
 /// Adds the objects in the text of a file.
 fn add(text: &[u8], file: &str, limits: &Limits, objects: &mut Vec<Object>) -> Result<(), String> {
     for (document, found) in document::all(text, limits)?.into_iter().enumerate() {
-        let value = parsed(&found.body, limits)?;
+        let value = found.body.to_value(limits)?;
         let line = found.line + 1;
         let kind = match &value {
             Value::Null => continue,

@@ -59,7 +59,7 @@ pub fn check(bundle: &Bundle, namespace: &str, given: Option<&Value>, deployment
         match deployment {
             Value::Object(_) => {
                 let mut unknown = Vec::new();
-                config.deployment = Some(typed::through("DeploymentConfig", deployment, "", &mut unknown));
+                config.deployment = Some(typed::through("DeploymentConfig", deployment.clone(), "", &mut unknown));
                 // Unknown fields inside are the concern of the schema at its first level only.
                 let first = unknown.iter().filter(|pointer| pointer.matches('/').count() == 1);
                 faults.extend(first.map(|pointer| format!("unknown field \"deploymentConfig.{}\"", &pointer[1..])));

@@ -7,7 +7,7 @@ use bundle::{Object, Whole};
 use serde_json::{Map, Value, json};
 
 use crate::modes::Mode;
-use crate::typed;
+use crate::{limits, typed};
 
 /// The annotation of a CSV that holds properties.
 const PROPERTIES: &str = "olm.properties";
@@ -47,7 +47,12 @@ pub struct Bundle {
     pub unknown: Vec<UnknownField>,
     /// Why the newer OLM refuses the directory, in its words.
     pub refused: Option<String>,
+    /// What CRDs lack of their bytes, where [`Bundle::judged`] left schemas out.
+    pub(crate) left_out: LeftOut,
 }
+
+/// The bytes that CRDs lack, by their names.
+pub(crate) type LeftOut = BTreeMap<String, usize>;
 
 /// A field that is written and vanishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,9 +72,33 @@ impl Bundle {
     }
 
     /// Takes in what was read of a bundle and nobody else needs, which takes less room.
-    pub fn take(mut whole: Whole) -> Bundle {
+    fn take(mut whole: Whole) -> Bundle {
         let objects = std::mem::take(&mut whole.objects);
         Bundle::of(objects.into_iter().map(Cow::Owned), &whole)
+    }
+
+    /// Takes in what is judged and not shown: schemas of CRDs are left out, and count by their size alone.
+    ///
+    /// No check of an installation reads a schema, and schemas are nearly all of a bundle. Sizes are those for OLM v0
+    /// and for Helm; Boxcutter compresses objects, which takes them whole.
+    pub fn judged(whole: Whole) -> Bundle {
+        let mut bundle = Bundle::take(whole);
+        // A release this large is measured by compressing it, for which all of it is needed.
+        let sizes: Vec<usize> = bundle.crds.iter().map(limits::length).collect();
+        if sizes.iter().sum::<usize>() > limits::RELEASE / 2 {
+            return bundle;
+        }
+        for (crd, size) in bundle.crds.iter_mut().zip(sizes) {
+            let spec = crd.pointer_mut("/spec").and_then(Value::as_object_mut);
+            let Some(Value::Array(versions)) = spec.and_then(|spec| spec.get_mut("versions")) else { continue };
+            for version in versions.iter_mut().filter_map(Value::as_object_mut) {
+                version.swap_remove("schema");
+            }
+            let name = text(crd, "/metadata/name").to_owned();
+            let left_out = bundle.left_out.entry(name).or_default();
+            *left_out = (*left_out).max(size - limits::length(crd));
+        }
+        bundle
     }
 
     /// Takes in objects, and what else was read of their bundle.
@@ -90,13 +119,14 @@ impl Bundle {
             dependencies: Vec::new(),
             unknown: Vec::new(),
             refused: whole.refused.clone(),
+            left_out: LeftOut::new(),
         };
         let mut csv = None;
         for object in objects {
             match object.kind() {
                 // The last one counts.
                 "ClusterServiceVersion" => csv = Some(object),
-                "CustomResourceDefinition" => bundle.take_crd(&object),
+                "CustomResourceDefinition" => bundle.take_crd(object.into_owned()),
                 _ => bundle.others.push(object.into_owned().value),
             }
         }
@@ -106,11 +136,12 @@ impl Bundle {
         bundle
     }
 
-    fn take_crd(&mut self, object: &Object) {
+    fn take_crd(&mut self, object: Object) {
         let mut dropped = Vec::new();
-        let mut crd = typed::through("CustomResourceDefinition", &object.value, "", &mut dropped);
-        for field in ["apiVersion", "kind"] {
-            crd[field] = object.value.get(field).cloned().unwrap_or_default();
+        let named = ["apiVersion", "kind"].map(|field| (field, object.value.get(field).cloned().unwrap_or_default()));
+        let mut crd = typed::through("CustomResourceDefinition", object.value, "", &mut dropped);
+        for (field, value) in named {
+            crd[field] = value;
         }
         self.crds.push(crd);
         let dropped = dropped.into_iter().filter(|pointer| !matches!(&**pointer, "/apiVersion" | "/kind"));
@@ -139,7 +170,9 @@ impl Bundle {
         let mut dropped = Vec::new();
         let mut typed = |pointer: &str, kind: &str| -> Vec<Value> {
             let items = list(csv, pointer).iter().enumerate();
-            items.map(|(at, item)| typed::through(kind, item, &format!("{pointer}/{at}"), &mut dropped)).collect()
+            items
+                .map(|(at, item)| typed::through(kind, item.clone(), &format!("{pointer}/{at}"), &mut dropped))
+                .collect()
         };
         const STRATEGY: &str = "/spec/install/spec";
         self.deployments = typed(&format!("{STRATEGY}/deployments"), "StrategyDeploymentSpec");

@@ -23,7 +23,7 @@ pub mod v1;
 
 pub use input::{Bundle, UnknownField};
 pub use installer::{Installer, installer};
-pub use limits::{For, Level, Limit, check_bundle, check_limits};
+pub use limits::{For, Level, Limit, check_bundle, check_limits, check_limits_of};
 pub use modes::Mode;
 pub use upgrade::{Change, Effect, FIELDS, upgrade};
 

@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 
 use crate::called;
-use crate::input::{list, text};
+use crate::input::{Bundle, LeftOut, list, text};
 use crate::v1::Runtime;
 
 /// How near something is to its limit.
@@ -44,7 +44,7 @@ const VALUES: usize = 1_048_576;
 /// One object as it is sent: what etcd takes unless it is set otherwise.
 const OBJECT: usize = 1_572_864;
 /// A release of Helm, compressed, in Secrets.
-const RELEASE: usize = 11 * 1_040_384;
+pub(crate) const RELEASE: usize = 11 * 1_040_384;
 /// One object for Boxcutter.
 const BOXCUTTER_OBJECT: usize = 921_600;
 /// Objects in one phase of Boxcutter.
@@ -66,20 +66,32 @@ pub enum For {
 
 /// Measures the objects that a cluster would get.
 pub fn check_limits<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For) -> Vec<Limit> {
+    measured(objects, of, &LeftOut::new())
+}
+
+/// Measures the objects that a cluster would get of a bundle, with what was left out of it.
+pub fn check_limits_of<'a>(bundle: &Bundle, objects: impl IntoIterator<Item = &'a Value>, of: For) -> Vec<Limit> {
+    measured(objects, of, &bundle.left_out)
+}
+
+fn measured<'a>(objects: impl IntoIterator<Item = &'a Value>, of: For, left_out: &LeftOut) -> Vec<Limit> {
     let mut found = Found(Vec::new());
     let objects: Vec<&Value> = objects.into_iter().collect();
     let mut release = 0;
     let mut phases: Vec<(&'static str, usize)> = Vec::new();
     for object in &objects {
-        let name = called(object);
-        let size = length(object);
+        let (name, kind) = (called(object), text(object, "/kind"));
+        let left_out = match kind {
+            "CustomResourceDefinition" => left_out.get(text(object, "/metadata/name")).copied().unwrap_or_default(),
+            _ => 0,
+        };
+        let size = length(object) + left_out;
         release += size;
         found.measure("size-object", &name, size, OBJECT, "one object as it is sent to the cluster");
         found.measure("size-annotations", &name, annotations(object, ""), ANNOTATIONS, "the annotations of an object");
         let template = annotations(object, "/spec/template");
         found.measure("size-annotations", &format!("pods of {name}"), template, ANNOTATIONS, "the annotations of pods");
         found.measure("size-name", &name, text(object, "/metadata/name").len(), NAME, "the name of an object");
-        let kind = text(object, "/kind");
         if matches!(kind, "ConfigMap" | "Secret") {
             found.measure("size-values", &name, values(object), VALUES, "the values of a ConfigMap or Secret");
         }
@@ -170,12 +182,40 @@ fn containers(object: &Value, name: &str, found: &mut Found) {
     }
 }
 
-/// Returns the bytes of an object as JSON.
-fn length(object: &Value) -> usize {
-    let mut counter = Counter(0);
-    // Writing to a counter does not fail.
-    let _ = serde_json::to_writer(&mut counter, object);
-    counter.0
+/// Returns the bytes of a value as JSON.
+pub(crate) fn length(value: &Value) -> usize {
+    match value {
+        Value::Null => 4,
+        Value::Bool(value) => {
+            if *value {
+                4
+            } else {
+                5
+            }
+        }
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => written(text),
+        Value::Array(items) => between(items.len()) + items.iter().map(length).sum::<usize>(),
+        Value::Object(members) => {
+            let each = members.iter().map(|(key, value)| written(key) + 1 + length(value));
+            between(members.len()) + each.sum::<usize>()
+        }
+    }
+}
+
+/// Returns the bytes of brackets and commas.
+fn between(items: usize) -> usize {
+    2 + items.saturating_sub(1)
+}
+
+/// Returns the bytes of a text with its quotes.
+fn written(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
+        0..32 => 5,
+        _ => 0,
+    };
+    2 + text.len() + text.bytes().map(escaped).sum::<usize>()
 }
 
 /// Returns the bytes of objects as JSON, compressed one after the other.
@@ -204,5 +244,25 @@ impl Write for Counter {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_those_of_what_is_written() {
+        let all: String = (0..=0x17f).filter_map(char::from_u32).collect();
+        let values = [
+            json!({"a": [], "b": {}, "c": [1, -2.5, 1e300, u64::MAX, true, false, null], "": {"x\n": "\"\\"}}),
+            json!([all, "", "é", "\u{1f600}"]),
+            json!({all: [[[]]]}),
+        ];
+        for value in values {
+            assert_eq!(length(&value), value.to_string().len(), "{value}");
+        }
     }
 }

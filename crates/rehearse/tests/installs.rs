@@ -3,7 +3,7 @@
 use fbc::Limits;
 use insta::assert_snapshot;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
-use rehearse::{Bundle, For, Level, called, check_limits, v0};
+use rehearse::{Bundle, For, Level, Limit, called, check_limits, check_limits_of, v0};
 use serde_json::{Value, json};
 use testkit::BundleDir;
 
@@ -271,4 +271,52 @@ fn sizes_are_measured_against_limits() {
     let roles: Vec<Value> =
         (0..51).map(|at| json!({"kind": "ClusterRole", "metadata": {"name": at.to_string()}})).collect();
     assert_eq!(check_limits(&roles, For::V1(Runtime::Boxcutter))[0].object, "phase roles");
+}
+
+#[test]
+fn a_bundle_without_schemas_is_judged_as_a_whole_one() {
+    let crd = |name: &str, versions: &[(&str, usize)]| {
+        let versions: Vec<Value> = versions
+            .iter()
+            .map(|(version, size)| {
+                let schema = json!({"openAPIV3Schema": {"type": "object", "description": "x".repeat(*size), "odd": 1}});
+                json!({"name": version, "served": true, "storage": true, "schema": schema})
+            })
+            .collect();
+        let names = json!({"kind": "Foo", "plural": name, "singular": "foo"});
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{name}.example.com")},
+            "spec": {"group": "example.com", "names": names, "scope": "Cluster", "versions": versions},
+        })
+        .to_string()
+    };
+    let directory = bundle(true, WEBHOOKS)
+        .manifest("crd.yaml", crd("foos", &[("v1", 10), ("v2", 1_400_000)]))
+        .manifest("large.yaml", crd("bars", &[("v1", 1_600_000)]))
+        .manifest("small.yaml", crd("bazs", &[("v1", 1000)]));
+    let judged = || Bundle::judged(bundle::read_whole(directory.path(), &Limits::default()).unwrap());
+    let (whole, judged) = (read(&directory), judged());
+    assert!(judged.crds.iter().all(|crd| crd.pointer("/spec/versions/0/schema").is_none()));
+    assert_eq!(judged.unknown, whole.unknown);
+    let shown =
+        |limits: Vec<Limit>| limits.into_iter().map(|it| (it.id, it.level, it.object, it.size)).collect::<Vec<_>>();
+    let of = For::V1(Runtime::Helm);
+    let [ours, theirs] = [&judged, &whole].map(|bundle| v1::install(bundle, &options()).unwrap());
+    let found = shown(check_limits_of(&judged, &ours.objects, of));
+    assert_eq!(found, shown(check_limits(&theirs.objects, of)));
+    assert_eq!(
+        found.iter().map(|it| (it.0, it.1)).collect::<Vec<_>>(),
+        [("size-object", Level::Near), ("size-object", Level::Over),]
+    );
+    assert_eq!(ours.notes, theirs.notes);
+    let [ours, theirs] = [&judged, &whole].map(|bundle| v0::install(bundle, &v0_options(&[""])).unwrap());
+    assert_eq!(
+        shown(check_limits_of(&judged, ours.objects(), For::V0)),
+        shown(check_limits(theirs.objects(), For::V0))
+    );
+    // A release is measured by compressing it: what is that large stays whole.
+    let large = bundle(true, "").manifest("crd.yaml", crd("foos", &[("v1", 7_000_000)]));
+    let large = Bundle::judged(bundle::read_whole(large.path(), &Limits::default()).unwrap());
+    assert!(large.crds[0].pointer("/spec/versions/0/schema").is_some());
 }

@@ -128,8 +128,7 @@ pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, String> {
         Outcome::Directory => return Err("it is a directory".into()),
         Outcome::Unreadable(reason) => return Err(reason),
     }
-    let json = document::first(&text, limits)?.body.to_json(limits)?;
-    serde_json::from_str(&json).map_err(|error| error.to_string())
+    document::first(&text, limits)?.body.to_value(limits)
 }
 
 /// Returns a text of an object; what is absent or no text is empty.

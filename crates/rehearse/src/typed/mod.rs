@@ -26,11 +26,10 @@ struct Types {
     all: Vec<Type>,
 }
 
-/// The fields of a type.
+/// A type.
 struct Type {
+    /// Its fields, in the order of their names.
     fields: Vec<Field>,
-    /// The numbers of the fields, in the order of their names.
-    by_name: Vec<usize>,
 }
 
 /// A field of a type.
@@ -63,10 +62,9 @@ fn type_of(fields: &'static str, numbers: &HashMap<&'static str, usize>) -> Type
         let (zero, kind) = kind.strip_prefix('?').map_or((false, kind), |kind| (true, kind));
         Some(Field { name, always, zero, kind: kind_of(kind, numbers) })
     });
-    let fields: Vec<Field> = fields.collect();
-    let mut by_name: Vec<usize> = (0..fields.len()).collect();
-    by_name.sort_by_key(|at| fields[*at].name);
-    Type { fields, by_name }
+    let mut fields: Vec<Field> = fields.collect();
+    fields.sort_by_key(|field| field.name);
+    Type { fields }
 }
 
 fn kind_of(kind: &'static str, numbers: &HashMap<&'static str, usize>) -> Kind {
@@ -87,10 +85,9 @@ fn kind_of(kind: &'static str, numbers: &HashMap<&'static str, usize>) -> Kind {
 }
 
 impl Type {
-    /// Returns the number of a field.
-    fn number(&self, name: &str) -> Option<usize> {
-        let found = self.by_name.binary_search_by(|at| self.fields[*at].name.cmp(name)).ok()?;
-        self.by_name.get(found).copied()
+    fn field(&self, name: &str) -> Option<&Field> {
+        let found = self.fields.binary_search_by(|field| field.name.cmp(name)).ok()?;
+        self.fields.get(found)
     }
 }
 
@@ -99,101 +96,120 @@ pub(crate) type Dropped = String;
 
 /// Passes a value through the type `kind`.
 ///
-/// `pointer` says where the value stands; what vanishes is added to `dropped`.
-pub(crate) fn through(kind: &str, value: &Value, pointer: &str, dropped: &mut Vec<Dropped>) -> Value {
-    let mut pass = Pass { dropped, base: pointer, steps: Vec::new() };
-    match (TYPES.numbers.get(kind).and_then(|number| TYPES.all.get(*number)), value) {
-        (Some(of), Value::Object(members)) => pass.members(of, members),
-        _ => value.clone(),
+/// `pointer` says where the value stands; what vanishes is added to `dropped`. The value changes in place: nearly
+/// all of a schema stays as it is, and schemas are most of what bundles hold.
+pub(crate) fn through(kind: &str, mut value: Value, pointer: &str, dropped: &mut Vec<Dropped>) -> Value {
+    let of = TYPES.numbers.get(kind).and_then(|number| TYPES.all.get(*number));
+    if let (Some(of), Value::Object(members)) = (of, &mut value) {
+        Pass { dropped, base: pointer }.members(of, members, None);
     }
+    value
 }
 
 /// A step from a value to one in it.
-enum Step<'v> {
-    Key(&'v str),
+enum Step<'w> {
+    Key(&'w str),
     At(usize),
 }
 
-struct Pass<'a, 'v> {
-    dropped: &'a mut Vec<Dropped>,
-    base: &'a str,
-    /// The way from there to the value; it is written down only where something vanishes.
-    steps: Vec<Step<'v>>,
+/// The way from the first value to one in it; it is written down only where something vanishes.
+struct Way<'w> {
+    before: Option<&'w Way<'w>>,
+    step: Step<'w>,
 }
 
-impl<'v> Pass<'_, 'v> {
-    fn below(&mut self, step: Step<'v>, kind: &'static Kind, value: &'v Value) -> Value {
-        self.steps.push(step);
-        let value = self.value(kind, value);
-        self.steps.pop();
-        value
-    }
+struct Pass<'a> {
+    dropped: &'a mut Vec<Dropped>,
+    base: &'a str,
+}
 
-    fn value(&mut self, kind: &'static Kind, value: &'v Value) -> Value {
-        match (kind, value) {
-            (Kind::List(item), Value::Array(items)) => self.items(item, items),
-            (Kind::Map(item), Value::Object(members)) => {
-                let members = members.iter();
-                members.map(|(key, value)| (key.clone(), self.below(Step::Key(key), item, value))).collect()
+impl Pass<'_> {
+    fn value(&mut self, kind: &'static Kind, value: &mut Value, way: &Way<'_>) {
+        let below = |step| Way { before: Some(way), step };
+        match (value, kind) {
+            (Value::Array(items), Kind::List(item)) => {
+                for (index, value) in items.iter_mut().enumerate() {
+                    self.value(item, value, &below(Step::At(index)));
+                }
             }
-            (Kind::Quantity, Value::String(text)) => {
-                quantity::canonical(text).map_or_else(|| value.clone(), Value::String)
+            (Value::Object(members), Kind::Map(item)) => {
+                for (key, value) in members {
+                    self.value(item, value, &below(Step::Key(key)));
+                }
             }
-            (Kind::Quantity, Value::Number(number)) => {
-                quantity::canonical(&number.to_string()).map_or_else(|| value.clone(), Value::String)
+            (Value::Object(members), Kind::Type(_, Some(number))) => {
+                self.members(&TYPES.all[*number], members, Some(way));
             }
             // A schema can be a boolean or a list of schemas, depending on where it stands.
-            (Kind::Type("JSONSchemaProps", _), Value::Array(items)) => self.items(kind, items),
-            (Kind::Type(_, Some(number)), Value::Object(members)) => self.members(&TYPES.all[*number], members),
-            (_, other) => other.clone(),
+            (Value::Array(items), Kind::Type("JSONSchemaProps", _)) => {
+                for (index, value) in items.iter_mut().enumerate() {
+                    self.value(kind, value, &below(Step::At(index)));
+                }
+            }
+            (Value::String(text), Kind::Quantity) => {
+                if let Some(canonical) = quantity::canonical(text) {
+                    *text = canonical;
+                }
+            }
+            (value, Kind::Quantity) => {
+                let number = value.as_number().map(ToString::to_string);
+                if let Some(canonical) = number.and_then(|number| quantity::canonical(&number)) {
+                    *value = Value::String(canonical);
+                }
+            }
+            _ => {}
         }
     }
 
-    fn items(&mut self, item: &'static Kind, items: &'v [Value]) -> Value {
-        items.iter().enumerate().map(|(index, value)| self.below(Step::At(index), item, value)).collect()
-    }
-
-    fn members(&mut self, of: &'static Type, members: &'v Map<String, Value>) -> Value {
-        // Objects have a few fields, and types many.
-        let mut given: Vec<(usize, &'v str, &'v Value)> = Vec::with_capacity(members.len());
-        for (key, value) in members.iter().filter(|(_, value)| !value.is_null()) {
-            match of.number(key) {
-                Some(number) => given.push((number, key, value)),
-                None => self.dropped.push(self.pointer(key)),
+    fn members(&mut self, of: &'static Type, members: &mut Map<String, Value>, way: Option<&Way<'_>>) {
+        let mut vanishing = false;
+        for (key, value) in members.iter_mut() {
+            if !value.is_null() {
+                let way = Way { before: way, step: Step::Key(key) };
+                match of.field(key) {
+                    Some(field) => {
+                        self.value(&field.kind, value, &way);
+                        if field.always || field.zero || !is_zero(&field.kind, value) {
+                            continue;
+                        }
+                    }
+                    None => self.dropped.push(self.pointer(&way)),
+                }
+            }
+            *value = Value::Null;
+            vanishing = true;
+        }
+        if vanishing {
+            members.retain(|_, value| !value.is_null());
+        }
+        let known = members.len();
+        for field in of.fields.iter().filter(|field| field.always) {
+            if !members.contains_key(field.name) {
+                members.insert(field.name.to_owned(), empty(&field.kind));
             }
         }
-        given.sort_unstable_by_key(|(number, ..)| *number);
-        let mut given = given.into_iter().peekable();
-        let mut out = Map::new();
-        for (number, field) in of.fields.iter().enumerate() {
-            let value = match given.next_if(|(given, ..)| *given == number) {
-                Some((_, key, value)) => {
-                    let value = self.below(Step::Key(key), &field.kind, value);
-                    if !field.always && !field.zero && is_zero(&field.kind, &value) {
-                        continue;
-                    }
-                    value
-                }
-                None if field.always => empty(&field.kind),
-                None => continue,
-            };
-            out.insert(field.name.to_owned(), value);
+        if members.len() > known {
+            members.sort_keys();
         }
-        Value::Object(out)
     }
 
-    /// Writes where a member of the value stands.
-    fn pointer(&self, last: &str) -> String {
+    /// Writes where a value stands.
+    fn pointer(&self, way: &Way<'_>) -> String {
+        let mut steps = Vec::new();
+        let mut next = Some(way);
+        while let Some(way) = next {
+            steps.push(&way.step);
+            next = way.before;
+        }
         let mut pointer = self.base.to_owned();
-        for step in &self.steps {
+        for step in steps.into_iter().rev() {
             pointer.push('/');
             match step {
                 Step::Key(key) => pointer.push_str(&escaped(key)),
                 Step::At(index) => pointer.push_str(&index.to_string()),
             }
         }
-        pointer.push('/');
-        pointer + &escaped(last)
+        pointer
     }
 }
 
@@ -241,7 +257,7 @@ mod tests {
         let given = json!({"name": "a", "oops": 1, "stdin": false, "securityContext": {"privileged": false},
             "resources": {"limits": {"cpu": 0.1, "memory": "1024Mi"}}, "env": [{"name": "x", "value": "", "y": {}}]});
         let mut dropped = Vec::new();
-        let passed = through("Container", &given, "/c", &mut dropped);
+        let passed = through("Container", given, "/c", &mut dropped);
         assert_eq!(
             passed,
             json!({"name": "a", "securityContext": {"privileged": false}, "resources": {"limits": {"cpu": "100m", "memory": "1Gi"}}, "env": [{"name": "x"}]})
@@ -251,12 +267,11 @@ mod tests {
 
     #[test]
     fn fields_that_are_always_written_appear() {
-        let crd =
-            through("CustomResourceDefinition", &json!({"kind": "CustomResourceDefinition"}), "", &mut Vec::new());
+        let crd = through("CustomResourceDefinition", json!({"kind": "CustomResourceDefinition"}), "", &mut Vec::new());
         assert_eq!(
             crd["status"],
             json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": null, "storedVersions": null})
         );
-        assert_eq!(through("DeploymentSpec", &json!({}), "", &mut Vec::new())["strategy"], json!({}));
+        assert_eq!(through("DeploymentSpec", json!({}), "", &mut Vec::new())["strategy"], json!({}));
     }
 }

@@ -1,6 +1,6 @@
 //! The order in which Helm applies objects.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fbc::json::{Layout, Text};
 use serde_json::Value;
@@ -73,8 +73,12 @@ const MOMENTS: [&str; 10] = [
 pub(super) fn arrange(objects: &mut Vec<Value>, extension: &str) -> Vec<Note> {
     let mut notes = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    objects.iter().for_each(|object| *names.entry(called(object)).or_default() += 1);
+    // What alone has its name equals nothing else.
+    let alone = |object: &Value| names.get(&called(object)) == Some(&1);
     objects.retain(|object| {
-        let Some(hook) = annotation(object, HOOK) else { return seen.insert(canonical(object)) };
+        let Some(hook) = annotation(object, HOOK) else { return alone(object) || seen.insert(canonical(object)) };
         let known = hook.split(',').all(|hook| MOMENTS.contains(&hook.trim().to_lowercase().as_str()));
         let message = if known {
             format!("Helm takes it for a hook ({hook}) and applies it apart from the release")

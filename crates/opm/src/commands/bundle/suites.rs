@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bundle::{Finding, Given, Optional, Severity, VALIDATORS};
@@ -259,9 +259,9 @@ fn rehearsed(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Finding>)
     if v0 && !same {
         let first = whole.clone().first_documents();
         let csv = place(&first);
-        rehearse_v0(&Bundle::take(first), csv.as_ref(), found);
+        rehearse_v0(&Bundle::judged(first), csv.as_ref(), found);
     }
-    let bundle = Bundle::take(whole);
+    let bundle = Bundle::judged(whole);
     if v0 && same {
         rehearse_v0(&bundle, csv.as_ref(), found);
     }
@@ -281,15 +281,34 @@ fn size(root: &Path, whole: &bundle::Whole) -> (u64, u64) {
     if most <= NEAR {
         return (all, most);
     }
-    let mut sizes = (0, 0);
-    for file in &whole.files {
-        let Ok(text) = std::fs::read(root.join(&file.name)) else { continue };
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
-        let packed = encoder.write_all(&text).and_then(|()| encoder.finish()).map_or(0, |packed| packed.len());
-        sizes.0 += text.len() as u64;
-        sizes.1 += (packed as u64).div_ceil(3) * 4;
+    // What is small enough though hastily compressed is smaller still compressed well, which takes several times as long.
+    let hasty = packed(root, whole, Compression::fast());
+    (all, if hasty <= NEAR / 10 * 9 { hasty } else { packed(root, whole, Compression::new(6)) })
+}
+
+/// Returns what the files of a bundle take, each compressed and in base64.
+fn packed(root: &Path, whole: &bundle::Whole, level: Compression) -> u64 {
+    let each = whole.files.iter().filter_map(|file| {
+        let text = std::fs::read(root.join(&file.name)).ok()?;
+        let mut encoder = GzEncoder::new(Counted(0), level);
+        let packed = encoder.write_all(&text).and_then(|()| encoder.finish()).map_or(0, |packed| packed.0);
+        Some(packed.div_ceil(3) * 4)
+    });
+    each.sum()
+}
+
+/// Counts what is written to it.
+struct Counted(u64);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
     }
-    sizes
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 fn limit(found: &mut Vec<Finding>, limits: Vec<rehearse::Limit>) {
@@ -330,7 +349,7 @@ fn rehearse_v1(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     match v1::install(bundle, &options) {
         Err(refusal) => refused(found, refusal, csv),
         Ok(installed) => {
-            limit(found, rehearse::check_limits(&installed.objects, For::V1(Runtime::Helm)));
+            limit(found, rehearse::check_limits_of(bundle, &installed.objects, For::V1(Runtime::Helm)));
             noted(found, installed.notes);
         }
     }
@@ -354,7 +373,7 @@ fn rehearse_v0(bundle: &Bundle, csv: Option<&Place>, found: &mut Vec<Finding>) {
     match v0::install(bundle, &options) {
         Err(refusal) => refused(found, refusal, csv),
         Ok(installed) => {
-            limit(found, rehearse::check_limits(installed.objects(), For::V0));
+            limit(found, rehearse::check_limits_of(bundle, installed.objects(), For::V0));
             noted(found, installed.notes);
         }
     }
