@@ -110,6 +110,10 @@ impl Findings {
         self.list.push(Finding::new(id, Severity::Error, text).at(&self.file, self.document, pointer));
     }
 
+    fn info(&mut self, id: &'static str, pointer: impl Into<String>, text: impl Into<String>) {
+        self.list.push(Finding::new(id, Severity::Info, text).at(&self.file, self.document, pointer));
+    }
+
     fn warning(&mut self, id: &'static str, pointer: impl Into<String>, text: impl Into<String>) {
         self.list.push(Finding::new(id, Severity::Warning, text).at(&self.file, self.document, pointer));
     }

@@ -364,7 +364,7 @@ fn rules_are_those_of_the_code() {
         assert!(code.contains(&format!("\"{name}\"")), "nothing finds {name}");
         assert!(page.contains(&format!("`{name}`")), "{name} is not on docs/bundle-checks.md");
     }
-    for call in ["findings.error(", "findings.warning(", "Finding::new("] {
+    for call in ["findings.error(", "findings.warning(", "findings.info(", "Finding::new("] {
         for rest in code.split(call).skip(1) {
             let Some(rest) = rest.trim_start().strip_prefix('"') else { continue };
             let name = rest.split('"').next().unwrap_or_default();

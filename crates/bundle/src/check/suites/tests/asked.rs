@@ -13,8 +13,8 @@ fn a_namespace_that_allows_what_pods_do_is_fine() {
             1,
         )
     };
-    assert_eq!(ids(&bundle(&template("baseline"))), BTreeSet::new());
-    assert_eq!(ids(&bundle(&template("unknown"))), BTreeSet::new());
+    assert_eq!(ids(&bundle(&template("baseline"))), BTreeSet::from(["images-certified-unknown"]));
+    assert_eq!(ids(&bundle(&template("unknown"))), BTreeSet::from(["images-certified-unknown"]));
 }
 
 #[test]
