@@ -70,10 +70,19 @@ fn local(reference: &str) -> Option<Result<Source, String>> {
         Ok(metadata) if metadata.is_dir() => Ok(Source::Catalog(path.into())),
         Ok(_) if is_database(path) => Ok(Source::Database(path.into())),
         Ok(_) => Err(format!("ref \"{reference}\" has unsupported file type: catalogs are given as directories")),
-        Err(error) => Err(match Location::parse(reference) {
-            Err(no_image) => format!("not a directory ({error}), and not an image either: {no_image}"),
-            Ok(_) => error.to_string(),
-        }),
+        Err(error) => Err(no_source(reference).unwrap_or_else(|| error.to_string())),
+    })
+}
+
+/// Explains why a word that is no directory is no image either; returns nothing if a registry may have it.
+pub(crate) fn no_source(reference: &str) -> Option<String> {
+    let no_image = Location::parse(reference).err()?;
+    let is_path = ["/", "./", "../"].iter().any(|start| reference.starts_with(start));
+    Some(match Path::new(reference).metadata() {
+        Ok(_) => "the path is no directory".into(),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => error.to_string(),
+        Err(_) if is_path => "the path does not exist".into(),
+        Err(_) => format!("the path does not exist, and it is no image either: {no_image}"),
     })
 }
 

@@ -193,3 +193,21 @@ fn a_complete_bundle_needs_no_flags_but_its_name() {
     let listed = env.stdout(&["render", "oci:1.3.0/image"]);
     assert!(listed.contains("lantern.v1.3.0"), "{listed}");
 }
+
+#[test]
+fn a_path_that_does_not_exist_is_not_taken_for_an_image() {
+    let env = TestEnv::new();
+    env.file("a file", "x");
+    let refused = |arguments: &[&str], why: &str| {
+        let text = format!("exit 1\n--- stdout\n--- stderr\nerror: \"{}\": {why}\n", arguments[arguments.len() - 1]);
+        assert_eq!(env.opm(arguments), text, "{arguments:?}");
+    };
+    for path in ["/no/such/bundle", "./nothing", "../nothing"] {
+        for command in [&["bundle", "validate"][..], &["rehearse"], &["security"]] {
+            refused(&[command, &[path]].concat(), "the path does not exist");
+        }
+    }
+    refused(&["bundle", "validate", "a file"], "the path is no directory");
+    let no_image = "invalid reference format: repository name (My) must be lowercase";
+    refused(&["bundle", "validate", "My"], &format!("the path does not exist, and it is no image either: {no_image}"));
+}

@@ -180,6 +180,9 @@ fn what_is_not_there_is_named() {
     let env = TestEnv::new();
     for command in [&["rehearse", "nowhere"][..], &["security", "nowhere"], &["check-upgrades", "nowhere", "."]] {
         let shown = env.opm(command);
-        assert!(shown.starts_with("exit 1\n--- stdout\n--- stderr\nerror: \"nowhere\": not a directory"), "{shown}");
+        assert!(
+            shown.starts_with("exit 1\n--- stdout\n--- stderr\nerror: \"nowhere\": the path does not exist"),
+            "{shown}"
+        );
     }
 }

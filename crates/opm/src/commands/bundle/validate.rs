@@ -16,8 +16,8 @@ use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::interrupt::Unfinished;
-use crate::limits;
 use crate::printer::Printer;
+use crate::{limits, source};
 
 /// Check a bundle
 #[derive(clap::Args)]
@@ -90,6 +90,9 @@ pub(super) fn run(args: &ValidateArgs, tls: &TlsFlags, printer: &mut Printer) ->
     let mut bundles = Vec::new();
     for source in &args.sources {
         let local = Path::new(source).is_dir();
+        if let Some(why) = source::no_source(source).filter(|_| !local) {
+            return Err(Failure::message(format!("\"{source}\": {why}")));
+        }
         let root = if local { PathBuf::from(source) } else { pulled(&images, source)? };
         bundles.push((root, local.then_some(source.as_str())));
     }
