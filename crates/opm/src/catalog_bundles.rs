@@ -22,7 +22,7 @@ use resolve::wish::{Wish, wish};
 #[derive(clap::Args)]
 pub(crate) struct Picks {
     /// Package of a catalog, or a version of it
-    #[arg(long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = wish)]
+    #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]", value_parser = wish)]
     pub(crate) package: Option<Wish>,
     /// Version or bundle of the package that is installed
     #[arg(long, value_name = "VERSION")]

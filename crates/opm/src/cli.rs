@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::builder::{TypedValueParser, ValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{ArgAction, Args as _, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
@@ -19,6 +19,7 @@ use crate::exit::{Failure, Outcome};
 use crate::help;
 use crate::images::{self, TlsFlags};
 use crate::printer::Printer;
+use crate::suggest;
 
 /// Set to anything true, help shows the commands and flags that are called alpha.
 const HELP_ALPHA: &str = "HELP_ALPHA";
@@ -192,7 +193,7 @@ pub(crate) fn parse<T: FromArgMatches>(
     let matches = match command.clone().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(mut error) if error.kind() == ErrorKind::InvalidSubcommand => {
-            suggest(&command, &mut error);
+            suggest::commands(&command, &mut error);
             return Err(Failure::Usage(error.render().ansi_if(printer.colour)));
         }
         // A command that only groups others shows them, as users of Go programs expect.
@@ -205,45 +206,6 @@ pub(crate) fn parse<T: FromArgMatches>(
         }
     };
     T::from_arg_matches(&matches).map(Some).map_err(|error| Failure::Usage(error.to_string()))
-}
-
-/// Names the commands that an unknown word may mean, wherever they are.
-fn suggest(command: &Command, error: &mut clap::Error) {
-    const MOST: usize = 4;
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return };
-    let mut found = Vec::new();
-    find_word(command, command.get_name(), word, &mut found);
-    found.sort();
-    let nearest = found.first().map(|(distance, _)| *distance);
-    // A typo is likelier than a command of another group.
-    let here = match error.get(ContextKind::SuggestedSubcommand) {
-        Some(ContextValue::String(name)) => is_near(word, name),
-        Some(ContextValue::Strings(names)) => names.iter().any(|name| is_near(word, name)),
-        _ => false,
-    };
-    if here && nearest != Some(0) {
-        return;
-    }
-    let names: Vec<String> =
-        found.into_iter().filter(|(distance, _)| Some(*distance) == nearest).map(|(_, name)| name).take(MOST).collect();
-    if !names.is_empty() {
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(names));
-    }
-}
-
-/// Finds the commands below `path` whose last word is `word`, or nearly so: distance, and all words.
-fn find_word(command: &Command, path: &str, word: &str, found: &mut Vec<(usize, String)>) {
-    for sub in command.get_subcommands() {
-        let full = format!("{path} {}", sub.get_name());
-        if is_near(word, sub.get_name()) {
-            found.push((::catalog::rules::distance(word, sub.get_name()), full.clone()));
-        }
-        find_word(sub, &full, word, found);
-    }
-}
-
-fn is_near(word: &str, name: &str) -> bool {
-    ::catalog::rules::distance(word, name) <= if word.len() < 5 { 1 } else { 2 }
 }
 
 /// Returns the whole command line as clap knows it.

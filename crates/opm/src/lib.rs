@@ -45,6 +45,7 @@ mod runtime;
 mod sarif;
 mod seed_layout;
 mod source;
+mod suggest;
 mod table;
 mod transfer;
 mod tree;

@@ -308,8 +308,11 @@ fn print_bundles(rows: &[BundleRow<'_>], with_package: bool, printer: &mut Print
         notes.extend(row.deprecation.is_some().then(|| "deprecated".to_owned()));
         notes.extend((!row.skips.is_empty()).then(|| format!("skips {}", row.skips.len())));
         notes.extend((!row.skip_range.is_empty()).then(|| row.skip_range.to_owned()));
-        // Names of bundles mostly begin with that of their package.
-        let short = |name: &str| name.strip_prefix(row.package).unwrap_or(name).trim_start_matches('.').to_owned();
+        // Names of bundles mostly begin with that of their package, and a dot.
+        let short = |name: &str| {
+            let rest = name.strip_prefix(row.package).and_then(|rest| rest.strip_prefix('.'));
+            rest.unwrap_or(name).to_owned()
+        };
         let version = row.version.to_string();
         let texts = [row.package, row.channel, &version, row.bundle];
         let mut line: Vec<String> = texts.into_iter().map(str::to_owned).collect();

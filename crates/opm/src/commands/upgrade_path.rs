@@ -30,8 +30,11 @@ pub(crate) struct UpgradePathArgs {
     #[arg(value_name = "CATALOG")]
     catalog: String,
     /// The package
-    #[arg(value_name = "PACKAGE")]
-    package: String,
+    #[arg(value_name = "PACKAGE", required_unless_present = "package")]
+    named: Option<String>,
+    /// The package
+    #[arg(short, long, value_name = "PACKAGE", conflicts_with = "named")]
+    package: Option<String>,
     /// Version or bundle that is installed
     #[arg(long, value_name = "VERSION|BUNDLE")]
     from: String,
@@ -53,21 +56,22 @@ pub(crate) struct UpgradePathArgs {
 
 pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
     let images = Images::new(tls, &args.pull);
+    let package = args.named.as_ref().or(args.package.as_ref()).map_or("", String::as_str);
     let references: Vec<String> = std::iter::once(&args.catalog).chain(&args.with).cloned().collect();
     let sources = sources::load(&references, &[], &images, printer)?;
     let pool = Pool::new(&sources, "operators");
     let wish = |version: &str| Wish {
         text: version.to_owned(),
-        package: args.package.clone(),
+        package: package.to_owned(),
         channel: args.channel.clone(),
         version: Some(version.to_owned()),
     };
     let here = |&node: &usize| pool.member(node).source == 0;
-    let default = pool.of_package(&args.package).iter().copied().filter(here).find(|&node| pool.is_default(node));
+    let default = pool.of_package(package).iter().copied().filter(here).find(|&node| pool.is_default(node));
     let Some(default) = default else { return Err(Failure::message(wish(&args.from).unknown(&pool))) };
     let channel = args.channel.as_deref().unwrap_or(pool.member(default).channel);
     let known = |&node: &usize| here(&node) && pool.member(node).channel == channel;
-    if !pool.of_package(&args.package).iter().any(known) {
+    if !pool.of_package(package).iter().any(known) {
         return Err(Failure::message(wish(&args.from).unknown(&pool)));
     }
     let (from, _) = wish::installed(&wish(&args.from), &pool).map_err(Failure::message)?;
@@ -81,7 +85,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
         }
     };
     let to = to.map(String::as_str);
-    let start = Start { source: 0, package: &args.package, channel: Some(channel), from, to };
+    let start = Start { source: 0, package: package, channel: Some(channel), from, to };
     let path = path::path(&pool, &start);
     let arrived = matches!((&path.end, to), (End::Reached, _) | (End::Latest, None));
     let answer = match args.output {

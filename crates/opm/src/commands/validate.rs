@@ -203,7 +203,8 @@ fn directory(source: &str, images: &Images) -> Result<PathBuf, Failure> {
 /// The rules that files break which were never meant to be part of a catalog.
 const OF_STRANGERS: [&str; 5] = ["json-syntax", "yaml-syntax", "utf-8", "document-is-object", "schema-required"];
 
-/// Names the files that look like no part of a catalog at all, where there are many: somebody checks a repository.
+/// Names the files that look like no part of a catalog at all, where there are several, or one has the name of something
+/// else: somebody checks a repository.
 fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Printer) {
     const MANY: usize = 2;
     const SHOWN: usize = 8;
@@ -211,13 +212,16 @@ fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Print
     let broken = found.iter().filter(|found| OF_STRANGERS.contains(&found.problem.rule));
     let files = broken.filter_map(|found| found.problem.place.as_ref()).map(|place| place.file);
     let strangers: BTreeSet<FileId> = files.filter(|file| !has_blobs.contains(file)).collect();
-    if strangers.len() < MANY {
-        return;
-    }
     let below = |file: FileId| {
         let path = fbc.full_path_of(file).unwrap_or_default();
         path.strip_prefix(root).map_or_else(|_| path.clone(), Path::to_path_buf)
     };
+    let is_named_so = |file: &FileId| {
+        below(*file).extension().is_none_or(|name| ["json", "yaml", "yml"].iter().any(|known| name == *known))
+    };
+    if strangers.len() < MANY && strangers.iter().all(is_named_so) {
+        return;
+    }
     // A directory in which nothing is a catalog is named as one.
     let top = |file: FileId| {
         let path = below(file);
@@ -238,19 +242,23 @@ fn report_strangers(fbc: &Fbc, found: &[Found<'_>], root: &Path, printer: &Print
     if names.len() > SHOWN {
         list.push(&more);
     }
-    printer.report(&format!("\n{} files look like no part of a catalog: {}", strangers.len(), list.join(", ")));
+    let them = if strangers.len() == 1 { "it" } else { "them" };
+    match strangers.len() {
+        1 => printer.report(&format!("\n{} looks like no part of a catalog", list.join(", "))),
+        count => printer.report(&format!("\n{count} files look like no part of a catalog: {}", list.join(", "))),
+    }
     let catalogs: Vec<String> =
         has_blobs.iter().map(|file| top(*file)).filter(|(_, inside)| *inside).map(|(first, _)| first).collect();
     let catalogs: BTreeSet<&String> = catalogs.iter().collect();
     let help = match catalogs.iter().next() {
         Some(first) if catalogs.len() == 1 => {
             format!(
-                "name them in {}, or check {} alone",
+                "name {them} in {}, or check {} alone",
                 root.join(".indexignore").display(),
                 root.join(first).display()
             )
         }
-        _ => format!("name them in {}", root.join(".indexignore").display()),
+        _ => format!("name {them} in {}", root.join(".indexignore").display()),
     };
     printer.report(&format!("{} {help}", printer.paint(Style::Help, "help:")));
 }

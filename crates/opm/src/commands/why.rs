@@ -13,7 +13,7 @@ use crate::printer::Printer;
 /// Show why a package or version is chosen by clusters, or why it is not
 #[derive(clap::Args)]
 #[command(
-    override_usage = "opm why [OPTIONS] <[NAME=]CATALOG>... <PACKAGE[@CHANNEL][=VERSION]>",
+    override_usage = "opm why [OPTIONS] <[NAME=]CATALOG>... [-p] <PACKAGE[@CHANNEL][=VERSION]>",
     long_about = "Show why a package or version is chosen by clusters, or why it is not.\n\n\
         For a package: which channels it has, what a new installation gets and why, and who requires it. For a version: \
         where it stands in each channel, whether it can be installed, what upgrades to it and what it is upgraded to. \
@@ -26,8 +26,11 @@ use crate::printer::Printer;
 )]
 pub(crate) struct WhyArgs {
     /// Catalogs, and last what is asked about: PACKAGE[@CHANNEL][=VERSION] or the name of a bundle
-    #[arg(value_name = "CATALOG... PACKAGE", num_args = 2.., required = true)]
+    #[arg(value_name = "CATALOG... PACKAGE", num_args = 1.., required = true)]
     catalogs_and_package: Vec<String>,
+    /// What is asked about, instead of the last argument
+    #[arg(short, long, value_name = "PACKAGE[@CHANNEL][=VERSION]")]
+    package: Option<String>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output())]
     output: Output,
@@ -36,8 +39,11 @@ pub(crate) struct WhyArgs {
 }
 
 pub(crate) fn run(args: &WhyArgs, tls: &TlsFlags, printer: &mut Printer) -> Outcome {
-    let Some((what, catalogs)) = args.catalogs_and_package.split_last() else {
-        return Err(Failure::message("say which catalog, and what in it"));
+    let all = args.catalogs_and_package.as_slice();
+    let (what, catalogs) = match (&args.package, all) {
+        (Some(package), catalogs) => (package, catalogs),
+        (None, [catalogs @ .., what]) if !catalogs.is_empty() => (what, catalogs),
+        (None, _) => return Err(Failure::message("name a catalog, and a package of it")),
     };
     let what = wish::wish(what).map_err(|error| Failure::message(format!("{what}: {error}")))?;
     let images = Images::new(tls, &args.pull);

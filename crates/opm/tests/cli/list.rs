@@ -72,6 +72,16 @@ fn bundles_fit_into_a_line() {
     ");
     assert!(table.lines().all(|line| line.chars().count() <= 80));
     assert_eq!(env.stdout(&["list", "bundles", "catalog", "-p", "lantern"]), table);
+    // The package `lan` has no part in the name `lantern.v1.0.0`.
+    let text = std::fs::read_to_string(env.path("catalog/lantern/catalog.yaml")).unwrap();
+    env.file(
+        "other/catalog.yaml",
+        text.replace("package: lantern", "package: lan")
+            .replace("name: lantern\n", "name: lan\n")
+            .replace("packageName: lantern", "packageName: lan"),
+    );
+    let table = env.stdout(&["list", "bundles", "other", "lan"]);
+    assert!(table.contains(" lantern.v1.1.1  "), "{table}");
     let wide = env.stdout(&["list", "bundles", "catalog", "lantern", "-o", "wide"]);
     assert!(wide.starts_with("PACKAGE") && wide.contains("registry.example.com/"), "{wide}");
 }

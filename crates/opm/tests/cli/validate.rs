@@ -294,6 +294,12 @@ fn the_root_of_a_repository_is_no_catalog_but_may_hold_one() {
     assert!(told.ends_with(end), "{told}");
     env.file("repo/.indexignore", "README.md\nMakefile\nsrc/\n");
     assert_eq!(env.opm(&["validate", "repo"]), "exit 0\n--- stdout\n--- stderr\n");
+    env.file("one/foo.yaml", SMALL).file("one/README.md", "| package | shows |\n");
+    let told = env.opm(&["validate", "one"]);
+    assert!(
+        told.ends_with("\nREADME.md looks like no part of a catalog\nhelp: name it in one/.indexignore\n"),
+        "{told}"
+    );
 }
 
 #[test]

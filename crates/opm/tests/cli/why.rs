@@ -11,6 +11,8 @@ fn upgrades_are_followed_step_by_step() {
     b.v1.1.0 is the newest of channel stable
     --- stderr
     ");
+    let by_flag = env.opm(&["upgrade-path", "cat", "-p", "b", "--from", "1.0.0"]);
+    assert_eq!(by_flag, env.opm(&["upgrade-path", "cat", "b", "--from", "1.0.0"]));
     insta::assert_snapshot!(env.opm(&["upgrade-path", "cat", "k", "--from", "1.0.0"]), @r"
     exit 1
     --- stdout
@@ -75,6 +77,8 @@ fn reasons_are_told() {
       b.v1.1.0 requires package f >=2.0.0
     --- stderr
     ");
+    assert_eq!(env.opm(&["why", "cat", "-p", "f"]), env.opm(&["why", "cat", "f"]));
+    assert!(env.opm(&["why", "cat"]).ends_with("error: name a catalog, and a package of it\n"));
     insta::assert_snapshot!(env.opm(&["why", "cat", "f=1.0.0"]), @r"
     exit 0
     --- stdout
