@@ -4,8 +4,9 @@
 //! and no paths of machines in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
-use image::{Digest, Platform, Reference};
+use image::{Digest, Hasher, Platform, Reference};
 use serde::{Deserialize, Serialize};
 
 use crate::destination::is_path;
@@ -195,7 +196,11 @@ impl Lock {
 
     /// Returns the digest of the lock, by which people can compare what they have.
     pub fn digest(&self) -> Digest {
-        Digest::of(self.to_text().as_bytes())
+        let mut hashing = Hashing(Hasher::new());
+        // Hashing does not fail, nor does a lock that was read or made here.
+        let _ = serde_json::to_writer_pretty(&mut hashing, self);
+        hashing.0.update(b"\n");
+        hashing.0.finish()
     }
 
     /// Reads a lock, which others may have written.
@@ -265,6 +270,20 @@ impl Lock {
     }
 }
 
+/// Takes text for its digest alone.
+struct Hashing(Hasher);
+
+impl io::Write for Hashing {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.0.update(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 fn check_place(source: &str, path: &str, tag: &str) -> Result<(), String> {
     let whole = format!("registry.invalid/{path}:{tag}");
     match is_path(path) && Reference::parse(&whole).is_ok() {
@@ -305,6 +324,7 @@ mod tests {
         lock.sort();
         assert_eq!(lock.images[0].path, "a");
         assert_eq!(Lock::read(lock.to_text().as_bytes()).unwrap(), lock);
+        assert_eq!(lock.digest(), Digest::of(lock.to_text().as_bytes()));
         let refused = |change: &dyn Fn(&mut Lock)| {
             let mut other = lock.clone();
             change(&mut other);

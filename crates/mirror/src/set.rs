@@ -7,9 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use image::{Descriptor, Digest, Index, Limits, Parts, Reference, Store, Wanted};
+use image::{Descriptor, Digest, Limits, Parts, Reference, Store, Wanted};
 
 use crate::lock::{self, Lock};
+
+/// The note that names an image in a layout.
+const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// How many repositories a blob is asked of.
 const SOURCES: usize = 4;
@@ -186,33 +189,32 @@ impl SetDir {
     /// # Errors
     /// Fails when it cannot be written.
     pub fn put_index(&self, lock: &Lock, contents: &Contents) -> Result<(), String> {
-        let mut manifests = Vec::new();
+        let size = |digest: &Digest| contents.documents.get(digest).copied().unwrap_or_default();
+        // A set has many images, so that each is written before the next is made.
+        let mut text = br#"{"schemaVersion":2,"manifests":["#.to_vec();
+        let mut add = |entry: &Descriptor| -> Result<(), String> {
+            if !text.ends_with(b"[") {
+                text.push(b',');
+            }
+            serde_json::to_writer(&mut text, entry).map_err(|error| error.to_string())
+        };
         for image in &lock.images {
             let digest = image.digest()?;
-            let size = contents.documents.get(&digest).copied().unwrap_or_default();
-            let mut entry = Descriptor::new(&image.media_type, digest, size);
-            entry.annotations.insert("org.opencontainers.image.ref.name".into(), image.source.clone());
+            let mut entry = Descriptor::new(&image.media_type, digest, size(&digest));
+            entry.annotations.insert(REF_NAME.into(), image.source.clone());
             entry.annotations.insert("io.containerd.image.name".into(), image.source.clone());
-            manifests.push(entry);
+            add(&entry)?;
             for referrer in &image.referrers {
                 let digest: Digest =
                     referrer.digest.parse().map_err(|_| format!("{:?} is no digest", referrer.digest))?;
-                let size = contents.documents.get(&digest).copied().unwrap_or_default();
-                let mut entry = Descriptor::new(image::media_type::OCI_MANIFEST, digest, size);
+                let mut entry = Descriptor::new(image::media_type::OCI_MANIFEST, digest, size(&digest));
                 if let Some(tag) = &referrer.tag {
-                    entry.annotations.insert("org.opencontainers.image.ref.name".into(), tag.clone());
+                    entry.annotations.insert(REF_NAME.into(), tag.clone());
                 }
-                manifests.push(entry);
+                add(&entry)?;
             }
         }
-        let index = Index {
-            schema_version: 2,
-            media_type: None,
-            manifests,
-            annotations: BTreeMap::new(),
-            other: serde_json::Map::default(),
-        };
-        let text = serde_json::to_vec(&index).map_err(|error| error.to_string())?;
+        text.extend(b"]}");
         write_whole(&self.root.join("index.json"), &text)
     }
 
