@@ -64,6 +64,7 @@ pub fn deliveries(lock: &Lock, contents: &Contents, target: &Target) -> Result<V
 /// A set, and a registry that takes it.
 pub struct Ready<'a> {
     client: &'a Client,
+    aside: &'a Client,
     lock: &'a Lock,
     contents: &'a Contents,
     target: &'a Target,
@@ -73,12 +74,14 @@ pub struct Ready<'a> {
 }
 
 /// Checks that a set can go to a registry. Manifests have to be in the client's store. Blobs that are `near` are in
-/// another repository of the registry.
+/// another repository of the registry. What is made on the way goes to the store of `aside`: that of the set may be on a
+/// medium that nobody can write to.
 ///
 /// # Errors
 /// Fails when the set cannot go there. Nothing is sent then.
 pub fn ready<'a>(
     client: &'a Client,
+    aside: &'a Client,
     lock: &'a Lock,
     contents: &'a Contents,
     target: &'a Target,
@@ -88,9 +91,9 @@ pub fn ready<'a>(
     for delivery in &mut deliveries {
         delivery.near = near.get(&delivery.blob.digest).cloned();
     }
-    preflight::registry(client, lock, target)?;
-    let notes = preflight::mounts(client, target, &deliveries)?;
-    Ok(Ready { client, lock, contents, target, deliveries, notes })
+    preflight::registry(aside, lock, target)?;
+    let notes = preflight::mounts(aside, target, &deliveries)?;
+    Ok(Ready { client, aside, lock, contents, target, deliveries, notes })
 }
 
 impl Ready<'_> {
@@ -101,8 +104,13 @@ impl Ready<'_> {
     /// # Errors
     /// Fails when the lock names what cannot be, or the set cannot be recorded.
     pub fn send(self, supply: Supply) -> Result<Pushed, String> {
-        let Ready { client, lock, contents, target, deliveries, notes: _ } = self;
-        push(client, lock, contents, target, deliveries, supply)
+        let Ready { client, aside, lock, contents, target, deliveries, notes: _ } = self;
+        let mut pushed = push(client, lock, contents, target, deliveries, supply)?;
+        if pushed.missing.is_empty() {
+            record(aside, lock, target)?;
+            pushed.complete = true;
+        }
+        Ok(pushed)
     }
 }
 
@@ -131,10 +139,6 @@ fn push(
     }
     for (number, cause) in failed {
         pushed.missing.push(missing(&lock.images[number], cause));
-    }
-    if pushed.missing.is_empty() {
-        record(client, lock, target)?;
-        pushed.complete = true;
     }
     Ok(pushed)
 }

@@ -112,6 +112,25 @@ fn t14_a_registry_without_room_is_reported_and_gets_the_rest_later() {
 }
 
 #[test]
+fn a_set_on_a_medium_that_nobody_can_write_to_is_pushed_and_verified() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    let digest = kit.mirror(&["pull", &file, "out"]);
+    let to = kit.to();
+    let script = format!(
+        "mount --bind out out && mount -o remount,bind,ro out || exit 9\ntouch out/x && exit 8\n\
+         mirror verify out; echo here=$?\nmirror push out {to}; echo pushed=$?\n\
+         mirror verify {to} --lock out/mirror/lock.json; echo there=$?\n"
+    );
+    let Some(output) = apart(&kit, "--mount", &script) else { return };
+    let said = text(&output);
+    for expected in ["here=0\n", "pushed=0\n", "there=0\n"] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert_eq!(said.matches(digest.trim()).count(), 3, "{said}");
+}
+
+#[test]
 fn t14_half_a_manifest_that_a_registry_keeps_is_reported() {
     let Some(kit) = Kit::new() else { return };
     let Some(closed) = DockerRegistry::start(RegistryPlan::default()) else { return };

@@ -88,7 +88,8 @@ pub(super) fn run_noting(
     let all: u64 = contents.blobs.values().map(|blob| blob.size).sum();
     let needed = all.min(args.spool.max(largest));
     room(&[Need { place: scratch.path().to_owned(), bytes: needed }]).map_err(too_little)?;
-    let ready = mirror::push::ready(&client, &lock, &contents, &target, &BTreeMap::new()).map_err(Failure::message)?;
+    let ready =
+        mirror::push::ready(&client, &client, &lock, &contents, &target, &BTreeMap::new()).map_err(Failure::message)?;
     notes(&ready.notes, printer);
     let shown = moved.show("copying", all);
     let pushed = ready.send(Supply::Registries { from, spool: args.spool });

@@ -60,6 +60,8 @@ pub(super) struct From {
     pub(super) lock: Lock,
     pub(super) contents: Contents,
     pub(super) client: Client,
+    /// What is made on the way goes to the store of this one: the set may be on a medium that nobody can write to.
+    aside: Client,
     /// Nothing for a directory, whose store the client has.
     pub(super) volumes: Option<Volumes>,
     _scratch: Unfinished,
@@ -82,8 +84,9 @@ impl From {
                 Failure::message(format!("{error}\nhelp: the set is not whole: 'opm mirror pull' completes it"))
             })?;
             let client = moving.client(tls, Store::open(only)?, moved)?;
+            let aside = moving.client(tls, Store::open(&scratch.path().join("store"))?, moved)?;
             let contents = contents(&client.options().store, &lock, &client)?;
-            return Ok(From { lock, contents, client, volumes: None, _scratch: scratch });
+            return Ok(From { lock, contents, client, aside, volumes: None, _scratch: scratch });
         }
         let volumes = Volumes::open(paths).map_err(Failure::message)?;
         let text = volumes.read("mirror/lock.json").map_err(Failure::message)?;
@@ -102,7 +105,8 @@ impl From {
                 Err(missing) => import_children(&volumes, &lock, &client, &missing)?,
             }
         };
-        Ok(From { lock, contents, client, volumes: Some(volumes), _scratch: scratch })
+        let aside = client.clone();
+        Ok(From { lock, contents, client, aside, volumes: Some(volumes), _scratch: scratch })
     }
 
     /// Returns what is at hand of the blobs.
@@ -177,7 +181,7 @@ pub(super) fn run_noting(
     check_expected(&from.lock, args.expect.as_ref())?;
     let near = check_whole(&from, &target, printer)?;
     let total = from.contents.blobs.values().map(|blob| blob.size).sum();
-    let ready = mirror::push::ready(&from.client, &from.lock, &from.contents, &target, &near);
+    let ready = mirror::push::ready(&from.client, &from.aside, &from.lock, &from.contents, &target, &near);
     let ready = ready.map_err(Failure::message)?;
     notes(&ready.notes, printer);
     let shown = moved.show("sending", total);
