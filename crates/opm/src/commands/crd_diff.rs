@@ -196,6 +196,11 @@ fn file(reference: &str) -> Result<Option<Vec<Value>>, Failure> {
     Ok(Some(crds))
 }
 
+/// Returns a change as a finding, which is an error where OLM v1 refuses it or custom resources break.
+pub(crate) fn olm_finding(change: &Change) -> Finding {
+    finding(change, Rules::Olm)
+}
+
 fn finding(change: &Change, rules: Rules) -> Finding {
     let severity = match rules {
         Rules::Olm if change.blocks => Severity::Error,

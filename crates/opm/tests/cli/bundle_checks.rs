@@ -302,3 +302,59 @@ fn categories_of_a_file_count_where_the_environment_names_one() {
     assert!(!validate(Some("categories.json")).contains("categories"), "{}", validate(Some("categories.json")));
     assert!(validate(Some("none.json")).contains("could not extract custom categories from categories \"none.json\""));
 }
+
+#[test]
+fn crds_are_compared_with_those_of_the_version_before() {
+    let env = crate::security::catalogs();
+    let upgrade = |arguments: &[&str]| {
+        let shown = env.opm(&[&["bundle", "validate"], arguments].concat());
+        let lines: Vec<&str> = shown.lines().collect();
+        let (first, rest) = lines.split_first().expect("an exit code");
+        let mut kept = vec![*first];
+        for (at, line) in rest.iter().enumerate() {
+            if line.contains("[crd-upgrade-") || line.contains("[previous-unknown]") || line.starts_with("error: \"") {
+                kept.push(line);
+                kept.extend(rest.get(at + 1).filter(|next| next.starts_with("  -->")));
+            }
+        }
+        kept.join("\n")
+    };
+    // Of a catalog, the version below counts where the bundle replaces nothing.
+    insta::assert_snapshot!(upgrade(&["made/next-1.2.0", "--previous", "next"]), @"
+    exit 1
+    error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v110 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
+      --> made/next-1.2.0/manifests/crd.yaml:4:7
+    ");
+    insta::assert_snapshot!(upgrade(&["made/next-1.2.0", "--previous", "released"]), @"
+    exit 1
+    error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v100 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
+      --> made/next-1.2.0/manifests/crd.yaml:4:7
+    ");
+    insta::assert_snapshot!(upgrade(&["made/next-1.2.0", "--previous", "made/next-1.1.0", "--suite", "olm-v1"]), @"
+    exit 1
+    error: CustomResourceDefinition foos.example.com: existingFieldRemoval: crd/foos.example.com version/v1 field/^.v110 may not be removed (OLM v1 refuses the upgrade; the change breaks custom resources) [crd-upgrade-field-removed]
+      --> made/next-1.2.0/manifests/crd.yaml:4:7
+    ");
+    insta::assert_snapshot!(upgrade(&["made/next-1.2.0", "--previous", "made/next-1.2.0"]), @"exit 1");
+    insta::assert_snapshot!(upgrade(&["made/next-1.0.0", "--previous", "released"]), @"
+    exit 1
+    info: no version in released comes before it: its CRDs were not compared [previous-unknown]
+    ");
+    let csv = "made/next-1.2.0/manifests/csv.yaml";
+    env.file(csv, env.read(csv).replace("version: 1.2.0", "version: 1.2.0\n  replaces: foo.v1.0.0"));
+    assert!(upgrade(&["made/next-1.2.0", "--previous", "next"]).contains("field/^.v100 may not be removed"));
+    // Findings of an upgrade have levels and waivers as all others.
+    env.file(".opm.yaml", "checks: {levels: {crd-upgrade-field-removed: off}}\n");
+    assert!(!upgrade(&["made/next-1.2.0", "--previous", "next"]).contains("crd-upgrade"));
+    env.copy_of("examples/bundles/lantern/1.3.0");
+    insta::assert_snapshot!(upgrade(&["1.3.0", "--previous", "made/next-1.1.0"]), @r#"
+    exit 1
+    error: "made/next-1.1.0" is of package "foo", and the bundle of package "lantern"
+    "#);
+    let other = env.opm(&["bundle", "validate", "1.3.0", "--previous", "next"]);
+    assert!(other.ends_with("error: there is no package \"lantern\" in next; there are foo\n"), "{other}");
+    insta::assert_snapshot!(upgrade(&["made/next-1.2.0", "--previous", "./nothing"]), @r#"
+    exit 1
+    error: "./nothing": the path does not exist
+    "#);
+}

@@ -215,7 +215,8 @@ fn catalog(env: &TestEnv, name: &str, versions: &[(&str, &str)]) {
     env.file(&format!("{name}/catalog.yaml"), text);
 }
 
-fn catalogs() -> TestEnv {
+/// Makes the catalogs `released` (1.0.0) and `next` (1.0.0 to 1.2.0) of package foo, and their bundles `made/next-VERSION`.
+pub(crate) fn catalogs() -> TestEnv {
     let env = TestEnv::new();
     catalog(&env, "released", &[("1.0.0", "[get]")]);
     catalog(&env, "next", &[("1.0.0", "[get]"), ("1.1.0", "[get, list]"), ("1.2.0", "['*']")]);

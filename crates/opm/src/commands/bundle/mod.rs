@@ -5,6 +5,8 @@ mod catalogs;
 #[cfg(feature = "cluster")]
 pub(crate) mod extract;
 mod generate;
+mod packed;
+mod previous;
 mod repository;
 mod suites;
 mod unpack;

@@ -2,19 +2,17 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bundle::{Finding, Given, Optional, Severity, VALIDATORS};
 use clap::builder::TypedValueParser;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use rayon::prelude::*;
 use rehearse::v1::{self, Certificates, Profile, Runtime};
 use rehearse::{Bundle, For, Level, Mode, v0};
 
+use super::previous::{self, Previous};
 use super::validate::{compatible, custom_categories};
-use super::{catalogs, repository};
+use super::{catalogs, packed, repository};
 use crate::checks_file::Configuration;
 use crate::choice::choice;
 use crate::exit::{Failure, Outcome};
@@ -54,6 +52,10 @@ pub(super) struct SuiteFlags {
     /// Catalog with the bundles of the operator: what pipelines ask of catalogs is checked; can be given several times
     #[arg(long, value_name = "CATALOG")]
     pub(super) catalog: Vec<String>,
+    /// Version before this one: a bundle, or a catalog that has it (directory, image or file). CRDs are compared with those
+    /// of that version: whether OLM v1 would refuse the upgrade, and whether custom resources break
+    #[arg(long, value_name = "BUNDLE|CATALOG")]
+    previous: Option<String>,
     /// Registry, or the beginning of a name, that images of bundles in catalogs may come from; can be given several times
     #[arg(long, value_name = "PREFIX")]
     bundle_registry: Vec<String>,
@@ -81,6 +83,7 @@ impl SuiteFlags {
             && self.repo.is_none()
             && self.package_manifest.is_none()
             && self.catalog.is_empty()
+            && self.previous.is_none()
             && self.bundle_registry.is_empty()
             && !self.images
             && self.fail_on == Severity::Error
@@ -160,7 +163,9 @@ pub(super) fn run(
     images: &Images,
     printer: &mut Printer,
 ) -> Outcome {
-    let each = bundles.par_iter().map(|(root, shown)| judged(root, *shown, optional, flags, images));
+    let previous = flags.previous.as_deref().map(|it| previous::open(it, images, printer)).transpose()?;
+    let asked = Request { optional, flags, images, previous: previous.as_ref() };
+    let each = bundles.par_iter().map(|(root, shown)| judged(root, *shown, &asked));
     let mut found = Vec::new();
     for one in each.collect::<Vec<_>>() {
         found.extend(one?);
@@ -196,13 +201,16 @@ impl Asked {
     }
 }
 
-fn judged(
-    root: &Path,
-    shown: Option<&str>,
-    optional: &[Optional],
-    flags: &SuiteFlags,
-    images: &Images,
-) -> Result<Vec<Finding>, Failure> {
+/// What is asked of each bundle.
+struct Request<'a> {
+    optional: &'a [Optional],
+    flags: &'a SuiteFlags,
+    images: &'a Images,
+    previous: Option<&'a Previous<'a>>,
+}
+
+fn judged(root: &Path, shown: Option<&str>, request: &Request<'_>) -> Result<Vec<Finding>, Failure> {
+    let Request { optional, flags, images, previous } = *request;
     let limits = limits::from_env()?;
     let configuration = Configuration::find(flags.checks.as_deref(), shown.map(Path::new))?;
     let whole = bundle::read_whole(root, &limits).ok();
@@ -222,13 +230,16 @@ fn judged(
             platforms: Some(&platforms),
             container_tool: flags.value("container-tools"),
             categories: categories.as_ref(),
-            ..Given::new(&whole, size(root, &whole))
+            ..Given::new(&whole, packed::size(root, &whole))
         };
         let mut names = names(flags)?;
         if shown.is_some() && repository::is_kept_as_catalog(root) {
             names.retain(|name| !bundle::WITHOUT_CATALOG.contains(name));
         }
         found.extend(bundle::check_more(&given, &names).list);
+        if let Some(previous) = previous {
+            found.extend(previous.check(&whole)?);
+        }
         let name = whole.csv().map(|csv| csv.name().to_owned()).unwrap_or_default();
         rehearsed(whole, flags, &mut found);
         found = found.into_iter().map(|finding| finding.of(&name)).collect();
@@ -267,47 +278,6 @@ fn rehearsed(whole: bundle::Whole, flags: &SuiteFlags, found: &mut Vec<Finding>)
     }
     if v1 {
         rehearse_v1(&bundle, csv.as_ref(), found);
-    }
-}
-
-/// A bundle is near the limit from so many bytes on, as OLM v0 packs it.
-const NEAR: u64 = 1_048_576 * 85 / 100;
-
-/// Returns the bytes of all files, and what they take as OLM v0 packs them.
-fn size(root: &Path, whole: &bundle::Whole) -> (u64, u64) {
-    let all: u64 = whole.files.iter().map(|file| file.size).sum();
-    // What is small enough as it is needs no packing: that adds less than a hundredth, and some bytes for each file.
-    let most = (all + all / 100 + 64 * whole.files.len() as u64).div_ceil(3) * 4;
-    if most <= NEAR {
-        return (all, most);
-    }
-    // What is small enough though hastily compressed is smaller still compressed well, which takes several times as long.
-    let hasty = packed(root, whole, Compression::fast());
-    (all, if hasty <= NEAR / 10 * 9 { hasty } else { packed(root, whole, Compression::new(6)) })
-}
-
-/// Returns what the files of a bundle take, each compressed and in base64.
-fn packed(root: &Path, whole: &bundle::Whole, level: Compression) -> u64 {
-    let each = whole.files.iter().filter_map(|file| {
-        let text = std::fs::read(root.join(&file.name)).ok()?;
-        let mut encoder = GzEncoder::new(Counted(0), level);
-        let packed = encoder.write_all(&text).and_then(|()| encoder.finish()).map_or(0, |packed| packed.0);
-        Some(packed.div_ceil(3) * 4)
-    });
-    each.sum()
-}
-
-/// Counts what is written to it.
-struct Counted(u64);
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

@@ -33,6 +33,7 @@ use crate::{limits, source};
         opm bundle validate ./bundle --suite olm-v1,community\n  \
         opm bundle validate ./bundle --select-optional suite=operatorframework --optional-values k8s-version=1.25\n  \
         opm bundle validate ./bundle --suite all -O sarif > findings.sarif\n  \
+        opm bundle validate ./bundle --suite olm-v1 --previous quay.io/me/foo-bundle:v0.9.0\n  \
         opm bundle validate --repo ./operators/foo                 # all versions of an operator together\n  \
         opm bundle validate --list-optional"
 )]
