@@ -132,6 +132,7 @@ fn groups(cases: &[Case]) -> Vec<Vec<&Case>> {
 }
 
 /// Has operator-controller install and upgrade all packages, and compares its verdicts with ours.
+#[expect(clippy::print_stderr, reason = "hundreds take long, and whoever waits sees how far they are")]
 pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
     let text: String = cases.iter().map(|case| case.blobs(stage)).collect();
     stage.stage.env.file("catalog/catalog.yaml", text);
@@ -157,6 +158,8 @@ pub(crate) async fn compared(stage: &StageV1, cases: &[Case]) -> Compared {
             let status = stage.decided(&case.package, |status| outcome(status, "2.0.0").is_some()).await;
             case.judge(&outcome(&status, "2.0.0").flatten().unwrap_or_default(), &mut found);
         }
+        let done = found.compared + found.left_out.len();
+        eprintln!("{done} of {}: {} refused, {} differ", cases.len(), found.refused, found.differences.len());
         let names: Vec<&str> = group.iter().map(|case| case.package.as_str()).collect();
         stage.remove(&names, &[]).await;
         // Others have CRDs of the same names, and the garbage collector takes minutes where many kinds come and go.

@@ -10,7 +10,7 @@ use crate::stage_v1::StageV1;
 const ROUNDS: &str = "OPM_CRD_CHANGES";
 /// What fits into a run of all tests.
 const DEFAULT: usize = 6;
-/// Names that published bundles are compared as well, which takes minutes.
+/// Names that published bundles are compared as well, from this pair of versions on; it takes many minutes.
 const PUBLISHED: &str = "OPM_CRD_PUBLISHED";
 
 /// A change of one field: what it was, and what it becomes.
@@ -174,9 +174,8 @@ fn crds_of(directory: &std::path::Path) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::print_stderr, reason = "what was counted")]
 async fn upgrades_of_published_operators_are_refused_as_crd_diff_says() {
-    if std::env::var_os(PUBLISHED).is_none() {
-        return;
-    }
+    let Some(first) = std::env::var(PUBLISHED).ok() else { return };
+    let first: usize = first.parse().expect("the number of a pair, from 1");
     let Some(stage) = StageV1::shared().await else { return };
     let Some(unpacked) = BUNDLES.unpack() else { return };
     let inside = |path: &std::path::Path| {
@@ -201,6 +200,7 @@ async fn upgrades_of_published_operators_are_refused_as_crd_diff_says() {
             }
         }
     }
+    cases.drain(..first.saturating_sub(1).min(cases.len()));
     let found = compared(&stage, &cases).await;
     eprintln!("{found}");
     assert!(found.differences.is_empty(), "{found}");
