@@ -173,7 +173,7 @@ impl<'a> Export<'a> {
         if let Some(icon) = &row.icon {
             sink.put(&format!("-/i/{}.{}", icon.digest, icon.format.extension()), &self.store.icon(&row.name)?)?;
         }
-        let needed_by = self.index.survey(self.store).needed.get(&row.name).cloned().unwrap_or_default();
+        let needed_by = self.index.needed_by(&row.name);
         self.page(&start, |context| package::page(context, &package, &Neighbours { needed_by }), sink)?;
         self.page(&format!("{start}/graph"), |context| graph::page(context, &package, true, None), sink)?;
         let asked = path::Asked::default();

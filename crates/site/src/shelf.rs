@@ -56,6 +56,9 @@ pub struct Row {
     pub heads: u32,
     /// Its picture.
     pub icon: Option<Icon>,
+    /// The packages that the head needs, and how.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<(String, String)>,
     /// What the console could not use of it.
     pub problems: Vec<String>,
 }

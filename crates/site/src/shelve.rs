@@ -26,6 +26,8 @@ const DESCRIPTION: usize = 256 << 10;
 
 /// The most repositories of images that a package is found by.
 const IMAGES: usize = 200;
+/// The most packages that a package is listed under as one that needs them.
+const NEEDS: usize = 200;
 
 /// A package for the shelf, and the bytes of its picture.
 pub struct Shelved {
@@ -260,8 +262,18 @@ fn row(package: &catalog::Package, detail: &Detail, head: &Csv, icon: Option<Ico
         channels: package.channels().len() as u32,
         heads: heads.len() as u32,
         icon,
+        needs: bundle.map(needed_packages).unwrap_or_default(),
         problems,
     }
+}
+
+/// Returns the packages that a bundle needs, and how.
+fn needed_packages(bundle: &Bundle) -> Vec<(String, String)> {
+    let needs = crate::pages::package::needs(bundle).into_iter();
+    needs
+        .filter_map(|(words, target)| Some((target.filter(|(_, kind)| kind.is_none())?.0, words)))
+        .take(NEEDS)
+        .collect()
 }
 
 /// Returns the repositories of all images of a package.

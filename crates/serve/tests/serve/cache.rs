@@ -113,7 +113,7 @@ fn a_cut_off_file_is_told_apart_from_a_foreign_one() {
     let mut other = bytes.clone();
     other[8] = 9;
     fs::write(&file, &other).unwrap();
-    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the cache has format version 9, this program reads version 2");
+    insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: the cache has format version 9, this program reads version 3");
     fs::remove_file(&file).unwrap();
     insta::assert_snapshot!(refused(&root, &cache, Integrity::Implied).split(" (").next().unwrap(), @"integrity check failed: no cache was built there");
     // Whatever it is, it is rebuilt where that is allowed.

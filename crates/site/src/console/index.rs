@@ -30,6 +30,8 @@ pub struct Index {
     parts: HashMap<String, usize>,
     /// Packages by the digest of their pictures.
     icons: HashMap<String, (usize, Format)>,
+    /// Packages that need a package, and how.
+    needed: HashMap<String, Vec<(String, String)>>,
     survey: OnceLock<Survey>,
     source: Kept<Vec<Source>>,
     descriptions: Kept<Vec<String>>,
@@ -42,19 +44,11 @@ pub struct Survey {
     pub kinds: Kinds,
     /// Kinds by the paths of their pages.
     paths: BTreeMap<String, (String, String)>,
-    /// Packages that need a package, and how.
-    pub needed: HashMap<String, Vec<(String, String)>>,
 }
 
 impl Survey {
     fn add(&mut self, package: &Package) {
         kinds::add(&mut self.kinds, package);
-        let Some(head) = package.bundle(&package.row.head) else { return };
-        for (words, target) in crate::pages::package::needs(head) {
-            if let Some((name, None)) = target {
-                self.needed.entry(name).or_default().push((package.row.name.clone(), words));
-            }
-        }
     }
 
     fn finish(mut self) -> Survey {
@@ -105,6 +99,12 @@ impl Index {
             .enumerate()
             .filter_map(|(place, row)| row.icon.as_ref().map(|icon| (icon.digest.clone(), (place, icon.format))))
             .collect();
+        let mut needed: HashMap<String, Vec<(String, String)>> = HashMap::new();
+        for row in &mut rows {
+            for (name, words) in std::mem::take(&mut row.needs) {
+                needed.entry(name).or_default().push((row.name.clone(), words));
+            }
+        }
         let facts = Facts {
             catalog: console.name.clone(),
             revision: store.revision(),
@@ -120,6 +120,7 @@ impl Index {
             rows,
             parts,
             icons,
+            needed,
             survey: OnceLock::new(),
             source: Kept::default(),
             descriptions: Kept::default(),
@@ -129,6 +130,11 @@ impl Index {
     /// Returns a package by how an address calls it.
     pub(crate) fn row_at(&self, part: &str) -> Option<&Row> {
         self.rows.get(*self.parts.get(part)?)
+    }
+
+    /// Returns the packages that need a package, and how.
+    pub(crate) fn needed_by(&self, name: &str) -> Vec<(String, String)> {
+        self.needed.get(name).cloned().unwrap_or_default()
     }
 
     /// Returns the package that has a picture.
@@ -230,5 +236,54 @@ impl<T> Kept<T> {
     fn tidy(&self, after: Duration) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.take_if(|(used, _)| used.elapsed() >= after);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::{Request, State};
+
+    /// A catalog that notes which packages are read.
+    struct Noting(Vec<Package>, Mutex<Vec<String>>);
+
+    impl Store for Noting {
+        fn revision(&self) -> String {
+            "1".to_owned()
+        }
+        fn packages(&self) -> Vec<String> {
+            self.0.iter().map(|package| package.row.name.clone()).collect()
+        }
+        fn shelf(&self, package: &str) -> io::Result<Vec<u8>> {
+            self.1.lock().unwrap().push(package.to_owned());
+            Ok(self.0.iter().find(|one| one.row.name == package).unwrap().write())
+        }
+        fn icon(&self, _: &str) -> io::Result<Vec<u8>> {
+            Ok(Vec::new())
+        }
+        fn bundle(&self, _: &str, _: &str) -> Result<String, String> {
+            Err("none".to_owned())
+        }
+    }
+
+    /// C-120: the first page of a package is there as soon as the list is.
+    #[test]
+    fn the_page_of_a_package_reads_no_other() {
+        let package = |name: &str, needs: &[(&str, &str)]| {
+            let mut package = Package::default();
+            package.row.name = name.to_owned();
+            package.row.needs = needs.iter().map(|(name, how)| ((*name).to_owned(), (*how).to_owned())).collect();
+            package
+        };
+        let packages = vec![package("beacon", &[("lantern", "package lantern >=1.0.0")]), package("lantern", &[])];
+        let store = Noting(packages, Mutex::default());
+        let console = Console::new("test", "", false);
+        console.index(&store).unwrap();
+        store.1.lock().unwrap().clear();
+        let request = Request { path: "p/lantern", query: "", html: true };
+        let answer = console.answer(&request, Some(&store), &State::default()).unwrap();
+        let page = String::from_utf8(answer.body).unwrap();
+        assert!(page.contains("Needed by") && page.contains("package lantern &gt;=1.0.0"), "{page}");
+        assert_eq!(*store.1.lock().unwrap(), ["lantern"]);
     }
 }

@@ -39,7 +39,7 @@ impl Asked<'_> {
             Ok(package) => package,
             Err(answer) => return answer,
         };
-        let needed_by = self.index.survey(self.store).needed.get(&package.row.name).cloned().unwrap_or_default();
+        let needed_by = self.index.needed_by(&package.row.name);
         Some(self.shown(&package::page(&self.context, &package, &Neighbours { needed_by })))
     }
 
