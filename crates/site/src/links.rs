@@ -73,10 +73,10 @@ impl Links {
         self.page(&format!("{}/{page}", package_path(package)))
     }
 
-    /// Returns the page of a version.
-    pub fn version(&self, package: &str, bundle: &str) -> String {
+    /// Returns the page of a version, if there is one: an export may have pages for heads alone.
+    pub fn version(&self, package: &str, bundle: &str) -> Option<String> {
         let path = version_path(package, bundle);
-        if self.is_there(&path) { self.page(&path) } else { format!("{}#versions", self.package(package)) }
+        self.is_there(&path).then(|| self.page(&path))
     }
 
     /// Returns the page of a kind.
@@ -126,7 +126,11 @@ mod tests {
         assert_eq!((top.list().as_str(), top.package("etcd").as_str()), ("./", "p/etcd"));
         let deep = Links::at("p/etcd/v/etcd.v1", true);
         assert_eq!(deep.list(), "../../../index.html");
-        assert_eq!(deep.version("etcd", "Etcd.v2"), "~45tcd.v2.html");
+        assert_eq!(deep.version("etcd", "Etcd.v2").as_deref(), Some("~45tcd.v2.html"));
+        let only = Arc::new(HashSet::from([version_path("etcd", "etcd.v1")]));
+        let heads = Links::at("p/etcd", true).only(&only);
+        assert_eq!(heads.version("etcd", "etcd.v1").as_deref(), Some("etcd/v/etcd.v1.html"));
+        assert_eq!(heads.version("etcd", "etcd.v0"), None);
         assert_eq!(deep.package("etcd"), "../../etcd.html");
         assert_eq!(deep.of_package("etc", "graph"), "../../etc/graph.html");
         let package = Links::at("p/etcd", false);

@@ -58,8 +58,8 @@ fn hero_of(context: &Context<'_>, package: &Package, heading: &str, version: Opt
                 }
             }
             div.actions {
-                @if !is_head {
-                    a.button href=(context.links.version(&row.name, &row.head)) { @if version.is_some() { "Head " } @else { "Version " } (t(&row.version)) }
+                @if let Some(page) = context.links.version(&row.name, &row.head).filter(|_| !is_head) {
+                    a.button href=(page) { @if version.is_some() { "Head " } @else { "Version " } (t(&row.version)) }
                 }
                 a.button.main href=(context.links.of_package(&row.name, "install")) { "Install" }
             }

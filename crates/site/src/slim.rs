@@ -44,6 +44,9 @@ fn is_implied(name: &str, behind: &str) -> bool {
         "li" => &["<li", "</ul>", "</ol>"],
         "option" => &["<option", "</select>", "</datalist>"],
         "dt" | "dd" => &["<dt", "<dd", "</dl>"],
+        "head" => &["<body"],
+        "body" => &["</html>"],
+        "html" => return behind.is_empty(),
         _ => return false,
     };
     next.iter().any(|start| behind.starts_with(start))
@@ -55,6 +58,12 @@ fn opening(tag: &str, out: &mut String) {
         let (before, value) = (&rest[..at], &rest[at + 2..]);
         let Some(length) = value.find('"') else { break };
         let (value, behind) = (&value[..length], &value[length + 1..]);
+        rest = behind;
+        // An element of no class is one without the attribute.
+        if let Some(before) = before.strip_suffix(" class").filter(|_| value.is_empty()) {
+            out.push_str(before);
+            continue;
+        }
         out.push_str(before);
         out.push('=');
         // Before "/>" the slash would become part of the value.
@@ -65,7 +74,6 @@ fn opening(tag: &str, out: &mut String) {
             out.push_str(value);
             out.push('"');
         }
-        rest = behind;
     }
     out.push_str(rest);
 }
@@ -81,7 +89,7 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    /// Writes what a parser makes of a page.
+    /// Writes what a parser makes of a page; a class without a name is none.
     fn parsed(html: &str) -> String {
         let tags = "a b code dd details div dl dt h2 li main nav ol option p path pre section select small span summary svg table \
             tbody td th thead tr ul";
@@ -95,6 +103,7 @@ mod tests {
             .link_rel(None)
             .clean(html)
             .to_string()
+            .replace(" class=\"\"", "")
     }
 
     #[test]
@@ -117,6 +126,9 @@ mod tests {
         }
         assert_eq!(slim("<ul><li class=\"a\">x</li></ul>"), "<ul><li class=a>x</ul>");
         assert_eq!(slim("no tags <"), "no tags <");
+        assert_eq!(slim("<b class=\"\">a</b><p class=\"\" id=\"x\">b</p>"), "<b>a</b><p id=x>b</p>");
+        let whole = "<html><head><title>a</title></head><body><main><p>b</p></main></body></html>";
+        assert_eq!(slim(whole), "<html><head><title>a</title><body><main><p>b</p></main>");
     }
 
     proptest::proptest! {

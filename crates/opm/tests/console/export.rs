@@ -62,6 +62,22 @@ fn t_16_every_link_of_an_export_leads_to_a_file() {
     }
 }
 
+/// C-118: a version that has no page of its own is named, and not linked.
+#[test]
+fn c_118_versions_without_a_page_are_named_and_not_linked() {
+    let place = Place::with_example();
+    place.run(&["site", "build", "catalog", "-o", "site", "--versions", "heads"]);
+    assert!(!place.path("site/p/lantern/v/lantern.v1.0.1.html").exists());
+    for (path, name) in [("p/lantern.html", "1.0.1"), ("p/lantern/graph.html", "lantern.v1.0.1")] {
+        let page = fs::read_to_string(place.path("site").join(path)).unwrap();
+        assert!(text_of(&page).contains(name), "{path}");
+        let linked = links(&page).into_iter().filter(|link| link.contains(".v1.0.1") || link.contains("#versions"));
+        assert_eq!(linked.collect::<Vec<_>>(), Vec::<String>::new(), "{path}");
+    }
+    let head = fs::read_to_string(place.path("site/p/lantern/v/lantern.v1.1.0.html")).unwrap();
+    assert!(head.contains("2.0.0 →") && !head.contains("← 1.0.1"), "buttons lead to pages that are there");
+}
+
 /// T-17: the same catalog gives the same bytes, and a change of one package touches only its files and the lists.
 #[test]
 fn an_export_changes_only_with_the_catalog() {

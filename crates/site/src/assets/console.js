@@ -242,7 +242,7 @@
     const versions = () => known ||= (async () => {
       const [own] = location.pathname.slice(new URL(here, location.href).pathname.length).match(/^p\/[^/]+/) || [];
       if (!own) return [];
-      if (files) return all("main a[href*='/v/'], main a.ver, nav.actions a[rel]").map((link) => [link.textContent.replace(/[←→\s]/g, ""), link.getAttribute("href")]);
+      if (files) return all("main a[href*='/v/'], main a.ver[href], nav.actions a[rel]").map((link) => [link.textContent.replace(/[←→\s]/g, ""), link.getAttribute("href")]);
       const data = await (await fetch(`${here}-/d/${own}.json`)).json();
       // The server leads from a name as it is to how addresses write it.
       return data.versions.map((one) => [one.version, `${here}${own}/v/${encodeURIComponent(one.name)}`]);

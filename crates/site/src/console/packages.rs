@@ -74,14 +74,14 @@ impl Asked<'_> {
     /// Sends those who name a version by its number to its page; names the newest to others.
     fn other_version(&self, package: &Package, name: &str) -> Option<Answer> {
         if let Some(found) = path::find(package, name) {
-            return Some(Answer::moved(self.context.links.version(&package.row.name, &found)));
+            return Some(Answer::moved(self.context.links.version(&package.row.name, &found)?));
         }
         if !self.request.html {
             return None;
         }
         let (links, row) = (&self.context.links, &package.row);
         let near = [
-            (format!("{} {}, the newest", row.title(), row.version), links.version(&row.name, &row.head)),
+            (format!("{} {}, the newest", row.title(), row.version), links.version(&row.name, &row.head)?),
             (
                 format!("The upgrade path from {name}"),
                 format!("{}?from={}", links.of_package(&row.name, "path"), percent::encode(name)),

@@ -131,7 +131,7 @@ fn line(
         tr {
             td.ver { (t(node.version.as_deref().unwrap_or_default())) }
             th scope="row" {
-                @if there { a href=(context.links.version(&package.row.name, node.name)) { (t(node.name)) } } @else { (t(node.name)) }
+                @if there { a href=[context.links.version(&package.row.name, node.name)] { (t(node.name)) } } @else { (t(node.name)) }
                 @if node.head { " " span.pill.head { "head" } }
                 @if node.skipped { " " span.pill { "skipped" } }
                 @if node.deprecation.is_some() { " " span.pill.warn { "deprecated" } }

@@ -100,7 +100,7 @@ pub fn page(context: &Context<'_>, package: &Package, asked: &Asked, risks: &Ris
                     h2 #v1 { "With OLM v1" }
                     (second(&modes, bundle))
                     (block("v1.yaml", &v1(package, channel_name, &version, older, &namespace, &context.facts.image)))
-                    p.small.soft { "The service account needs the rights of the operator's manifests; review them on " a href=(context.links.version(&row.name, &chosen)) { "the page of the version" } "." }
+                    p.small.soft { "The service account needs the rights of the operator's manifests; review them on " a href=[context.links.version(&row.name, &chosen)] { "the page of the version" } "." }
                 }
             }
             aside { (mode_facts(&csv.modes_in_words(), &namespace)) }

@@ -70,7 +70,7 @@ fn track(context: &Context<'_>, package: &Package) -> Markup {
         ol.track aria-label={ "Newest versions of channel " (t(channel.name)) } {
             @for (place, node) in spine.iter().rev().enumerate() {
                 li.head[node.head].dep[node.deprecation.is_some()].skip[node.skipped].more[place == 1 && more] {
-                    a href=(context.links.version(&package.row.name, node.name)) { (t(node.version.as_deref().unwrap_or(node.name))) }
+                    a href=[context.links.version(&package.row.name, node.name)] { (t(node.version.as_deref().unwrap_or(node.name))) }
                     @let made = package.bundle(node.name).map(|bundle| bundle.date.as_str()).unwrap_or_default();
                     @if crate::date::Day::read(made).is_some() { (date(made)) }
                 }
@@ -117,7 +117,7 @@ fn channels(context: &Context<'_>, package: &Package) -> Markup {
                             @let head = package.bundle(&channel.head);
                             tr {
                                 th scope="row" { (t(&channel.name)) " " @if channel.name == detail.default_channel { span.pill.head { "default" } } }
-                                td { a.ver href=(context.links.version(&package.row.name, &channel.head)) { (t(&head.map(Bundle::full_version).unwrap_or_else(|| channel.head.clone()))) } }
+                                td { a.ver href=[context.links.version(&package.row.name, &channel.head)] { (t(&head.map(Bundle::full_version).unwrap_or_else(|| channel.head.clone()))) } }
                                 td { (date(head.map(|head| head.date.as_str()).unwrap_or_default())) }
                                 td.num { (channel.entries.len()) }
                                 td { @if let Some(message) = &channel.deprecation { span.pill.warn { "deprecated" } " " span dir="auto" { (t(message)) } } }
@@ -157,7 +157,7 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
                         @for (place, bundle) in detail.bundles.iter().enumerate() {
                             tr {
                                 th scope="row" {
-                                    a.ver href=(context.links.version(name, &bundle.name)) { (t(&bundle.full_version())) }
+                                    a.ver href=[context.links.version(name, &bundle.name)] { (t(&bundle.full_version())) }
                                     @if bundle.deprecation.is_some() { " " span.pill.warn { "deprecated" } }
                                     @if skipped.contains(bundle.name.as_str()) { " " span.pill { "skipped" } }
                                 }

@@ -235,7 +235,7 @@ fn steps(context: &Context<'_>, package: &Package, asked: &Asked, answer: &Answe
         |bundle: &str| package.bundle(bundle).map(|bundle| bundle.full_version()).unwrap_or_else(|| bundle.to_owned());
     let link = |bundle: &str| match package.bundle(bundle) {
         Some(_) => {
-            html! { a.ver href=(context.links.version(name, bundle)) { (t(&version(bundle))) } " " code.soft { (t(bundle)) } }
+            html! { a.ver href=[context.links.version(name, bundle)] { (t(&version(bundle))) } " " code.soft { (t(bundle)) } }
         }
         None => html! { code { (t(bundle)) } " " span.pill { "not in the catalog" } },
     };

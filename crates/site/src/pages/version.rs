@@ -64,7 +64,7 @@ fn once(
     let Some(said) = said.filter(|_| part.0.len() > WORTH) else { return part };
     match said.elsewhere(&part.0, bundle, id) {
         Some((name, version, id)) => html! {
-            p.still { "The same as in " a href={ (context.links.version(&package.row.name, &name)) "#" (id) } { (t(&version)) } "." }
+            p.still { "The same as in " a href=[context.links.version(&package.row.name, &name).map(|page| format!("{page}#{id}"))] { (t(&version)) } "." }
         },
         None => html! { div id=(id) { (part) } },
     }
@@ -132,10 +132,11 @@ fn neighbours(context: &Context<'_>, package: &Package, bundle: &Bundle) -> Mark
     let name = &package.row.name;
     let links = &context.links;
     let (older, newer) = (package.before(&bundle.name), package.after(&bundle.name));
+    let page = |bundle: Option<&Bundle>| links.version(name, &bundle?.name).zip(bundle.map(Bundle::full_version));
     html! {
         nav.actions.section aria-label="Other versions" {
-            @if let Some(older) = older { a.button rel="prev" data-key="[" href=(links.version(name, &older.name)) { "← " (t(&older.full_version())) } }
-            @if let Some(newer) = newer { a.button rel="next" data-key="]" href=(links.version(name, &newer.name)) { (t(&newer.full_version())) " →" } }
+            @if let Some((page, version)) = page(older) { a.button rel="prev" data-key="[" href=(page) { "← " (t(&version)) } }
+            @if let Some((page, version)) = page(newer) { a.button rel="next" data-key="]" href=(page) { (t(&version)) " →" } }
             @if let Some(older) = older.filter(|_| !links.are_files()) {
                 a.button.live data-key="c" href={ (links.of_package(name, "compare")) "?from=" (spelling::percent::encode(&older.name)) "&to=" (spelling::percent::encode(&bundle.name)) } { "Compare with " (t(&older.full_version())) }
             }

@@ -175,7 +175,7 @@ impl Answer {
         html! {
             @for (word, rest) in words(line) {
                 @match self.named.get(word) {
-                    Some(package) => a href=(context.links.version(package, word)) { (t(word)) },
+                    Some(package) => a href=[context.links.version(package, word)] { (t(word)) },
                     None => (t(word)),
                 }
                 (t(rest))

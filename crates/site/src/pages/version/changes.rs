@@ -23,7 +23,7 @@ pub(super) fn section(
     };
     let sections = compare::differences((package, older, old), (package, bundle, manifest));
     html! {
-        p { "Against " a href=(context.links.version(&package.row.name, &older.name)) { (t(&older.full_version())) } ":" }
+        p { "Against " a href=[context.links.version(&package.row.name, &older.name)] { (t(&older.full_version())) } ":" }
         (compare::show(&sections, false))
     }
 }
