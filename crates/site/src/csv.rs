@@ -156,11 +156,16 @@ impl Csv {
 
     /// Returns what its infrastructure allows.
     pub fn features(&self) -> Vec<String> {
-        let mut found: Vec<String> = json_list(self.annotation("operators.openshift.io/infrastructure-features"))
-            .into_iter()
-            .filter_map(|old| FEATURES.iter().find(|(name, title)| feature_is(&old, name, title)))
-            .map(|(_, title)| (*title).to_owned())
-            .collect();
+        let mut found: Vec<String> = Vec::new();
+        for old in json_list(self.annotation("operators.openshift.io/infrastructure-features")) {
+            // The old list can call one thing by two names.
+            let known = FEATURES.iter().find(|(name, title)| feature_is(&old, name, title));
+            if let Some((_, title)) = known
+                && !found.iter().any(|one| one == title)
+            {
+                found.push((*title).to_owned());
+            }
+        }
         for (name, title) in FEATURES {
             match self.annotation(&format!("features.operators.openshift.io/{name}")) {
                 "true" if !found.iter().any(|known| known == title) => found.push(title.to_owned()),
@@ -270,4 +275,19 @@ pub fn items(value: &Value) -> &[Value] {
 fn strings(value: &Value) -> BTreeMap<String, String> {
     let members = value.as_object().into_iter().flatten();
     members.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_that_is_named_twice_is_one() {
+        let csv = Csv::of(&serde_json::json!({"annotations": {
+            "operators.openshift.io/infrastructure-features": "[\"Disconnected\", \"Proxy\", \"proxy-aware\", \"fips\"]",
+            "features.operators.openshift.io/proxy-aware": "true",
+            "features.operators.openshift.io/fips-compliant": "false",
+        }}));
+        assert_eq!(csv.features(), ["Disconnected", "Proxy"]);
+    }
 }
