@@ -239,7 +239,9 @@ fn t_09_random_filters_agree_everywhere() {
 fn descriptions_are_searched_where_a_query_asks_for_it() {
     let place = Place::with_example();
     let server = place.serve(&[]);
-    assert_eq!(server.get("/?q=requests+plan").body.matches("class=\"tile\"").count(), 0);
+    let nothing = server.get("/?q=requests+plan").body;
+    assert_eq!(nothing.matches("class=\"tile\"").count(), 0);
+    assert!(nothing.contains("Search the whole descriptions"), "the way on is offered");
     assert_eq!(server.get("/?q=plan+in:description").body.matches("class=\"tile\"").count(), 1);
     let browser = Browser::start(Setup::default());
     browser.open(&server.address("/"));

@@ -355,9 +355,9 @@
   // The graph: the way of a cluster from an entry.
   if (page === "graph") {
     const way = $("way"), switches = $("switches"), main = $("main");
-    switches.hidden = false;
+    if (switches) switches.hidden = false;
     const given = new URLSearchParams(location.search);
-    for (const box of /** @type {HTMLInputElement[]} */ (all("input", switches))) {
+    for (const box of /** @type {HTMLInputElement[]} */ (all("#switches input"))) {
       const apply = () => main.classList.toggle(`no-${box.dataset.switch}`, !box.checked);
       if ((given.get("hide") || "").split(",").includes(box.dataset.switch)) { box.checked = false; apply(); }
       box.addEventListener("change", () => { apply(); note(); });
@@ -366,7 +366,7 @@
     const name = (row) => row.querySelector(".nam").textContent;
     const label = (row) => (row.querySelector(".ver") || row.querySelector(".nam")).textContent;
     const note = () => {
-      const hidden = all("input", switches).filter((box) => !box.checked).map((box) => box.dataset.switch).join(",");
+      const hidden = all("#switches input").filter((box) => !box.checked).map((box) => box.dataset.switch).join(",");
       for (const [key, value] of [["hide", hidden], ["from", fixed ? name(fixed) : ""], ["to", second ? name(second) : ""]]) if (value) given.set(key, value); else given.delete(key);
       history.replaceState(null, "", given.size ? `?${given}` : location.pathname);
     };

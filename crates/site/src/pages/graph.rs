@@ -21,13 +21,17 @@ pub fn page(context: &Context<'_>, package: &Package, v0: bool, only: Option<&st
     let shown: Vec<&Channel<'_>> =
         channels.iter().filter(|channel| only.is_none_or(|only| only == channel.name)).collect();
     let name = &package.row.name;
+    // One switch alone would leave nothing to see.
+    let switches: Vec<_> = switches(&shown).into_iter().filter(|(.., there)| *there).collect();
     let body = html! {
         (hero(context, package, &format!("Upgrades of {}", package.title())))
         (tabs(context, package, "graph"))
-        fieldset.switches #switches hidden {
-            legend.vh { "What the pictures show" }
-            @for (key, label, _) in switches(&shown).into_iter().filter(|(.., there)| *there) {
-                label { input type="checkbox" data-switch=(key) checked; (label) }
+        @if switches.len() > 1 {
+            fieldset.switches #switches hidden {
+                legend.vh { "What the pictures show" }
+                @for (key, label, _) in switches {
+                    label { input type="checkbox" data-switch=(key) checked; (label) }
+                }
             }
         }
         @if !context.links.are_files() {

@@ -83,7 +83,7 @@ fn tile(context: &Context<'_>, row: &Row, place: usize) -> Markup {
                 @if row.deprecated { span.pill.warn { "deprecated" } }
                 @if row.heads > 1 { span.pill { (row.channels) " channels" } }
                 @if !row.problems.is_empty() { span.pill.warn { (count(row.problems.len(), "problem", "problems")) } }
-                span.when { (date(&row.date)) }
+                (date(&row.date))
             }
         }
     }
@@ -188,6 +188,10 @@ fn nothing(context: &Context<'_>, rows: &[Row], query: &Query) -> Markup {
                 p { "Did you mean " @for (i, name) in near.iter().enumerate() { @if i > 0 { ", " } a href=(context.links.package(name)) { (t(name)) } } "?" }
             }
             @for (facet, found) in without { p { "Without the filter " strong { (facet) } " there would be " (found) "." } }
+            @if !query.words.is_empty() && !query.in_descriptions() && !context.links.are_files() {
+                @let deeper = spelling::percent::encode(&format!("{} in:description", query.words));
+                p { a href={ (context.links.list()) "?q=" (deeper) } { "Search the whole descriptions" } }
+            }
             p { a href=(context.links.list()) { "Show all packages" } }
         }
     }

@@ -7,7 +7,7 @@ use super::{crumbs, deprecations, hero, tabs};
 use crate::csv::LEVELS;
 use crate::frame::{Context, Page, Section, block, date};
 use crate::markdown::{self, Base};
-use crate::shelf::{Bundle, Package};
+use crate::shelf::{Bundle, Channel, Package};
 use crate::text::{count, size, t};
 
 /// What of other packages a package page shows.
@@ -105,22 +105,25 @@ pub fn words(text: &str, repository: &str) -> Markup {
 
 fn channels(context: &Context<'_>, package: &Package) -> Markup {
     let detail = &package.detail;
+    let head = |channel: &Channel| package.bundle(&channel.head);
+    let made = |channel: &Channel| head(channel).map(|head| head.date.as_str()).unwrap_or_default();
+    let dated = detail.channels.iter().any(|channel| !made(channel).is_empty());
+    let noted = detail.channels.iter().any(|channel| channel.deprecation.is_some());
     html! {
         section.section {
             h2 #channels { "Channels" }
             div.scroll tabindex="0" role="group" aria-label="Channels" {
                 table {
                     caption { "Which version a new installation gets from which channel" }
-                    thead { tr { th scope="col" { "Channel" } th scope="col" { "Head" } th scope="col" { "Date" } th scope="col" { "Entries" } th scope="col" { "Notes" } } }
+                    thead { tr { th scope="col" { "Channel" } th scope="col" { "Head" } @if dated { th scope="col" { "Date" } } th.num scope="col" { "Entries" } @if noted { th scope="col" { "Notes" } } } }
                     tbody {
                         @for channel in &detail.channels {
-                            @let head = package.bundle(&channel.head);
                             tr {
                                 th scope="row" { (t(&channel.name)) " " @if channel.name == detail.default_channel { span.pill.head { "default" } } }
-                                td { a.ver href=[context.links.version(&package.row.name, &channel.head)] { (t(&head.map(Bundle::full_version).unwrap_or_else(|| channel.head.clone()))) } }
-                                td { (date(head.map(|head| head.date.as_str()).unwrap_or_default())) }
+                                td { a.ver href=[context.links.version(&package.row.name, &channel.head)] { (t(&head(channel).map(Bundle::full_version).unwrap_or_else(|| channel.head.clone()))) } }
+                                @if dated { td { (date(made(channel))) } }
                                 td.num { (channel.entries.len()) }
-                                td { @if let Some(message) = &channel.deprecation { span.pill.warn { "deprecated" } " " span dir="auto" { (t(message)) } } }
+                                @if noted { td { @if let Some(message) = &channel.deprecation { span.pill.warn { "deprecated" } " " span dir="auto" { (t(message)) } } } }
                             }
                         }
                     }
@@ -146,13 +149,14 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
         }
     }
     let kube = detail.bundles.iter().any(|bundle| !bundle.kube.is_empty());
+    let dated = detail.bundles.iter().any(|bundle| !bundle.date.is_empty());
     html! {
         section.section {
             h2 #versions { "Versions" }
             div.scroll tabindex="0" role="group" aria-label="Versions" {
                 table.sortable data-filter="versions" {
                     caption { (count(detail.bundles.len(), "version", "versions")) " in all channels, newest first" }
-                    thead { tr { th scope="col" { "Version" } th scope="col" { "Date" } th scope="col" { "Channels" } @if kube { th scope="col" { "Kubernetes" } } th scope="col" { "Size" } @if !files { th.live scope="col" { "Compare" } } } }
+                    thead { tr { th scope="col" { "Version" } @if dated { th scope="col" { "Date" } } th scope="col" { "Channels" } @if kube { th scope="col" { "Kubernetes" } } th.num scope="col" { "Size" } @if !files { th.live scope="col" { "Compare" } } } }
                     tbody {
                         @for (place, bundle) in detail.bundles.iter().enumerate() {
                             tr {
@@ -161,7 +165,7 @@ fn versions(context: &Context<'_>, package: &Package) -> Markup {
                                     @if bundle.deprecation.is_some() { " " span.pill.warn { "deprecated" } }
                                     @if skipped.contains(bundle.name.as_str()) { " " span.pill { "skipped" } }
                                 }
-                                td { (date(&bundle.date)) }
+                                @if dated { td { (date(&bundle.date)) } }
                                 td {
                                     @match places.get(bundle.name.as_str()) {
                                         Some(channels) => { @for (channel, head) in channels { span.pill.head[*head] { (t(channel)) @if *head { " head" } } " " } },
@@ -200,7 +204,7 @@ fn kinds(context: &Context<'_>, package: &Package, head: Option<&Bundle>) -> Mar
                             @let (group, kind) = (crate::csv::text(&value["group"]), crate::csv::text(&value["kind"]));
                             tr {
                                 th scope="row" { a.kind href=(context.links.kind(&group, &kind)) { (t(&kind)) } }
-                                td { code { (t(value["version"].as_str().unwrap_or_default())) } }
+                                td.ver { (t(value["version"].as_str().unwrap_or_default())) }
                                 td { (t(&group)) }
                                 td dir="auto" { (t(&described(value).map(|api| crate::text::summary(if api.description.is_empty() { &api.title } else { &api.description }, 160)).unwrap_or_default())) }
                             }

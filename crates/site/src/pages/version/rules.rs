@@ -62,17 +62,18 @@ fn table(rules: &[&Rule]) -> Markup {
     let words = |list: &[String]| {
         list.iter().map(|one| if one.is_empty() { "core" } else { one.as_str() }).collect::<Vec<_>>().join(", ")
     };
+    let named = rules.iter().any(|rule| !rule.names.is_empty());
     html! {
         div.scroll tabindex="0" role="group" aria-label="Rules" {
             table.rules {
                 caption { (count(rules.len(), "rule", "rules")) }
-                thead { tr { th scope="col" { "Group" } th scope="col" { "Resources" } th scope="col" { "Verbs" } th scope="col" { "Only" } } }
+                thead { tr { th scope="col" { "Group" } th scope="col" { "Resources" } th scope="col" { "Verbs" } @if named { th scope="col" { "Only" } } } }
                 tbody { @for rule in rules {
                     tr {
                         td { @if rule.groups.is_empty() && !rule.urls.is_empty() { span.soft { "addresses" } } @else { (t(&words(&rule.groups))) } }
                         td { (t(&rule.resources.join(", "))) @if !rule.urls.is_empty() { (t(&rule.urls.join(", "))) } }
                         td { @for verb in &rule.verbs { @if verb == "*" { span.pill.bad { "*" } } @else { (t(verb)) " " } } }
-                        td { (t(&rule.names.join(", "))) }
+                        @if named { td { (t(&rule.names.join(", "))) } }
                     }
                 } }
             }
