@@ -66,6 +66,13 @@ impl Place {
 
     /// Serves the catalog on a port of one's choice.
     pub(crate) fn serve_at(&self, port: u16, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
+        let server = self.start(port, arguments, variables);
+        server.wait("/catalogs/test/api/v1/metas?schema=none", |reply| reply.status == 200);
+        server
+    }
+
+    /// Starts a server, which may not answer yet.
+    pub(crate) fn start(&self, port: u16, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
         let pages = self.path("previous").is_dir() && !arguments.contains(&"--no-console");
         let previous: &[&str] = if pages { &["--previous", "previous"] } else { &[] };
         let mut child = self
@@ -85,9 +92,7 @@ impl Place {
                 line.clear();
             }
         });
-        let server = Server { child, port };
-        server.wait("/catalogs/test/api/v1/metas?schema=none", |reply| reply.status == 200);
-        server
+        Server { child, port }
     }
 }
 
@@ -163,7 +168,7 @@ impl Server {
                 }
             }
             assert!(start.elapsed() < Duration::from_secs(60), "{path} never answers as wanted");
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// How many bytes of a request's head are read, and of a reply are held besides the chunk that is sent.
 const BUFFER: usize = 16 << 10;
 /// How often memory is given back that pages have not needed in a while.
-const TIDY: Duration = Duration::from_secs(20);
+const TIDY: Duration = Duration::from_secs(10);
 /// Connections accepted beyond the limit: they get the state of the server, and nothing else.
 pub(crate) const RESERVE: usize = 16;
 
