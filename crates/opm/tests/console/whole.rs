@@ -101,9 +101,16 @@ fn t_23_installed_from_packed_source_the_console_works() {
         .unwrap();
     let server = Server::of(child, port);
     let list = server.wait("/", |page| page.status == 200).body;
-    for part in ["-/a/theme.", "-/a/console."] {
-        let name = list[list.find(part).unwrap()..].split('"').next().unwrap();
-        assert_eq!(server.get(&format!("/{name}")).status, 200, "{name}");
+    let parts: Vec<&str> = list.split("-/a/").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    for kind in [".js", ".css", ".svg"] {
+        assert!(parts.iter().any(|part| part.ends_with(kind)), "{parts:?}");
+    }
+    for part in parts {
+        let reply = server.get(&format!("/-/a/{part}"));
+        assert!(reply.status == 200 && !reply.body.is_empty(), "{part}");
     }
     assert!(list.contains("p/lantern\""));
+    for page in crate::harness::PAGES.iter().filter(|page| **page != "/changes") {
+        server.wait(page, |reply| reply.status == 200);
+    }
 }
