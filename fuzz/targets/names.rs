@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(!part.is_empty() && part.len() <= 120 && part.bytes().all(plain), "{part}");
         assert!(!part.starts_with('.') && !part.ends_with('.'), "{part}");
     }
-    let link = Links::at("p/x/v/y", true).version(one, two);
+    let link = Links::at("p/x/v/y", true).version(one, two).expect("every version has a page");
     // Wherever the page is, the link leads to the file.
     let mut way = vec!["p", "x", "v"];
     for part in link.split('/') {

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &UpgradePathArgs, tls: &TlsFlags, printer: &mut Printer)
         }
     };
     let to = to.map(String::as_str);
-    let start = Start { source: 0, package: package, channel: Some(channel), from, to };
+    let start = Start { source: 0, package, channel: Some(channel), from, to };
     let path = path::path(&pool, &start);
     let arrived = matches!((&path.end, to), (End::Reached, _) | (End::Latest, None));
     let answer = match args.output {
