@@ -14,7 +14,7 @@ use crate::proxy::forward;
 const ALL: &str = "    - name: alpha\n      minVersion: 1.0.0\n    - name: beta\n";
 
 /// Runs a command for which the source is another registry.
-fn through(kit: &Kit, fake: &FakeRegistry, words: &[&str]) -> Output {
+pub(crate) fn through(kit: &Kit, fake: &FakeRegistry, words: &[&str]) -> Output {
     let conf = kit.path("registries.conf");
     let (from, to) = (&kit.host, fake.host());
     fs::write(&conf, format!("[[registry]]\nprefix = {from:?}\nlocation = {to:?}\ninsecure = true\n")).unwrap();

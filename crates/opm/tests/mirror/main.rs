@@ -14,6 +14,7 @@ mod missing;
 mod moved;
 mod needed;
 mod oc_mirror;
+mod pinned;
 mod proxy;
 mod published;
 mod signed;

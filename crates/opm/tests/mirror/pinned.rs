@@ -1,0 +1,69 @@
+//! T-22: a catalog whose tag moves is the one that it was when somebody chose from it.
+
+use std::process::{Command, Stdio};
+use std::sync::Once;
+
+use serde_json::Value;
+use testkit::FakeRegistry;
+
+use crate::broken::through;
+use crate::kit::{BUNDLES, Kit};
+use crate::proxy::forward;
+
+const ALPHA: &str = "    - name: alpha\n      minVersion: 1.1.0\n";
+
+#[test]
+fn t22_a_catalog_that_moves_stays_what_the_lock_says() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    kit.mirror(&["plan", &file, "--lock", "lock.json"]);
+    kit.publish(&BUNDLES[..2], "v1");
+    kit.mirror(&["pull", "lock.json", "out"]);
+    let lock = kit.read("out/mirror/lock.json");
+    assert!(lock.contains("alpha.v2.0.0"), "{lock}");
+    // The file again means the catalog of now.
+    kit.mirror(&["pull", &file, "out"]);
+    assert!(!kit.read("out/mirror/lock.json").contains("alpha.v2.0.0"));
+    assert!(kit.mirror(&["verify", "out"]).starts_with("sha256:"));
+}
+
+#[test]
+fn t22_a_tag_that_moves_during_a_plan_or_a_pull_changes_nothing() {
+    let Some(kit) = Kit::new() else { return };
+    let file = kit.set("set.yaml", ALPHA);
+    // Another catalog, and the one that is there, to be named again.
+    kit.publish(&BUNDLES[..2], "less");
+    kit.publish(BUNDLES, "all");
+    let name = format!("{}/ns/index:v1", kit.host);
+    let words = |catalog: &str| {
+        let catalog = kit.path(catalog).display().to_string();
+        ["build", &catalog, "--data-only", "-t", &name, "--push", "--use-http"].map(str::to_owned).to_vec()
+    };
+    let first = kit.digest_of("ns/index:v1").unwrap();
+    // When the first manifest of an image is asked for, and when the first of its blobs is.
+    for (moment, command) in [("/ns/alpha/manifests/", "plan"), ("/ns/alpha/blobs/", "pull")] {
+        let host = kit.source.as_ref().unwrap().host().to_owned();
+        let (build, moved) = (words("catalog-less"), Once::new());
+        let fake = FakeRegistry::start(move |asked| {
+            if asked.path.contains(moment) {
+                moved.call_once(|| {
+                    let mut program = Command::new(env!("CARGO_BIN_EXE_opm"));
+                    let built = program.args(&build).stdout(Stdio::null()).stderr(Stdio::null()).status();
+                    assert!(built.is_ok_and(|status| status.success()));
+                });
+            }
+            (testkit::Fault::None, Some(forward(&host, asked)))
+        });
+        let out: &[&str] = if command == "plan" { &["--lock", "lock.json"] } else { &["out"] };
+        let output = through(&kit, &fake, &[&[command, file.as_str()][..], out].concat());
+        assert!(output.status.success(), "{output:?}");
+        assert_ne!(kit.digest_of("ns/index:v1"), Some(first), "{command}: the tag has not moved");
+        let lock = kit.read(if command == "plan" { "lock.json" } else { "out/mirror/lock.json" });
+        let read: Value = serde_json::from_str(&lock).unwrap();
+        assert_eq!(read["catalogs"][0]["digest"], first.to_string());
+        assert!(lock.contains("alpha.v2.0.0"), "{lock}");
+        let again = words("catalog-all");
+        kit.stdout(&again.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(kit.digest_of("ns/index:v1"), Some(first));
+    }
+}
