@@ -31,7 +31,7 @@ pub struct Part {
     pub outline: Outline,
     /// What else the user should know.
     pub notes: Vec<String>,
-    /// What its bundles offer and need, until the choice is made.
+    /// What its bundles offer and need; of those that are kept, once the choice is made.
     facts: AllFacts,
 }
 
@@ -100,8 +100,12 @@ impl Part {
                 }
                 Err(refused) => refused.into_iter().map(shown).collect(),
             });
-            // It has done its work, and catalogs are large.
-            part.facts = AllFacts::default();
+            // The rest has done its work, and catalogs are large.
+            let Part { outline, facts, .. } = &mut **part;
+            facts.retain(|(package, bundle), _| {
+                outline.packages.get(package).is_some_and(|package| package.bundles.contains_key(bundle))
+            });
+            facts.shrink_to_fit();
         }
         wrong
     }
@@ -200,6 +204,11 @@ impl Part {
             return Err("nothing of the catalog is left: every bundle lacks an image".to_owned());
         }
         Ok(())
+    }
+
+    /// Returns what bundles of these catalogs need that none of them has.
+    pub fn unmet(parts: &[&Part]) -> BTreeSet<String> {
+        image_set::unmet(&parts.iter().map(|part| (&part.outline, &part.facts)).collect::<Vec<_>>())
     }
 
     /// Writes what is kept as a catalog, a directory for each package, and checks it.

@@ -107,6 +107,33 @@ pub fn path(pool: &Pool<'_>, start: &Start<'_>) -> Path {
     }
 }
 
+/// Follows the edges of a channel from what is installed to the newest, whatever else that needs: the way that is left for
+/// a cluster on which something else changes.
+pub fn by_edges(pool: &Pool<'_>, start: &Start<'_>) -> Vec<Node> {
+    let nodes: Vec<Node> = pool.of_subscription(start.source, start.package, start.channel).concat();
+    // As clusters choose: of those that an edge leads to, the one nearest to the head.
+    let depth = |node: Node| match Place::of(pool, node) {
+        Place::Head => Some(0),
+        Place::Below(depth) => Some(depth),
+        _ => None,
+    };
+    let mut on_chain: Vec<(usize, Node)> = nodes.into_iter().filter_map(|node| Some((depth(node)?, node))).collect();
+    on_chain.sort_unstable();
+    let (mut name, mut version) = (start.from.name.as_str(), start.from.version.as_ref());
+    let (mut way, mut seen) = (Vec::new(), HashSet::from([name]));
+    loop {
+        let next = on_chain.iter().map(|(_, node)| *node).find(|&node| {
+            let member = pool.member(node);
+            !seen.contains(member.bundle.name.as_str()) && Edge::between(member.entry, name, version).is_some()
+        });
+        let Some(node) = next else { return way };
+        let bundle = pool.member(node).bundle;
+        (name, version) = (bundle.name.as_str(), bundle.version.as_ref());
+        seen.insert(name);
+        way.push(node);
+    }
+}
+
 fn subscription(pool: &Pool<'_>, start: &Start<'_>) -> Subscription {
     let source = &pool.sources[start.source];
     Subscription {

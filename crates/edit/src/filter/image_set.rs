@@ -90,6 +90,22 @@ pub fn choose_all(sides: &mut [Side<'_>]) -> Vec<Result<Vec<String>, Vec<Refusal
     finished.collect()
 }
 
+/// Returns what bundles need that none of these catalogs has, which a cluster has at once.
+pub fn unmet(sides: &[(&Outline, &AllFacts)]) -> BTreeSet<String> {
+    let heads = Selection { heads_only: true, ..Selection::default() };
+    let mut found: Vec<needs::Unmet> = Vec::new();
+    for (number, (outline, facts)) in sides.iter().enumerate() {
+        let lacking = needs::add(outline, &heads, facts, &mut everything(outline), &mut Vec::new());
+        found.extend(lacking.into_iter().filter(|one| {
+            let mut others = sides.iter().enumerate().filter(|(other, _)| *other != number);
+            !others.any(|(_, (outline, facts))| {
+                needs::meet(outline, facts, one, false, &mut everything(outline), &mut Vec::new())
+            })
+        }));
+    }
+    found.iter().map(ToString::to_string).collect()
+}
+
 /// Keeps what kept bundles need, where that is asked for; elsewhere it is named.
 fn dependencies(sides: &[Side<'_>], choices: &mut [Choice]) {
     let heads = Selection { heads_only: true, ..Selection::default() };

@@ -59,6 +59,49 @@ fn t26_for_a_cluster_every_step_of_its_upgrade_is_there_and_nothing_else() {
 }
 
 #[test]
+fn t26_the_way_to_the_newest_is_there_although_something_is_in_it() {
+    // The one between needs a package that the catalog does not have.
+    const STUCK: &[Bundle] = &[
+        ("gamma", "8.0.0", "", &["ns/gamma:v1"]),
+        ("gamma", "10.0.0", "9.0.0", &["ns/gamma:v3"]),
+        ("gamma", "9.0.0", "8.0.0", &["ns/gamma:v2"]),
+    ];
+    let Some(kit) = Kit::with(STUCK) else { return };
+    let state = r#"{"kind": "List", "items": [{
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "Subscription",
+        "metadata": {"name": "gamma", "namespace": "team"},
+        "spec": {"name": "gamma", "channel": "stable", "source": "index", "sourceNamespace": "olm"},
+        "status": {"installedCSV": "gamma.v8.0.0"}
+    }]}"#;
+    fs::write(kit.path("state.json"), state).unwrap();
+    let file = kit.set("set.yaml", "    - name: gamma\n");
+    let planned = kit.run(&crate::kit::mirror(&["plan", &file, "--installed", "state.json"]));
+    let (shown, said) = (String::from_utf8_lossy(&planned.stdout), String::from_utf8_lossy(&planned.stderr));
+    for bundle in ["gamma.v8.0.0", "gamma.v9.0.0", "gamma.v10.0.0"] {
+        assert!(shown.contains(bundle), "{bundle}: {shown}{said}");
+    }
+    let note = "note: gamma: a cluster that runs gamma.v8.0.0 gets no further than gamma.v8.0.0, because of what newer";
+    assert!(said.contains(note) && said.contains("the way to gamma.v10.0.0 comes along"), "{said}");
+}
+
+#[test]
+fn t26_who_loses_a_dependency_to_a_missing_image_is_named() {
+    let Some(kit) = Kit::with(NEEDY) else { return };
+    let digest = kit.digest_of("ns/beta:v1").unwrap();
+    fs::remove_file(kit.source.as_ref().unwrap().blob_file(&digest.hex())).unwrap();
+    let file = kit.set("set.yaml", "    - name: gamma\n");
+    let words = ["pull", &file, "out", "--with-dependencies", "--missing", "drop"];
+    let pulled = kit.run(&crate::kit::mirror(&words));
+    let said = String::from_utf8_lossy(&pulled.stderr).into_owned();
+    assert!(pulled.status.success() && said.contains("package \"beta\" goes: images of all its bundles"), "{said}");
+    let named = said.lines().any(|line| {
+        line.contains("note: gamma: \"gamma.v9.0.0\" needs ") && line.contains("nothing in the catalog offers")
+    });
+    assert!(named, "{said}");
+}
+
+#[test]
 fn t26_what_one_catalog_needs_comes_from_another() {
     let Some(kit) = Kit::with(&NEEDY[4..]) else { return };
     kit.publish(&NEEDY[..4], "v2");

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use edit::filter::image_set::PackageRequest;
 use resolve::objects::Objects;
-use resolve::path::{Start, path};
+use resolve::path::{End, Path, Start, by_edges, path};
 use resolve::pool::Pool;
 
-use super::flags::ChoiceFlags;
+use super::flags::{ChoiceFlags, notes};
 use crate::commands::offline::sources;
 use crate::exit::{Failure, in_path};
 use crate::images::Images;
@@ -99,11 +99,29 @@ impl Installed {
                     }
                 }
                 let start = Start { source: 0, package: &subscription.package, channel: Some(channel), from, to: None };
-                for step in path(&pool, &start).steps {
+                let Path { steps, end } = path(&pool, &start);
+                let resolved = steps.iter().flat_map(|step| {
                     let along = step.along.iter().map(|along| along.node);
-                    for node in std::iter::once(step.to).chain(along) {
-                        let member = pool.member(node);
+                    std::iter::once(step.to).chain(along)
+                });
+                for member in resolved.map(|node| pool.member(node)) {
+                    keep(&member.bundle.package, member.channel, &member.bundle.name);
+                }
+                // What is in the way now need not be tomorrow, and nobody may take a step for the newest.
+                if matches!(end, End::Stuck(_) | End::Blocked(..)) {
+                    let last = steps.last().map_or(&start.from, |step| pool.member(step.to).bundle).clone();
+                    let stuck = last.name.clone();
+                    let rest = by_edges(&pool, &Start { from: last, ..start.clone() });
+                    for member in rest.iter().map(|node| pool.member(*node)) {
                         keep(&member.bundle.package, member.channel, &member.bundle.name);
+                    }
+                    if let Some(head) = rest.last() {
+                        let (package, head) = (&subscription.package, &pool.member(*head).bundle.name);
+                        let text = format!(
+                            "{package}: a cluster that runs {name} gets no further than {stuck}, because of what newer bundles need; \
+                             the way to {head} comes along ('opm upgrade-path' explains it)"
+                        );
+                        notes(&[text], printer);
                     }
                 }
             }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use image::{Client, Digest, Parts, Platform, Reference};
 use mirror::imageset::{ImageSet, Kind};
 use mirror::lock::{LeftOut, Lock, LockedImage, Role};
+use mirror::part::Part;
 use mirror::plan::{self, Plan};
 use mirror::report::{self, Missing, OnMissing};
 
@@ -195,6 +196,11 @@ impl Prepared {
     fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>, printer: &Printer) -> Result<(), Failure> {
         let mut gone: BTreeSet<String> =
             bundles.iter().map(|(package, bundle)| format!("{package}/{bundle}")).collect();
+        let unmet = |catalogs: &[Option<Catalog>]| {
+            let parts: Vec<&Part> = catalogs.iter().flatten().map(|catalog| &catalog.opened.part).collect();
+            Part::unmet(&parts)
+        };
+        let before = unmet(&self.catalogs);
         for (number, catalog) in self.catalogs.iter_mut().enumerate() {
             let Some(catalog) = catalog.as_mut().filter(|it| !it.opened.request.is_whole()) else { continue };
             let part = &mut catalog.opened.part;
@@ -204,6 +210,8 @@ impl Prepared {
             notes(&part.notes, printer);
             self.plan.catalogs[number].packages = part.packages();
         }
+        // Whoever needed one of those that are gone is still there.
+        notes(&unmet(&self.catalogs).difference(&before).cloned().collect::<Vec<_>>(), printer);
         let all: BTreeSet<String> = self
             .plan
             .catalogs
