@@ -124,7 +124,10 @@
   };
   const less = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
   const find = (rows, query) => {
-    const found = { places: /** @type {number[]} */ ([]), counts: {}, hidden: 0 }, fitting = [];
+    const found = { places: /** @type {number[]} */ ([]), counts: {}, hidden: 0 };
+    // How well a row fits, its place, and what it is sorted by: made once, not for each comparison.
+    const fitting = /** @type {[number, number, string][]} */ ([]);
+    const title = (row) => (row.t || row.n).toLowerCase().replace(/^[^\p{L}\p{N}]+/u, "");
     rows.forEach((row, place) => {
       const fits = score(row, query.words);
       if (fits === null) return;
@@ -135,10 +138,9 @@
         const counts = found.counts[facet] ||= new Map();
         for (const value of row.f[facet] || []) counts.set(value, (counts.get(value) || 0) + 1);
       }
-      if (!misses.length) fitting.push([fits, place]);
+      if (!misses.length) fitting.push([fits, place, title(row)]);
     });
-    const title = (place) => (rows[place].t || rows[place].n).toLowerCase().replace(/^[^\p{L}\p{N}]+/u, "");
-    const byTitle = (a, b) => less(title(a[1]), title(b[1])) || less(rows[a[1]].n, rows[b[1]].n);
+    const byTitle = (a, b) => less(a[2], b[2]) || less(rows[a[1]].n, rows[b[1]].n);
     const orders = { name: byTitle, date: (a, b) => less(rows[b[1]].d, rows[a[1]].d) || byTitle(a, b), versions: (a, b) => rows[b[1]].c - rows[a[1]].c || byTitle(a, b) };
     fitting.sort(orders[query.sort] || ((a, b) => a[0] - b[0] || byTitle(a, b)));
     found.places = fitting.map(([, place]) => place);
