@@ -176,6 +176,7 @@ impl Part {
     /// # Errors
     /// Fails when that would leave nothing.
     pub fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>) -> Result<(), String> {
+        let before = self.outline.clone();
         for (package, bundle) in bundles {
             let Some(kept) = self.outline.packages.get(package) else { continue };
             if !kept.bundles.contains_key(bundle) {
@@ -203,6 +204,7 @@ impl Part {
         if self.outline.packages.is_empty() {
             return Err("nothing of the catalog is left: every bundle lacks an image".to_owned());
         }
+        self.notes.extend(stranded(before, &self.outline, "the mirror, for want of images"));
         Ok(())
     }
 

@@ -91,13 +91,21 @@ fn nobody_else_is_stranded(kit: &Kit, catalog: &str, mirrored: &str, said: &str)
             .map(|bundle| bundle["name"].as_str().unwrap())
             .collect();
         let (package, name) = (channel["package"].as_str().unwrap(), channel["channel"].as_str().unwrap());
-        let note = said.lines().find(|line| {
-            line.contains(&format!("note: {package}: clusters that run "))
-                && line.contains(&format!("find no upgrade in channel {name:?}"))
-        });
-        let named = |bundle: &&str| note.is_some_and(|note| note.contains(*bundle) || note.contains(" others find "));
+        let notes: Vec<&str> = said
+            .lines()
+            .filter(|line| {
+                line.contains(&format!("note: {package}: clusters that run "))
+                    && line.contains(&format!("find no upgrade in channel {name:?}"))
+            })
+            .collect();
+        // Whoever lacks an image is named as such, and with all its bundles the package.
+        let gone = said.contains(&format!("note: package {package:?} goes: images of all its bundles"));
+        let named = |bundle: &&str| {
+            gone || notes.iter().any(|note| note.contains(*bundle) || note.contains(" others find "))
+                || said.contains(&format!("note: {package}: {bundle:?} goes: an image of it is missing"))
+        };
         let unnamed: Vec<&&str> = lost.iter().filter(|bundle| !named(bundle)).collect();
-        assert!(unnamed.is_empty(), "{package}, {name}: {unnamed:?} are not named\n{note:?}");
+        assert!(unnamed.is_empty(), "{package}, {name}: {unnamed:?} are not named\n{notes:?}");
         count += lost.len() as u64;
     }
     count
