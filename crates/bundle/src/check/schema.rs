@@ -7,9 +7,10 @@ use super::suites::Given;
 use super::{Findings, list, text};
 
 mod fits;
+mod pattern;
+mod structural;
 
 pub use fits::kind as json_type;
-mod structural;
 
 const EXAMPLES: &str = "alm-examples";
 /// So many faults of one schema or example are reported.

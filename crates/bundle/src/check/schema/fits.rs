@@ -1,17 +1,22 @@
-//! Whether a value fits a schema: types, required fields, enums, bounds, and their combinations.
+//! Whether a value fits a schema: types, required fields, enums, bounds, patterns, and their combinations.
 
 use serde_json::{Map, Value};
 
+use super::pattern::Patterns;
 use super::{FAULTS, Fault};
 
 /// So many schemas are compared with values; what takes more is not judged.
 const STEPS: usize = 200_000;
+/// A pattern that is new takes as much time as so many of them.
+const PATTERN: usize = 1000;
+/// So many characters of a text are shown.
+const SHOWN: usize = 100;
 /// So many items of a list are compared with each other.
 const COMPARED: usize = 1000;
 
 /// Returns how a value does not fit, no more than a few faults; nothing where that would take too long.
 pub(super) fn faults(schema: &Value, value: &Value) -> Result<Vec<Fault>, ()> {
-    let mut judge = Judge { faults: Vec::new(), steps: STEPS };
+    let mut judge = Judge { faults: Vec::new(), steps: STEPS, patterns: Patterns::default() };
     judge.value(schema, value, "")?;
     Ok(judge.faults)
 }
@@ -19,6 +24,7 @@ pub(super) fn faults(schema: &Value, value: &Value) -> Result<Vec<Fault>, ()> {
 struct Judge {
     faults: Vec<Fault>,
     steps: usize,
+    patterns: Patterns,
 }
 
 impl Judge {
@@ -58,6 +64,7 @@ impl Judge {
             Value::Array(items) => self.array(fields, items, path)?,
             Value::String(text) => {
                 self.bounds(fields, text.chars().count() as f64, ["minLength", "maxLength"], "characters", path);
+                self.pattern(fields, text, path)?;
             }
             Value::Number(number) => self.number(fields, number.as_f64().unwrap_or_default(), path),
             _ => {}
@@ -101,6 +108,19 @@ impl Judge {
             for (at, item) in items.iter().enumerate() {
                 self.value(schema, item, &format!("{path}[{at}]"))?;
             }
+        }
+        Ok(())
+    }
+
+    fn pattern(&mut self, fields: &Map<String, Value>, text: &str, path: &str) -> Result<(), ()> {
+        let Some(pattern) = fields.get("pattern").and_then(Value::as_str) else { return Ok(()) };
+        if !self.patterns.knows(pattern) {
+            self.steps = self.steps.checked_sub(PATTERN).ok_or(())?;
+        }
+        if self.patterns.excludes(pattern, text) {
+            let shown: String = text.chars().take(SHOWN).collect();
+            let more = if shown.len() < text.len() { "…" } else { "" };
+            self.fault(path, format!("{shown:?}{more} does not match {pattern:?}"));
         }
         Ok(())
     }
@@ -157,9 +177,11 @@ impl Judge {
 
     /// Returns whether a value fits, without a word about it.
     fn fits(&mut self, schema: &Value, value: &Value) -> Result<bool, ()> {
-        let mut judge = Judge { faults: Vec::new(), steps: self.steps };
+        let patterns = std::mem::take(&mut self.patterns);
+        let mut judge = Judge { faults: Vec::new(), steps: self.steps, patterns };
         let outcome = judge.value(schema, value, "");
         self.steps = judge.steps;
+        self.patterns = judge.patterns;
         outcome.map(|()| judge.faults.is_empty())
     }
 }
@@ -219,6 +241,8 @@ mod tests {
             "size": {"type": "integer", "minimum": 1, "maximum": 9},
             "kept": {"type": "string", "default": "x"},
             "mode": {"type": "string", "enum": ["a", "b"]},
+            "name": {"type": "string", "pattern": "^[a-z]+$"},
+            "size-of": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": "^[0-9]+(Mi|Gi)$"},
             "list": {"type": "array", "minItems": 1, "items": {"type": "string", "maxLength": 2}},
             "port": {"x-kubernetes-int-or-string": true},
             "either": {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
@@ -242,6 +266,10 @@ mod tests {
             spec(json!({"size": 1, "either": {"a": 1, "b": 2}})),
             "spec.either: not exactly one alternative fits"
         );
+        assert_eq!(spec(json!({"size": 1, "name": "foo", "size-of": "1Gi"})), "");
+        assert_eq!(spec(json!({"size": 1, "size-of": 1})), "", "a number has no pattern");
+        assert_eq!(spec(json!({"size": 1, "name": "Foo"})), "spec.name: \"Foo\" does not match \"^[a-z]+$\"");
+        assert_eq!(spec(json!({"size": 1, "size-of": "1"})), "spec.size-of: \"1\" does not match \"^[0-9]+(Mi|Gi)$\"");
         assert_eq!(spec(json!({"size": 1, "map": {"k": "v"}})), "spec.map.k: string instead of integer");
     }
 
