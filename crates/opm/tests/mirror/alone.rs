@@ -98,8 +98,9 @@ fn nobody_else_is_stranded(kit: &Kit, catalog: &str, mirrored: &str, said: &str)
                     && line.contains(&format!("find no upgrade in channel {name:?}"))
             })
             .collect();
-        // Whoever lacks an image is named as such, and with all its bundles the package.
-        let gone = said.contains(&format!("note: package {package:?} goes: images of all its bundles"));
+        // Whoever lacks an image is named as such, with all its bundles the package, and with its only entry the channel.
+        let gone = said.contains(&format!("note: package {package:?} goes: images of all its bundles"))
+            || said.contains(&format!("note: channel {name:?} had no other entry and goes too"));
         let named = |bundle: &&str| {
             gone || notes.iter().any(|note| note.contains(*bundle) || note.contains(" others find "))
                 || said.contains(&format!("note: {package}: {bundle:?} goes: an image of it is missing"))
