@@ -3,12 +3,16 @@
 //! The rules are those of the tool that the file is written for: heads where nothing is said, ranges along `replaces`.
 //! Edges stay as they are written, unless somebody wants them bridged.
 
+mod dependencies;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::bounds::Bounds;
-use super::{AllFacts, KeptBundles, Selection, channel, needs, settle_default};
+use super::{AllFacts, KeptBundles, Selection, channel, settle_default};
 use crate::outline::{Channel, Outline, Package, near};
 use crate::refusal::Refusal;
+
+pub use dependencies::unmet;
 
 /// What is asked for of one catalog.
 #[derive(Debug, Clone, Default)]
@@ -82,75 +86,12 @@ pub fn choose_all(sides: &mut [Side<'_>]) -> Vec<Result<Vec<String>, Vec<Refusal
         return started.into_iter().map(|outcome| outcome.map(|choice| choice.notes)).collect();
     }
     let mut choices: Vec<Choice> = started.into_iter().flatten().collect();
-    dependencies(sides, &mut choices);
+    dependencies::dependencies(sides, &mut choices);
     let finished = sides.iter_mut().zip(choices).map(|(side, choice)| match side.request {
         Some(request) => finish(side.outline, request, choice),
         None => Ok(Vec::new()),
     });
     finished.collect()
-}
-
-/// Returns what bundles need that none of these catalogs has, which a cluster has at once.
-pub fn unmet(sides: &[(&Outline, &AllFacts)]) -> BTreeSet<String> {
-    let heads = Selection { heads_only: true, ..Selection::default() };
-    let mut found: Vec<needs::Unmet> = Vec::new();
-    for (number, (outline, facts)) in sides.iter().enumerate() {
-        let lacking = needs::add(outline, &heads, facts, &mut everything(outline), &mut Vec::new());
-        found.extend(lacking.into_iter().filter(|one| {
-            let mut others = sides.iter().enumerate().filter(|(other, _)| *other != number);
-            !others.any(|(_, (outline, facts))| {
-                needs::meet(outline, facts, one, false, &mut everything(outline), &mut Vec::new())
-            })
-        }));
-    }
-    found.iter().map(ToString::to_string).collect()
-}
-
-/// Keeps what kept bundles need, where that is asked for; elsewhere it is named.
-fn dependencies(sides: &[Side<'_>], choices: &mut [Choice]) {
-    let heads = Selection { heads_only: true, ..Selection::default() };
-    let follows = sides.iter().any(|side| side.request.is_some_and(|request| request.dependencies));
-    let mut changed = true;
-    while std::mem::take(&mut changed) {
-        for number in 0..sides.len() {
-            let side = &sides[number];
-            let (mut whole, mut told) = (choices[number].kept.clone(), Vec::new());
-            let unmet = needs::add(side.outline, &heads, side.facts, &mut whole, &mut told);
-            if side.request.is_some() {
-                let own = match follows {
-                    true => told,
-                    false => lacking(&choices[number].kept, &whole),
-                };
-                choices[number].notes.extend(own);
-            }
-            if follows && side.request.is_some() {
-                choices[number].kept = whole;
-            }
-            for one in unmet {
-                let elsewhere = (0..sides.len()).filter(|other| *other != number);
-                let by_kept = elsewhere.clone().any(|other| {
-                    let (at, mut unused) = (&sides[other], Vec::new());
-                    needs::meet(at.outline, at.facts, &one, false, &mut choices[other].kept, &mut unused)
-                });
-                let met = by_kept
-                    || follows
-                        && elsewhere.filter(|other| sides[*other].request.is_some()).any(|other| {
-                            let (at, choice) = (&sides[other], &mut choices[other]);
-                            let met =
-                                needs::meet(at.outline, at.facts, &one, true, &mut choice.kept, &mut choice.notes);
-                            changed |= met;
-                            met
-                        });
-                if !met && side.request.is_some() {
-                    choices[number].notes.push(one.to_string());
-                }
-            }
-        }
-    }
-    for choice in choices {
-        let mut seen = HashSet::new();
-        choice.notes.retain(|note| seen.insert(note.clone()));
-    }
 }
 
 /// Returns all bundles of a catalog.
