@@ -133,7 +133,7 @@ fn nothing_is_printed_unless_every_source_can_be_read() {
     help: put quotes around the value of "schema"
 
     1 problem found
-    error: render reference "nosuch": not a directory (No such file or directory (os error 2)), and not an image either: repository name must be canonical
+    error: render reference "nosuch": the path does not exist, and it is no image either: repository name must be canonical
     "#);
 }
 
