@@ -169,6 +169,8 @@ async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup, s
 /// Removes what OLM makes again from a plan that it was not done with, until it has made nothing for a while.
 async fn remove_again(requests: &Requests<'_>, found: &Found, options: &Cleanup) -> Result<(), Error> {
     let csvs: Vec<Named> = found.csvs.iter().map(|csv| Named::of(Kind::CSV, csv)).collect();
+    let namespace = requests.cluster.namespace.as_str();
+    let versions: Vec<String> = found.csvs.iter().map(|csv| version(namespace, csv)).collect();
     let definitions = || found.created.iter().filter(|(object, _)| options.crds && object.kind == Kind::CRD);
     let all: Vec<&Named> = csvs.iter().chain(definitions().map(|(definition, _)| definition)).collect();
     let mut watch = Watch::objects(requests, &all);
@@ -178,7 +180,6 @@ async fn remove_again(requests: &Requests<'_>, found: &Found, options: &Cleanup)
         for csv in &csvs {
             there.extend(requests.get(csv).await?.map(|again| (Kind::CSV, again)));
         }
-        let versions: Vec<String> = csvs.iter().map(|csv| format!("{}/{}", csv.namespace, csv.name)).collect();
         for (definition, made) in definitions() {
             let again = |there: &Value| uid(there) != Some(made) && is_only_for(there, &versions);
             there.extend(requests.get(definition).await?.filter(again).map(|again| (Kind::CRD, again)));
