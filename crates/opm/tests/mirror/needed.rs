@@ -32,17 +32,22 @@ fn t26_with_dependencies_everything_installs_from_the_mirror_alone() {
     assert!(kit.closed_digest("m/ns/alpha-bundle:v2.0.0").is_none());
 }
 
+/// Writes down the state of a cluster that runs one operator.
+fn cluster_runs(kit: &Kit, package: &str, csv: &str) {
+    let state = serde_json::json!({"kind": "List", "items": [{
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "Subscription",
+        "metadata": {"name": package, "namespace": "team"},
+        "spec": {"name": package, "channel": "stable", "source": "index", "sourceNamespace": "olm"},
+        "status": {"installedCSV": csv},
+    }]});
+    fs::write(kit.path("state.json"), state.to_string()).unwrap();
+}
+
 #[test]
 fn t26_for_a_cluster_every_step_of_its_upgrade_is_there_and_nothing_else() {
     let Some(kit) = Kit::with(NEEDY) else { return };
-    let state = r#"{"kind": "List", "items": [{
-        "apiVersion": "operators.coreos.com/v1alpha1",
-        "kind": "Subscription",
-        "metadata": {"name": "alpha", "namespace": "team"},
-        "spec": {"name": "alpha", "channel": "stable", "source": "index", "sourceNamespace": "olm"},
-        "status": {"installedCSV": "alpha.v1.1.0"}
-    }]}"#;
-    fs::write(kit.path("state.json"), state).unwrap();
+    cluster_runs(&kit, "alpha", "alpha.v1.1.0");
     let text = kit.read(&kit.set("set.yaml", "")).replace("    packages:\n", "");
     fs::write(kit.path("set.yaml"), text).unwrap();
     let shown = kit.mirror(&["plan", "set.yaml", "--installed", "state.json"]);
@@ -67,14 +72,7 @@ fn t26_the_way_to_the_newest_is_there_although_something_is_in_it() {
         ("gamma", "9.0.0", "8.0.0", &["ns/gamma:v2"]),
     ];
     let Some(kit) = Kit::with(STUCK) else { return };
-    let state = r#"{"kind": "List", "items": [{
-        "apiVersion": "operators.coreos.com/v1alpha1",
-        "kind": "Subscription",
-        "metadata": {"name": "gamma", "namespace": "team"},
-        "spec": {"name": "gamma", "channel": "stable", "source": "index", "sourceNamespace": "olm"},
-        "status": {"installedCSV": "gamma.v8.0.0"}
-    }]}"#;
-    fs::write(kit.path("state.json"), state).unwrap();
+    cluster_runs(&kit, "gamma", "gamma.v8.0.0");
     let file = kit.set("set.yaml", "    - name: gamma\n");
     let planned = kit.run(&crate::kit::mirror(&["plan", &file, "--installed", "state.json"]));
     let (shown, said) = (String::from_utf8_lossy(&planned.stdout), String::from_utf8_lossy(&planned.stderr));
