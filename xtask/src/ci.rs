@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::workspace::{self, Workspace, cargo, is_installed};
-use crate::{browser, codegen, docs, kube, tidy, tools};
+use crate::{browser, kube, tidy, tools};
 
 /// How many of the slowest tests are listed.
 const LISTED: usize = 15;
@@ -24,8 +24,8 @@ enum Check {
     Parts,
     /// The tests, by whatever runs them. They wait more than they work, so clippy works beside them.
     Tests,
-    /// A task of this program, with its options.
-    Task(fn(&Workspace, &[String]) -> Result<()>, &'static [&'static str]),
+    /// The rules of the house.
+    Tidy,
 }
 
 const CHECKS: &[(&str, Check)] = &[
@@ -33,9 +33,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("build of the tests", Check::Build),
     ("parts for tests", Check::Parts),
     ("tests, and clippy beside them", Check::Tests),
-    ("tidy", Check::Task(tidy::run, &[])),
-    ("docs --check", Check::Task(docs::run, &["--check"])),
-    ("codegen --check", Check::Task(codegen::run, &["--check"])),
+    ("tidy", Check::Tidy),
 ];
 
 /// Runs the checks in order and stops at the first that fails.
@@ -72,10 +70,7 @@ impl Check {
                 tests(workspace)?;
                 clippy.end()?;
             }
-            Check::Task(task, options) => {
-                let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-                task(workspace, &options)?;
-            }
+            Check::Tidy => tidy::run(workspace, &[])?,
         }
         Ok(())
     }

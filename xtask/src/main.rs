@@ -12,10 +12,8 @@ use workspace::Workspace;
 mod bench;
 mod browser;
 mod ci;
-mod codegen;
 mod dist;
-mod docs;
-mod known_fields;
+mod generate;
 mod kube;
 mod licence;
 mod tidy;
@@ -38,13 +36,13 @@ const TASKS: &[Task] = &[
         name: "docs",
         options: "[--check]",
         about: "writes the pages that are made from the code, or checks that they are up to date",
-        run: docs::run,
+        run: |workspace, options| generate::run(workspace, "docs", options),
     },
     Task {
         name: "codegen",
         options: "[--check]",
         about: "makes the code of the gRPC API and the table of Kubernetes types from their descriptions, or checks that they are up to date",
-        run: codegen::run,
+        run: |workspace, options| generate::run(workspace, "codegen", options),
     },
     Task {
         name: "tools",

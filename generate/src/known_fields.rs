@@ -5,12 +5,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use crate::Project;
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
-
-use crate::workspace::Workspace;
 
 /// The version of Kubernetes whose types are taken.
 const VERSION: &str = "v1_37";
@@ -67,8 +65,8 @@ const WRITTEN: &str = "Container.resources CustomResourceDefinition.metadata Cus
     PodTemplateSpec.spec ResourceFieldSelector.divisor";
 
 /// Returns the table, a line for each type.
-pub(crate) fn table(workspace: &Workspace) -> Result<String> {
-    let source = source(&workspace.metadata(true)?)?;
+pub(crate) fn table(project: &Project) -> Result<String> {
+    let source = project.source_of("k8s-openapi")?.join("src").join(VERSION);
     let mut types: BTreeMap<String, (String, String)> = BTreeMap::new();
     let mut queue: VecDeque<String> = ROOTS.iter().map(|&root| root.to_owned()).collect();
     while let Some(path) = queue.pop_front() {
@@ -90,14 +88,6 @@ pub(crate) fn table(workspace: &Workspace) -> Result<String> {
         table.push_str(&format!("{name}{line}\n"));
     }
     Ok(table)
-}
-
-fn source(metadata: &Value) -> Result<PathBuf> {
-    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
-    let package =
-        packages.iter().find(|package| package["name"] == "k8s-openapi").context("k8s-openapi is not used")?;
-    let manifest = package["manifest_path"].as_str().context("k8s-openapi has no path")?;
-    Ok(Path::new(manifest).parent().context("k8s-openapi has no directory")?.join("src").join(VERSION))
 }
 
 fn last(path: &str) -> &str {

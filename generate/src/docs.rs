@@ -6,11 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use catalog::rules::{DEPENDENCIES, RULES, Rule, STRICT, WARNINGS};
 use schema::rules::READING;
 
-use crate::workspace::Workspace;
+use crate::Project;
 
 /// Where the page is.
 const PAGE: &str = "docs/rules.md";
@@ -21,33 +21,28 @@ const COMMANDS: &str = "docs/cli";
 /// Where the code is that reports the rules below.
 const READER: &str = "crates/fbc/src";
 
-/// Writes the pages, or with `--check` fails if they are not what they should be.
-pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
-    let check = match options {
-        [] => false,
-        [option] if option == "--check" => true,
-        _ => bail!("docs takes no option but --check"),
-    };
-    reading_is_complete(&workspace.root.join(READER))?;
-    place(workspace, PAGE, &rules(), check)?;
+/// Writes the pages, or with `check` fails if they are not what they should be.
+pub(crate) fn run(project: &Project, check: bool) -> Result<()> {
+    reading_is_complete(&project.root.join(READER))?;
+    place(project, PAGE, &rules(), check)?;
     for name in schema::names() {
         let schema = schema::json_schema(&name).with_context(|| format!("there is no schema {name}"))?;
-        place(workspace, &format!("{SCHEMAS}/{name}.json"), &format!("{schema:#}\n"), check)?;
+        place(project, &format!("{SCHEMAS}/{name}.json"), &format!("{schema:#}\n"), check)?;
     }
-    no_others(&workspace.root.join(SCHEMAS), check)?;
+    no_others(&project.root.join(SCHEMAS), check)?;
     // A test of the program compares the pages on commands.
-    if check { Ok(()) } else { commands(workspace) }
+    if check { Ok(()) } else { commands(project) }
 }
 
 /// Writes the pages on commands, which the program makes of its own arguments.
-fn commands(workspace: &Workspace) -> Result<()> {
-    let scratch = workspace.root.join("target").join("cli-pages");
+fn commands(project: &Project) -> Result<()> {
+    let scratch = project.root.join("target").join("cli-pages");
     let _ = fs::remove_dir_all(&scratch);
     fs::create_dir_all(&scratch).with_context(|| format!("making {}", scratch.display()))?;
     let status = Command::new(env!("CARGO"))
         .args(["run", "--quiet", "--bin", "opm", "--", "__reference"])
         .arg(&scratch)
-        .current_dir(&workspace.root)
+        .current_dir(&project.root)
         .status()
         .context("running opm")?;
     ensure!(status.success(), "opm __reference failed");
@@ -55,11 +50,11 @@ fn commands(workspace: &Workspace) -> Result<()> {
     for entry in fs::read_dir(&scratch)? {
         let name = entry?.file_name();
         let text = fs::read_to_string(scratch.join(&name))?;
-        place(workspace, &format!("{COMMANDS}/{}", name.to_string_lossy()), &text, false)?;
+        place(project, &format!("{COMMANDS}/{}", name.to_string_lossy()), &text, false)?;
         known.insert(name);
     }
     fs::remove_dir_all(&scratch)?;
-    for entry in fs::read_dir(workspace.root.join(COMMANDS))? {
+    for entry in fs::read_dir(project.root.join(COMMANDS))? {
         let entry = entry?;
         if !known.contains(&entry.file_name()) {
             fs::remove_file(entry.path())?;
@@ -69,8 +64,8 @@ fn commands(workspace: &Workspace) -> Result<()> {
 }
 
 /// Writes a file, or fails if it is not what it should be.
-fn place(workspace: &Workspace, file: &str, text: &str, check: bool) -> Result<()> {
-    let path = workspace.root.join(file);
+fn place(project: &Project, file: &str, text: &str, check: bool) -> Result<()> {
+    let path = project.root.join(file);
     let on_disk = fs::read_to_string(&path).unwrap_or_default();
     if on_disk == text {
         return Ok(());

@@ -1,14 +1,12 @@
-//! `cargo xtask codegen`: Rust code of the registry API, made from its `.proto` file, and the table of fields that
-//! Kubernetes knows.
+//! Rust code of the registry API, made from its `.proto` file, and the table of fields that Kubernetes knows.
 
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use prost::Message;
 
-use crate::known_fields;
-use crate::workspace::Workspace;
+use crate::{Project, known_fields};
 
 /// What the server sends already encoded: no Rust type is made for these.
 const REPLIES: &[&str] = &[
@@ -26,13 +24,9 @@ const REPLIES: &[&str] = &[
 /// Stands for them; nothing refers to it.
 const ENCODED: &str = "()";
 
-pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
-    let check = match options.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => false,
-        ["--check"] => true,
-        other => bail!("codegen does not know {}", other.join(" ")),
-    };
-    let root = workspace.root.join("crates/serve");
+/// Writes the files, or with `check` fails if they are not what they should be.
+pub(crate) fn run(project: &Project, check: bool) -> Result<()> {
+    let root = project.root.join("crates/serve");
     let (proto, target) = (root.join("proto"), root.join("src/grpc/gen"));
     let files = protox::compile(["registry.proto"], [&proto]).map_err(|error| anyhow!("{error:?}"))?;
     let descriptors = files.encode_to_vec();
@@ -51,8 +45,8 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let _ = fs::remove_dir_all(&scratch);
     put(check, target.join("api.rs"), code?.as_bytes())?;
     put(check, target.join("descriptors.bin"), &descriptors)?;
-    let table = workspace.root.join("crates/rehearse/src/typed/kubernetes.txt");
-    put(check, table, known_fields::table(workspace)?.as_bytes())
+    let table = project.root.join("crates/rehearse/src/typed/kubernetes.txt");
+    put(check, table, known_fields::table(project)?.as_bytes())
 }
 
 fn put(check: bool, path: PathBuf, content: &[u8]) -> Result<()> {
