@@ -145,10 +145,10 @@ impl Pages for ServedConsole {
         })
     }
 
-    fn event(&self, shelves: Option<&Shelves>, state: &State) -> String {
+    fn event(&self, shelves: Option<&Shelves>, state: &State) -> Option<String> {
         let request = PageRequest { path: "-/d/revision.json", query: "", html: false };
-        let reply = self.answer(&request, shelves, state).filter(|reply| reply.status == 200);
-        reply.and_then(|reply| String::from_utf8(reply.body).ok()).unwrap_or_else(|| "{}".to_owned())
+        let reply = self.answer(&request, shelves, state).filter(|reply| reply.status == 200)?;
+        String::from_utf8(reply.body).ok()
     }
 
     fn swapped(&self, old: &Shelves, new: &Shelves) {

@@ -15,8 +15,8 @@ pub trait Pages: Send + Sync {
     /// Answers a request from one catalog, or while there is none; nothing if the address means nothing to it.
     fn answer(&self, request: &PageRequest<'_>, shelves: Option<&Shelves>, state: &State) -> Option<PageReply>;
 
-    /// Returns what is served now, for open pages, in one line of JSON.
-    fn event(&self, shelves: Option<&Shelves>, state: &State) -> String;
+    /// Returns what is served now, for open pages, in one line of JSON; nothing while there is no catalog.
+    fn event(&self, shelves: Option<&Shelves>, state: &State) -> Option<String>;
 
     /// Takes notice that a catalog took the place of another.
     fn swapped(&self, old: &Shelves, new: &Shelves);

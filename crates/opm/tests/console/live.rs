@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Browser, Setup};
 
-use crate::harness::{Place, Reply, Server, example};
+use crate::harness::{Place, Reply, Server, example, free_port};
 
 fn stream(server: &Server) -> BufReader<TcpStream> {
     let mut socket = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
@@ -131,6 +131,23 @@ fn t_14_hidden_tabs_hold_no_stream_and_seven_tabs_load() {
     browser.switch(&tabs[0]);
     browser.wait("return document.getElementById('live').textContent.startsWith('The catalog changed')");
     wait_for_room(&server, 255);
+}
+
+/// A stream that is open before there is a catalog hears of nothing but catalogs.
+#[test]
+fn the_first_news_names_a_catalog() {
+    let place = Place::with_example();
+    let many: String = (0..3000).map(|n| example().replace("lantern", &format!("lantern-{n}"))).collect();
+    place.write("catalog/many.json", &many);
+    let server = place.start(free_port(), &[], &[]);
+    let start = Instant::now();
+    while TcpStream::connect(("127.0.0.1", server.port)).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(60), "the server never listens");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(server.get("/-/d/revision.json").status, 503, "the catalog is too small to catch the server before it");
+    let news = next(&mut stream(&server)).unwrap();
+    assert!(news.contains("\"revision\""), "{news}");
 }
 
 /// T-14, T-15: streams end with the server, and there are not too many of them.

@@ -87,7 +87,7 @@ impl Site {
             }
             let (pages, live) = (Arc::clone(&console.pages), Arc::clone(&live));
             let news = tokio::task::spawn_blocking(move || pages.event(live.shelves().as_ref(), &live.state())).await;
-            if let Ok(news) = news {
+            if let Ok(Some(news)) = news {
                 console.streams.publish(&news);
             }
             if states.changed().await.is_err() {
