@@ -18,7 +18,6 @@ pub mod plan;
 pub mod pool;
 pub mod requirers;
 pub mod resolver;
-#[cfg_attr(not(feature = "cel"), path = "rule/absent.rs")]
 pub mod rule;
 mod search;
 #[cfg(test)]

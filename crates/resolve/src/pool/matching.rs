@@ -110,7 +110,8 @@ impl Pool<'_> {
     fn holds(&self, text: &str, bundle: &Bundle) -> Result<bool, String> {
         let rule = self.compile(text);
         let rule = rule.as_ref().as_ref().map_err(Clone::clone)?;
-        self.charge(rule.work(&bundle.properties)?)?;
-        rule.holds(&bundle.properties)
+        let answer = rule.run(&bundle.properties)?;
+        self.charge(answer.steps)?;
+        Ok(answer.holds)
     }
 }

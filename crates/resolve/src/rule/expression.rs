@@ -1,0 +1,207 @@
+//! What a rule is when it has been parsed.
+
+use super::pattern::Pattern;
+
+/// A part of a rule.
+#[derive(Debug)]
+pub(super) enum Expression {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(String),
+    Bytes(Vec<u8>),
+    /// A name that has not been looked up yet.
+    Name(String),
+    /// A variable, by its place among those that are known where it stands.
+    Variable(usize),
+    /// The name of a type, used as a value.
+    Type(Kind),
+    List(Vec<Expression>),
+    Map(Vec<(Expression, Expression)>),
+    /// Whether a map has a field.
+    Has(Box<Expression>, String),
+    Not(Box<Expression>),
+    Negate(Box<Expression>),
+    And(Vec<Expression>),
+    Or(Vec<Expression>),
+    /// Conditions, each with what counts if it is the first that holds, and what counts if none does.
+    Choose(Vec<(Expression, Expression)>, Box<Expression>),
+    Call(Function, Vec<Expression>),
+    /// A value, and what is done to it, from left to right. However long it is, it is one step into the rule.
+    Chain(Box<Expression>, Vec<Link>),
+}
+
+/// What is done to the value before it.
+#[derive(Debug)]
+pub(super) enum Link {
+    /// A field of a map.
+    Select(String),
+    /// An operator, and the value behind it.
+    Binary(Binary, Expression),
+    /// A function, and its other arguments.
+    Call(Function, Vec<Expression>),
+    /// A search for a pattern that is part of the rule.
+    Matches(Pattern),
+    Each(Each),
+}
+
+/// A loop over the elements of a list, or over the keys of a map.
+#[derive(Debug)]
+pub(super) struct Each {
+    pub(super) what: Macro,
+    pub(super) variable: String,
+    /// What must hold for an element.
+    pub(super) condition: Option<Expression>,
+    /// What becomes of an element.
+    pub(super) result: Option<Expression>,
+}
+
+/// The macros that are loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Macro {
+    All,
+    Exists,
+    ExistsOne,
+    Filter,
+    Map,
+}
+
+/// Operators between two values that need both of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binary {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    In,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Index,
+}
+
+impl Binary {
+    /// Returns the name that the language gives the function behind an operator.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Binary::Equal => "_==_",
+            Binary::NotEqual => "_!=_",
+            Binary::Less => "_<_",
+            Binary::LessOrEqual => "_<=_",
+            Binary::Greater => "_>_",
+            Binary::GreaterOrEqual => "_>=_",
+            Binary::In => "@in",
+            Binary::Add => "_+_",
+            Binary::Subtract => "_-_",
+            Binary::Multiply => "_*_",
+            Binary::Divide => "_/_",
+            Binary::Remainder => "_%_",
+            Binary::Index => "_[_]",
+        }
+    }
+}
+
+/// The functions that rules can call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    Bool,
+    Bytes,
+    Contains,
+    Double,
+    Dyn,
+    EndsWith,
+    Int,
+    Matches,
+    SemverCompare,
+    Size,
+    StartsWith,
+    String,
+    Type,
+    Uint,
+}
+
+impl Function {
+    const NAMES: &[(&str, Function)] = &[
+        ("bool", Function::Bool),
+        ("bytes", Function::Bytes),
+        ("contains", Function::Contains),
+        ("double", Function::Double),
+        ("dyn", Function::Dyn),
+        ("endsWith", Function::EndsWith),
+        ("int", Function::Int),
+        ("matches", Function::Matches),
+        ("semver_compare", Function::SemverCompare),
+        ("size", Function::Size),
+        ("startsWith", Function::StartsWith),
+        ("string", Function::String),
+        ("type", Function::Type),
+        ("uint", Function::Uint),
+    ];
+
+    /// Returns the function of a name.
+    pub(super) fn named(name: &str) -> Option<Function> {
+        Function::NAMES.iter().find(|(known, _)| *known == name).map(|(_, function)| *function)
+    }
+
+    /// Returns its name.
+    pub(super) fn name(self) -> &'static str {
+        Function::NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+
+    /// Returns whether it can be called as `value.function()`.
+    pub(super) fn of_value(self) -> bool {
+        use Function::{Contains, EndsWith, Matches, Size, StartsWith};
+        matches!(self, Contains | EndsWith | Matches | Size | StartsWith)
+    }
+
+    /// Returns whether it can be called as `function(value)`.
+    pub(super) fn alone(self) -> bool {
+        !matches!(self, Function::Contains | Function::EndsWith | Function::StartsWith)
+    }
+}
+
+/// The types of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Bool,
+    Bytes,
+    Double,
+    Int,
+    List,
+    Map,
+    Null,
+    String,
+    Type,
+    Uint,
+}
+
+impl Kind {
+    const NAMES: &[(&str, Kind)] = &[
+        ("bool", Kind::Bool),
+        ("bytes", Kind::Bytes),
+        ("double", Kind::Double),
+        ("int", Kind::Int),
+        ("list", Kind::List),
+        ("map", Kind::Map),
+        ("null_type", Kind::Null),
+        ("string", Kind::String),
+        ("type", Kind::Type),
+        ("uint", Kind::Uint),
+    ];
+
+    /// Returns the type of a name.
+    pub(super) fn named(name: &str) -> Option<Kind> {
+        Kind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+    }
+
+    /// Returns its name.
+    pub(super) fn name(self) -> &'static str {
+        Kind::NAMES.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+}

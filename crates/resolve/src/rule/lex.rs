@@ -1,0 +1,88 @@
+//! The words of a rule: names, literals and signs.
+
+use super::literal;
+
+/// One word of a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token<'t> {
+    /// A name, which may be one that the language reserves.
+    Name(&'t str),
+    /// The digits of an integer, and their base. The sign before them decides whether they fit.
+    Int(&'t str, u32),
+    Uint(u64),
+    Double(f64),
+    String(String),
+    Bytes(Vec<u8>),
+    /// An operator, a bracket, or a word that is one: `in`, `true`, `false`, `null`.
+    Sign(&'static str),
+    End,
+}
+
+/// The signs, the longer ones before those that they begin with.
+const SIGNS: &[&str] = &[
+    "&&", "||", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "?", ":", ".", ",", "(", ")", "[", "]",
+    "{", "}",
+];
+
+/// Names that are signs.
+const WORDS: &[&str] = &["in", "true", "false", "null"];
+
+/// Splits a rule into words, each with the place where it begins. The last one is [`Token::End`].
+///
+/// # Errors
+/// Says which text is no word.
+pub(super) fn words(text: &str) -> Result<Vec<(Token<'_>, usize)>, String> {
+    let mut words = Vec::new();
+    let mut at = 0;
+    loop {
+        at += blank(&text[at..]);
+        let rest = &text[at..];
+        if rest.is_empty() {
+            words.push((Token::End, at));
+            return Ok(words);
+        }
+        let (token, length) = word(rest).map_err(|why| placed(text, at, &why))?;
+        words.push((token, at));
+        at += length;
+    }
+}
+
+/// Puts the line and column before a message.
+pub(super) fn placed(text: &str, at: usize, why: &str) -> String {
+    let before = &text[..at];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("{line}:{column}: {why}")
+}
+
+/// Returns how many bytes of blanks and comments come first.
+fn blank(text: &str) -> usize {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n', '\u{c}']);
+        let Some(comment) = rest.strip_prefix("//") else { return text.len() - rest.len() };
+        rest = comment.find('\n').map_or("", |end| &comment[end..]);
+    }
+}
+
+/// Reads the first word of a text, and returns how long it is.
+fn word(text: &str) -> Result<(Token<'_>, usize), String> {
+    if let Some(string) = literal::string(text) {
+        return string;
+    }
+    let bytes = text.as_bytes();
+    let fraction = bytes[0] == b'.' && bytes.get(1).is_some_and(u8::is_ascii_digit);
+    if bytes[0].is_ascii_digit() || fraction {
+        return literal::number(text);
+    }
+    let name = text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count();
+    if name > 0 {
+        let name = &text[..name];
+        let sign = WORDS.iter().find(|word| **word == name);
+        return Ok((sign.map_or(Token::Name(name), |word| Token::Sign(word)), name.len()));
+    }
+    match SIGNS.iter().find(|sign| text.starts_with(**sign)) {
+        Some(sign) => Ok((Token::Sign(sign), sign.len())),
+        None => Err(format!("unexpected {:?}", text.chars().next().unwrap_or_default())),
+    }
+}

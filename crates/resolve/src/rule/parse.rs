@@ -1,0 +1,366 @@
+//! The grammar of rules: from words to an expression.
+
+use super::expression::{Binary, Expression, Function, Link};
+use super::lex::{Token, placed, words};
+use super::macros;
+
+/// Rules with more brackets in one another than this are refused.
+pub(super) const DEEPEST: usize = 50;
+/// Rules with more operators than this are refused: each may be one step deeper into what is parsed.
+pub(super) const MOST_OPERATORS: usize = 500;
+
+/// Names that the language keeps for itself.
+const RESERVED: &[&str] = &[
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "namespace",
+    "package",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// The operators between two values, by how tightly they bind, the loosest first.
+const LEVELS: &[&[(&str, Binary)]] = &[
+    &[
+        ("<", Binary::Less),
+        ("<=", Binary::LessOrEqual),
+        (">=", Binary::GreaterOrEqual),
+        (">", Binary::Greater),
+        ("==", Binary::Equal),
+        ("!=", Binary::NotEqual),
+        ("in", Binary::In),
+    ],
+    &[("+", Binary::Add), ("-", Binary::Subtract)],
+    &[("*", Binary::Multiply), ("/", Binary::Divide), ("%", Binary::Remainder)],
+];
+
+/// Parses a rule.
+///
+/// # Errors
+/// Says where it does not follow the grammar, or which bound it exceeds.
+pub(super) fn parse(text: &str) -> Result<Expression, String> {
+    let words = words(text)?;
+    bounded(&words)?;
+    let mut parser = Parser { text, words, at: 0 };
+    let expression = parser.expression()?;
+    match parser.peek() {
+        Token::End => Ok(expression),
+        _ => Err(parser.unexpected()),
+    }
+}
+
+/// Checks how deep brackets are nested, and how many operators there are.
+fn bounded(words: &[(Token<'_>, usize)]) -> Result<(), String> {
+    let (mut depth, mut operators) = (0usize, 0usize);
+    for (token, _) in words {
+        match token {
+            Token::Sign("(" | "[" | "{") => (depth, operators) = (depth + 1, operators + 1),
+            Token::Sign(")" | "]" | "}") => depth = depth.saturating_sub(1),
+            Token::Sign("," | "true" | "false" | "null") => {}
+            Token::Sign(_) => operators += 1,
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return Err(format!("the rule is nested deeper than {DEEPEST}"));
+        }
+    }
+    if operators > MOST_OPERATORS {
+        return Err(format!("the rule has more than {MOST_OPERATORS} operators"));
+    }
+    Ok(())
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    /// Never empty: the last one is the end.
+    words: Vec<(Token<'t>, usize)>,
+    at: usize,
+}
+
+impl<'t> Parser<'t> {
+    fn peek(&self) -> &Token<'t> {
+        self.words.get(self.at).map_or(&Token::End, |(token, _)| token)
+    }
+
+    /// Takes the next word.
+    fn next(&mut self) -> Token<'t> {
+        let token = self.peek().clone();
+        self.at += 1;
+        token
+    }
+
+    /// Takes the next word if it is a sign.
+    fn accept(&mut self, sign: &str) -> bool {
+        let accepted = matches!(self.peek(), Token::Sign(next) if *next == sign);
+        self.at += usize::from(accepted);
+        accepted
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<(), String> {
+        if self.accept(sign) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn unexpected(&self) -> String {
+        let next = |at: usize| self.words.get(at).map_or(self.text.len(), |(_, place)| *place);
+        match self.peek() {
+            Token::End => self.failed("unexpected end of the rule"),
+            _ => {
+                let word = self.text[next(self.at)..next(self.at + 1)].trim();
+                self.failed(&format!("unexpected {word:?}"))
+            }
+        }
+    }
+
+    /// Puts the place of the next word before a message.
+    fn failed(&self, why: &str) -> String {
+        let place = self.words.get(self.at).map_or(self.text.len(), |(_, place)| *place);
+        placed(self.text, place, why)
+    }
+
+    fn expression(&mut self) -> Result<Expression, String> {
+        let mut choices = Vec::new();
+        loop {
+            let last = self.or()?;
+            if !self.accept("?") {
+                return Ok(if choices.is_empty() { last } else { Expression::Choose(choices, Box::new(last)) });
+            }
+            choices.push((last, self.or()?));
+            self.expect(":")?;
+        }
+    }
+
+    fn or(&mut self) -> Result<Expression, String> {
+        let first = self.and()?;
+        let mut sides = vec![first];
+        while self.accept("||") {
+            sides.push(self.and()?);
+        }
+        Ok(alone(sides).unwrap_or_else(Expression::Or))
+    }
+
+    fn and(&mut self) -> Result<Expression, String> {
+        let first = self.binary(LEVELS)?;
+        let mut sides = vec![first];
+        while self.accept("&&") {
+            sides.push(self.binary(LEVELS)?);
+        }
+        Ok(alone(sides).unwrap_or_else(Expression::And))
+    }
+
+    fn binary(&mut self, levels: &[&[(&'static str, Binary)]]) -> Result<Expression, String> {
+        let Some((level, tighter)) = levels.split_first() else { return self.unary() };
+        let left = self.binary(tighter)?;
+        let mut links = Vec::new();
+        while let Some((_, operator)) = level.iter().find(|(sign, _)| *self.peek() == Token::Sign(sign)) {
+            self.at += 1;
+            links.push(Link::Binary(*operator, self.binary(tighter)?));
+        }
+        Ok(chain(left, links))
+    }
+
+    fn unary(&mut self) -> Result<Expression, String> {
+        // The sign belongs to a number that follows it: the smallest integer has no positive counterpart.
+        if matches!(
+            self.words.get(self.at..),
+            Some([(Token::Sign("-"), _), (Token::Int(..) | Token::Double(_), _), ..])
+        ) {
+            return self.member();
+        }
+        // Of two equal operators in a row nothing is left.
+        for (sign, apply) in [("!", Expression::Not as fn(_) -> _), ("-", Expression::Negate)] {
+            let mut count = 0;
+            while self.accept(sign) {
+                count += 1;
+            }
+            if count > 0 {
+                let of = self.member()?;
+                return Ok(if count % 2 == 0 { of } else { apply(Box::new(of)) });
+            }
+        }
+        self.member()
+    }
+
+    fn member(&mut self) -> Result<Expression, String> {
+        let left = self.primary()?;
+        let mut links = Vec::new();
+        loop {
+            if self.accept("[") {
+                links.push(Link::Binary(Binary::Index, self.expression()?));
+                self.expect("]")?;
+            } else if self.accept(".") {
+                let Token::Name(name) = *self.peek() else { return Err(self.unexpected()) };
+                self.at += 1;
+                links.push(if self.accept("(") { self.call_of(name)? } else { Link::Select(name.to_owned()) });
+            } else if matches!(self.peek(), Token::Sign("{")) && is_path(&left, &links) {
+                return Err("messages are not known here".to_owned());
+            } else {
+                return Ok(chain(left, links));
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Result<Expression, String> {
+        let place = self.at;
+        Ok(match self.next() {
+            Token::Sign("true") => Expression::Bool(true),
+            Token::Sign("false") => Expression::Bool(false),
+            Token::Sign("null") => Expression::Null,
+            Token::Int(digits, base) => self.integer("", digits, base)?,
+            Token::Sign("-") => match self.next() {
+                Token::Int(digits, base) => self.integer("-", digits, base)?,
+                Token::Double(number) => Expression::Double(-number),
+                _ => return Err(self.back(place)),
+            },
+            Token::Uint(number) => Expression::Uint(number),
+            Token::Double(number) => Expression::Double(number),
+            Token::String(text) => Expression::String(text),
+            Token::Bytes(bytes) => Expression::Bytes(bytes),
+            Token::Sign("(") => {
+                let inner = self.expression()?;
+                self.expect(")")?;
+                inner
+            }
+            Token::Sign("[") => Expression::List(self.list_or_comma()?),
+            Token::Sign("{") => self.map()?,
+            // A point before a name means the outermost one, and there is no other.
+            Token::Sign(".") => match self.next() {
+                Token::Name(name) => self.named(name, place)?,
+                _ => return Err(self.back(place)),
+            },
+            Token::Name(name) => self.named(name, place)?,
+            _ => return Err(self.back(place)),
+        })
+    }
+
+    /// Goes back to a word that cannot stand where it does.
+    fn back(&mut self, place: usize) -> String {
+        self.at = place;
+        self.unexpected()
+    }
+
+    /// Reads a name, or a call of a function.
+    fn named(&mut self, name: &str, place: usize) -> Result<Expression, String> {
+        if RESERVED.contains(&name) {
+            self.at = place;
+            return Err(self.failed(&format!("reserved identifier: {name}")));
+        }
+        if !self.accept("(") {
+            return Ok(Expression::Name(name.to_owned()));
+        }
+        let mut arguments = self.list(")")?;
+        if name == "has" && arguments.len() == 1 {
+            if let Some(Expression::Chain(of, mut links)) = arguments.pop()
+                && let Some(Link::Select(field)) = links.pop()
+            {
+                return Ok(Expression::Has(Box::new(chain(*of, links)), field));
+            }
+            return Err(self.failed("invalid argument to has() macro"));
+        }
+        match Function::named(name) {
+            // It is the same before a value and behind it.
+            Some(function) if function.alone() && function.of_value() && !arguments.is_empty() => {
+                let of = arguments.remove(0);
+                Ok(chain(of, vec![Link::Call(function, arguments)]))
+            }
+            Some(function) if function.alone() => Ok(Expression::Call(function, arguments)),
+            _ => Err(format!("undeclared reference to '{name}'")),
+        }
+    }
+
+    /// Reads the arguments of a call behind a value.
+    fn call_of(&mut self, name: &str) -> Result<Link, String> {
+        let arguments = self.list(")")?;
+        match macros::expand(name, arguments).map_err(|why| self.failed(&why))? {
+            Ok(expanded) => Ok(expanded),
+            Err(arguments) => match Function::named(name) {
+                Some(function) if function.of_value() => Ok(Link::Call(function, arguments)),
+                _ => Err(format!("undeclared reference to '{name}'")),
+            },
+        }
+    }
+
+    /// Reads expressions up to a bracket.
+    fn list(&mut self, end: &str) -> Result<Vec<Expression>, String> {
+        let mut list = Vec::new();
+        if self.accept(end) {
+            return Ok(list);
+        }
+        loop {
+            list.push(self.expression()?);
+            if !self.accept(",") {
+                self.expect(end)?;
+                return Ok(list);
+            }
+        }
+    }
+
+    /// Reads the elements of a list; the last one may have a comma behind it.
+    fn list_or_comma(&mut self) -> Result<Vec<Expression>, String> {
+        let mut list = Vec::new();
+        loop {
+            if self.accept("]") {
+                return Ok(list);
+            }
+            // Nothing but a comma is an empty list, too.
+            if !list.is_empty() || !self.accept(",") {
+                list.push(self.expression()?);
+                if self.accept(",") {
+                    continue;
+                }
+            }
+            self.expect("]")?;
+            return Ok(list);
+        }
+    }
+
+    /// Reads the entries of a map; the last one may have a comma behind it.
+    fn map(&mut self) -> Result<Expression, String> {
+        let mut entries = Vec::new();
+        loop {
+            if self.accept("}") {
+                return Ok(Expression::Map(entries));
+            }
+            if !entries.is_empty() || !self.accept(",") {
+                let key = self.expression()?;
+                self.expect(":")?;
+                entries.push((key, self.expression()?));
+                if self.accept(",") {
+                    continue;
+                }
+            }
+            self.expect("}")?;
+            return Ok(Expression::Map(entries));
+        }
+    }
+
+    fn integer(&self, sign: &str, digits: &str, base: u32) -> Result<Expression, String> {
+        let number = i64::from_str_radix(&format!("{sign}{digits}"), base);
+        number.map(Expression::Int).map_err(|_| self.failed(&format!("invalid int literal {sign}{digits}")))
+    }
+}
+
+/// Returns whether an expression is a name, or names with points between them: a message may follow.
+fn is_path(left: &Expression, links: &[Link]) -> bool {
+    matches!(left, Expression::Name(_)) && links.iter().all(|link| matches!(link, Link::Select(_)))
+}
+
+/// Puts what is done to a value behind it.
+fn chain(of: Expression, links: Vec<Link>) -> Expression {
+    if links.is_empty() { of } else { Expression::Chain(Box::new(of), links) }
+}
+
+/// Returns the only one, or all of several.
+fn alone(mut sides: Vec<Expression>) -> Result<Expression, Vec<Expression>> {
+    if sides.len() > 1 { Err(sides) } else { sides.pop().ok_or(sides) }
+}
