@@ -166,8 +166,8 @@ impl Pages for ServedConsole {
         self.changes.load(Relaxed)
     }
 
-    fn tidy(&self) {
-        self.console.tidy();
+    fn tidy(&self) -> bool {
+        self.console.tidy()
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::cache::Cache;
 use crate::cache::store::{self, Glance, Integrity, PrepareError, Prepared, Reading};
 use crate::live::{Blobs, Live};
+use crate::memory;
 use crate::run::{News, Origin, Plan};
 use crate::snapshot::{self, NoBlobs};
 use crate::tls::Tls;
@@ -85,6 +86,7 @@ impl Follower {
         if self.plan.http.is_some() {
             self.add_blobs(Some(prepared.reading)).await;
         }
+        drop(tokio::task::spawn_blocking(memory::give_back));
         self.look_later(Duration::ZERO);
         loop {
             // Only waiting is ever cut short: what was begun is finished, and its outcome is not lost.
@@ -252,6 +254,8 @@ impl Follower {
         // About what was served before.
         self.live.forget_damage();
         self.damaged = false;
+        // Of what served before, and of what loading took.
+        drop(tokio::task::spawn_blocking(memory::give_back));
     }
 
     /// Adds the blobs to a catalog that is served without them.

@@ -4,7 +4,7 @@
 //! [`content`] has its blobs, [`live`] holds those of the moment, [`pages`] is who makes pages of them, `grpc`, [`http`] and [`graphql`] answer from
 //! them, and [`listen`], [`tls`] and [`server`] are the way in, with places in `slots` that `budget`
 //! divides. [`metrics`] counts. [`run`] puts all of it together: `supervise` runs the listeners,
-//! `snapshot` loads catalogs, `follow` puts newer ones in place. [`probe`] asks a server how it is.
+//! `snapshot` loads catalogs, `follow` puts newer ones in place. `memory` goes back to the system. [`probe`] asks a server how it is.
 //! [`catalogs`] serves several catalogs over HTTP, and [`upstream`] writes the cache of another tool.
 
 mod budget;
@@ -18,6 +18,7 @@ pub mod http;
 pub mod listen;
 pub mod live;
 pub mod load;
+mod memory;
 pub mod metrics;
 pub mod pages;
 pub mod probe;

@@ -24,8 +24,8 @@ pub trait Pages: Send + Sync {
     /// Returns a number that changes when pages say something else of the same catalog.
     fn changes(&self) -> u64;
 
-    /// Gives back memory that was not needed in a while.
-    fn tidy(&self);
+    /// Drops what was not needed in a while, and returns whether there was any.
+    fn tidy(&self) -> bool;
 }
 
 /// What a reader asks for.

@@ -159,11 +159,9 @@ impl Console {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).note(old, new, when)
     }
 
-    /// Gives back what was not asked for in a while.
-    pub fn tidy(&self) {
-        if let Some(index) = self.index.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            index.tidy();
-        }
+    /// Drops what was not asked for in a while, and returns whether there was any.
+    pub fn tidy(&self) -> bool {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|index| index.tidy())
     }
 
     /// Answers a request; nothing if the address means nothing here and no page is wanted.

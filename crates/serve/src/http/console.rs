@@ -1,6 +1,7 @@
 //! Pages over HTTP: who may see them, their headers, and what saves sending them again.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use super::events::{self, Streams};
 use super::{Reply, Site, conditions, reply};
 use crate::cache::Digest;
 use crate::live::Live;
+use crate::memory;
 use crate::pages::{PageKind, PageReply, PageRequest, Pages, Shelves};
 
 /// Shorter bodies are not worth compressing.
@@ -32,12 +34,44 @@ pub(super) struct Console {
     hosts: Option<Vec<String>>,
     streams: Arc<Streams>,
     kept: Mutex<Vec<(String, Bytes)>>,
+    /// How many pages were made.
+    made: AtomicU64,
+    rest: Mutex<Rest>,
+}
+
+/// When readers rest: that is the time to give memory back.
+#[derive(Default)]
+struct Rest {
+    /// How many pages there were at the last look.
+    seen: u64,
+    /// How many there were when memory was given back.
+    given_back: u64,
+}
+
+impl Rest {
+    /// Takes notice of how many pages were made by now, and returns whether it is time to give back what they used: when
+    /// something large was `dropped`, and once when no page was made since the last look.
+    fn look(&mut self, made: u64, dropped: bool) -> bool {
+        let quiet = std::mem::replace(&mut self.seen, made) == made;
+        let due = dropped || quiet && self.given_back != made;
+        if due {
+            self.given_back = made;
+        }
+        due
+    }
 }
 
 impl Console {
     /// Offers pages; a server that is reached from its own machine only is called by names of that machine.
     pub(super) fn new(pages: Arc<dyn Pages>, local: bool, hosts: &[String]) -> Console {
-        Console { pages, hosts: local.then(|| hosts.to_vec()), streams: Arc::default(), kept: Mutex::default() }
+        Console {
+            pages,
+            hosts: local.then(|| hosts.to_vec()),
+            streams: Arc::default(),
+            kept: Mutex::default(),
+            made: AtomicU64::new(0),
+            rest: Mutex::default(),
+        }
     }
 
     /// Returns whether a request is for this server, by the name it is called.
@@ -67,8 +101,11 @@ pub(super) struct Job {
 impl Site {
     /// Gives back memory that pages have not needed in a while.
     pub(super) fn tidy(&self) {
-        if let Some(console) = &self.console {
-            console.pages.tidy();
+        let Some(console) = &self.console else { return };
+        let dropped = console.pages.tidy();
+        let made = console.made.load(Relaxed);
+        if console.rest.lock().unwrap_or_else(PoisonError::into_inner).look(made, dropped) {
+            tokio::task::spawn_blocking(memory::give_back);
         }
     }
 
@@ -186,6 +223,7 @@ impl Job {
     /// Makes the page and compresses it.
     async fn make(&self, coding: Coding) -> Option<(PageReply, Bytes, Coding)> {
         let (console, live) = (Arc::clone(&self.console), Arc::clone(&self.live));
+        console.made.fetch_add(1, Relaxed);
         let (path, query) = (self.path.clone(), self.query.clone());
         let html = prefers_html(&self.headers);
         let made = tokio::task::spawn_blocking(move || {
@@ -278,4 +316,21 @@ fn guarded(mut response: Reply, kind: PageKind) -> Reply {
 fn prefers_html(headers: &HeaderMap) -> bool {
     let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accept.flat_map(|value| value.split(',')).any(|one| one.split(';').next().unwrap_or_default().trim() == "text/html")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_given_back_once_when_readers_rest_and_whenever_something_large_was_dropped() {
+        let mut rest = Rest::default();
+        assert!(!rest.look(0, false), "nobody asked for anything");
+        assert!(!rest.look(5, false) && !rest.look(9, false), "readers are busy");
+        assert!(rest.look(12, true), "they are, but something was dropped");
+        assert!(!rest.look(15, false));
+        assert!(rest.look(15, false), "they rest");
+        assert!(!rest.look(15, false) && !rest.look(15, false), "it was given back already");
+        assert!(rest.look(15, true));
+    }
 }

@@ -209,10 +209,9 @@ impl Index {
         })
     }
 
-    /// Gives back what was not asked for in a while.
-    pub fn tidy(&self) {
-        self.source.tidy(KEPT);
-        self.descriptions.tidy(KEPT);
+    /// Drops what was not asked for in a while, and returns whether there was any.
+    pub fn tidy(&self) -> bool {
+        self.source.tidy(KEPT) | self.descriptions.tidy(KEPT)
     }
 }
 
@@ -233,9 +232,9 @@ impl<T> Kept<T> {
         Arc::clone(value)
     }
 
-    fn tidy(&self, after: Duration) {
+    fn tidy(&self, after: Duration) -> bool {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.take_if(|(used, _)| used.elapsed() >= after);
+        kept.take_if(|(used, _)| used.elapsed() >= after).is_some()
     }
 }
 
@@ -264,6 +263,17 @@ mod tests {
         fn bundle(&self, _: &str, _: &str) -> Result<String, String> {
             Err("none".to_owned())
         }
+    }
+
+    #[test]
+    fn what_is_kept_is_dropped_a_while_after_the_last_question() {
+        let kept = Kept::default();
+        assert!(!kept.tidy(Duration::ZERO), "there is nothing yet");
+        let value = kept.get(|| 1);
+        assert!(!kept.tidy(KEPT) && Arc::strong_count(&value) == 2);
+        assert!(kept.tidy(Duration::ZERO) && Arc::strong_count(&value) == 1);
+        assert!(!kept.tidy(Duration::ZERO));
+        assert_eq!(*kept.get(|| 2), 2);
     }
 
     /// C-120: the first page of a package is there as soon as the list is.
