@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Findings;
 
 /// The files that may hold what the compiler cannot check, with the reasons beside each use.
-const UNCHECKED_FILES: [&str; 1] = ["crates/fbc/src/yaml/events.rs"];
+const UNCHECKED_FILES: [&str; 2] = ["crates/fbc/src/yaml/events.rs", "crates/serve/src/memory.rs"];
 
 /// The files of the console that may put text into pages without escaping it.
 const UNESCAPED_FILES: [&str; 2] = ["crates/site/src/markdown.rs", "crates/site/src/frame.rs"];
