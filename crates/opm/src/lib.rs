@@ -36,6 +36,7 @@ mod limits;
 mod live;
 mod log;
 mod lost_fields;
+mod panic;
 mod personality;
 mod printer;
 mod progress;
@@ -57,6 +58,7 @@ pub(crate) const STACK_SIZE: usize = 16 << 20;
 
 /// Does what the arguments of the process ask for, and returns its exit code.
 pub fn main() -> ExitCode {
+    panic::prepare();
     let mut printer = printer::Printer::new();
     let threads = rayon::ThreadPoolBuilder::new().stack_size(STACK_SIZE).build_global();
     let outcome = match threads {

@@ -78,6 +78,8 @@ pub struct Plan {
     pub drain: Duration,
     /// Notified when certificates and catalog are to be read again.
     pub reload: Arc<Notify>,
+    /// Called when the first catalog is served.
+    pub on_ready: fn(),
 }
 
 /// Why a server did not start, or ended.
@@ -182,6 +184,7 @@ async fn follow(
         ready_ms = start.elapsed().as_millis() as u64,
         "serving registry"
     );
+    (plan.on_ready)();
     match Follower::new(plan, Arc::clone(live), tls).run(prepared).await {}
 }
 

@@ -20,7 +20,7 @@ use crate::console::{self, ServedConsole};
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{interrupt, limits, log, report};
+use crate::{interrupt, limits, log, panic, report};
 use bundle_dir::BundleDir;
 
 /// How often the directory is looked at.
@@ -80,6 +80,7 @@ pub(crate) fn run(args: &PreviewArgs, printer: &mut Printer) -> Outcome {
         debug: None,
         drain: Duration::from_secs(1),
         reload: Arc::default(),
+        on_ready: panic::restart_from_now_on,
     };
     let (directory, watched) = (args.directory.clone(), Arc::clone(&console));
     std::thread::spawn(move || watch(&directory, is_bundle, &watched));

@@ -25,7 +25,7 @@ use crate::followed::Followed;
 use crate::images::{Images, PullFlags, TlsFlags};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{interrupt, limits, log, report};
+use crate::{interrupt, limits, log, panic, report};
 
 /// What is written to the termination log is cut to what Kubernetes keeps.
 const TERMINATION_LOG_SIZE: usize = 4096;
@@ -239,6 +239,7 @@ fn plan(args: &ServeArgs, tls: &TlsFlags, printer: &Printer) -> Result<Plan, Fai
         debug,
         drain: args.drain_timeout,
         reload: Arc::default(),
+        on_ready: panic::restart_from_now_on,
     })
 }
 

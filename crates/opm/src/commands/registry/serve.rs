@@ -13,7 +13,7 @@ use crate::commands::serve::TerminationLog;
 use crate::exit::{Failure, Outcome};
 use crate::printer::Printer;
 use crate::runtime::{self, EndSignals};
-use crate::{database, interrupt, log};
+use crate::{database, interrupt, log, panic};
 
 /// How long calls that are running may take to finish.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -112,6 +112,7 @@ fn serve_query(catalog: Arc<dyn Query>, port: u16, timeout: Option<Duration>) ->
                 () = over => {}
             }
         };
+        panic::restart_from_now_on();
         let served = serve::run::run_query(catalog, &address, Services::RegistryOnly, DRAIN, stop).await;
         served.map_err(|error| Failure::message(error.to_string()))
     })?
