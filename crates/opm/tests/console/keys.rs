@@ -123,3 +123,42 @@ fn c_73_a_comparison_can_be_swapped() {
     let text = page.split("<pre class=\"diff\"").nth(1).unwrap().split("</pre>").next().unwrap();
     assert!(text.contains("<del>− Line ") && text.contains("<ins>+ Line "), "{text}");
 }
+
+/// C-32: what one types into a long list shows all that fits, in order; the tiles of an earlier key never come back.
+#[test]
+fn typing_in_a_long_list_shows_all_that_fits() {
+    let place = Place::new();
+    for number in 0..150 {
+        let name = format!("made-{number}");
+        let blobs = [
+            json!({"schema": "olm.package", "name": name, "defaultChannel": "stable"}),
+            json!({"schema": "olm.channel", "package": name, "name": "stable", "entries": [{"name": format!("{name}.v1.0.0")}]}),
+            json!({"schema": "olm.bundle", "package": name, "name": format!("{name}.v1.0.0"), "image": "example.com/made:v1",
+                "properties": [{"type": "olm.package", "value": {"packageName": name, "version": "1.0.0"}}]}),
+        ];
+        place.write(&format!("catalog/{name}.json"), &blobs.map(|blob| blob.to_string()).join("\n"));
+    }
+    let server = place.serve(&[]);
+    let browser = Browser::start(Setup::default());
+    browser.open(&server.address("/"));
+    let in_order = "const shown = [...document.querySelectorAll('.tile')].map(tile => +tile.dataset.n);
+        const rows = (await (await fetch('-/d/index.json')).json()).rows, query = 'q=' + document.getElementById('q').value;
+        return JSON.stringify(shown) === JSON.stringify(opmFind(rows, query)) && shown.length;";
+    let shown = |number: usize| {
+        browser.wait(&format!("return document.querySelectorAll('.tile').length === {number}"));
+        assert_eq!(browser.run(in_order, &[]), json!(number));
+    };
+    browser.run("document.getElementById('q').focus()", &[]);
+    browser.keys("made");
+    shown(150);
+    browser.keys("-7");
+    shown(11);
+    // As fast as keys can come: what an earlier key found is appended after a paint, if at all.
+    let type_fast = "const input = document.getElementById('q');
+        for (const text of ['made', 'made-7', 'made', 'made-77']) { input.value = text; input.dispatchEvent(new Event('input')); }";
+    browser.run(type_fast, &[]);
+    shown(1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    shown(1);
+    assert_eq!(browser.log(), Vec::<String>::new());
+}

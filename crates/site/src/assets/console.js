@@ -99,14 +99,17 @@
   const repository = (image) => { const name = image.split("@")[0], at = name.indexOf(":", name.lastIndexOf("/") + 1); return at < 0 ? name : name.slice(0, at); };
   // Only a server has the descriptions.
   const deep = (text) => !files && /(^|\s)in:description(\s|$)/i.test(readQuery(text).words);
+  // Lower case is made once for a row, not for each key.
+  const lower = (row) => row.low ||= { names: [row.n.toLowerCase(), row.t.toLowerCase()], words: [...row.k, ...row.g].map((one) => one.toLowerCase()), provider: row.p.toLowerCase(), short: row.s.toLowerCase() };
   const score = (row, words) => {
+    const low = lower(row);
     let total = row.x ? 100 : 0;
     for (const word of words.toLowerCase().split(/\s+/).filter(Boolean)) {
       const at = word.indexOf(":"), key = at > 0 ? word.slice(0, at) : "", part = word.slice(at + 1);
       const contains = (list, wanted = part) => list.some((one) => one.toLowerCase().includes(wanted));
-      const narrowed = { kind: () => contains(row.g), provider: () => row.p.toLowerCase().includes(part), category: () => contains(row.f.category.filter((one) => one !== "Other")), image: () => contains(row.i, repository(part)), is: () => part === "deprecated" && !!row.x, in: () => part === "description" }[key];
+      const narrowed = { kind: () => contains(row.g), provider: () => low.provider.includes(part), category: () => contains(row.f.category.filter((one) => one !== "Other")), image: () => contains(row.i, repository(part)), is: () => part === "deprecated" && !!row.x, in: () => part === "description" }[key];
       if (narrowed) { if (narrowed()) continue; return null; }
-      const names = [row.n.toLowerCase(), row.t.toLowerCase()];
+      const names = low.names;
       const atWord = (text) => {
         for (let i = text.indexOf(word); i >= 0; i = text.indexOf(word, i + 1)) if (!/[a-z0-9]$/i.test(text.slice(0, i))) return true;
         return false;
@@ -115,9 +118,9 @@
       else if (names.some((one) => one.startsWith(word))) total += 1;
       else if (names.some(atWord)) total += 2;
       else if (names.some((one) => one.includes(word))) total += 3;
-      else if ([...row.k, ...row.g].some((one) => one.toLowerCase().includes(word))) total += 4;
-      else if (row.p.toLowerCase().includes(word)) total += 5;
-      else if (row.s.toLowerCase().includes(word)) total += 6;
+      else if (low.words.some((one) => one.includes(word))) total += 4;
+      else if (low.provider.includes(word)) total += 5;
+      else if (low.short.includes(word)) total += 6;
       else return null;
     }
     return total;
@@ -186,20 +189,28 @@
       sort.value = query.sort;
       view.value = query.rows ? "rows" : "";
     };
-    const show = async (text) => {
+    // While one types, tiles below the first screens wait for the paint.
+    const screens = 60;
+    let below = 0;
+    const put = (/** @type {HTMLElement[]} */ shown, typing) => {
+      const turn = ++below, now = typing ? screens : shown.length;
+      tiles.replaceChildren(...shown.slice(0, now));
+      if (now < shown.length) requestAnimationFrame(() => setTimeout(() => { if (turn === below) tiles.append(...shown.slice(now)); }));
+    };
+    const show = async (text, typing = false) => {
       const data = await index(), query = readQuery(text), found = find(data.rows, query);
       // A list that came in parts holds not all tiles.
       if (nodes.size < data.rows.filter((row) => query.all || !row.h).length && !nodes.has(found.places[0] ?? -1)) { location.search = text; return; }
       list.classList.toggle("rows", query.rows);
-      tiles.replaceChildren(...found.places.map((place) => nodes.get(place)).filter(Boolean));
+      put(found.places.map((place) => nodes.get(place)).filter(Boolean), typing);
       const narrowed = query.words || Object.keys(query.chosen).length;
       $("count").textContent = narrowed ? `${found.places.length} of ${data.rows.length} packages` : `${found.places.length} packages`;
       let none = $("nothing");
       if (!found.places.length && !none) { none = make("div", { class: "note", id: "nothing" }, make("p", {}, "No package fits. Fewer words or filters find more.")); tiles.before(none); }
       if (none) none.hidden = found.places.length > 0;
       for (const box of /** @type {HTMLInputElement[]} */ (all("input[type=checkbox]", facets))) {
-        const count = found.counts[box.name]?.get(box.value) || 0;
-        box.parentElement.querySelector("small").textContent = String(count);
+        const count = String(found.counts[box.name]?.get(box.value) || 0), small = box.parentElement.querySelector("small");
+        if (small.textContent !== count) small.textContent = count;
       }
     };
     let timer = 0;
@@ -208,7 +219,7 @@
       if (deep(text)) { if (push) location.search = text; return; }
       clearTimeout(timer);
       if (push) history.pushState(null, "", text ? `?${text}` : location.pathname); else timer = window.setTimeout(() => history.replaceState(null, "", text ? `?${text}` : location.pathname), 150);
-      show(text);
+      show(text, !push);
     };
     input.addEventListener("input", () => change(false));
     input.form.addEventListener("submit", (event) => { event.preventDefault(); change(true); });
