@@ -24,7 +24,7 @@ fn bench() -> &'static Bench {
     BENCH.get_or_init(|| {
         let dir = tempfile::tempdir().expect("scratch directory");
         let mut options = Options::new(Store::open(&dir.path().join("store")).expect("store"));
-        options.environment = Environment::made_up(Path::new("/nonexistent"), &[]);
+        options.environment = Environment::isolated(Path::new("/nonexistent"), &[]);
         options.offline = true;
         // Small enough that an input reaches them.
         options.limits = Limits { manifests: 6, image: 1 << 16, layers: 8, layer: 1 << 15, ..Limits::default() };

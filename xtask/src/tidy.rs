@@ -1,6 +1,6 @@
-//! The rules of the house: who may use whom, dependencies, licences, and what source text may hold.
+//! Repository checks: allowed dependencies between crates, external dependencies, licences, and source text.
 //!
-//! One run reports everything that is wrong.
+//! One run reports all problems.
 
 mod arrows;
 mod dependencies;
@@ -20,13 +20,13 @@ use arrows::arrows;
 use pure::{pure, pure_crates};
 use source::{Kind, kind, links, source};
 
-/// What was found.
+/// The problems found.
 #[derive(Default)]
 struct Findings {
     errors: Vec<String>,
 }
 
-/// Checks everything, and fails if something is wrong.
+/// Runs all checks, and fails if there are problems.
 pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     ensure!(options.is_empty(), "tidy takes no options");
     let mut findings = Findings::default();
@@ -58,11 +58,11 @@ pub(crate) fn run(workspace: &Workspace, options: &[String]) -> Result<()> {
     for error in &findings.errors {
         println!("error: {error}");
     }
-    ensure!(findings.errors.is_empty(), "{} things are not tidy", findings.errors.len());
+    ensure!(findings.errors.is_empty(), "{} problems found", findings.errors.len());
     Ok(())
 }
 
-/// Checks the licence of every crate that comes from elsewhere.
+/// Checks the licence of every external crate.
 fn licences(metadata: &Value, allowed: &[&str], excepted: &[&str], findings: &mut Findings) -> Result<()> {
     for package in list(metadata, "packages")?.iter().filter(|package| !package["source"].is_null()) {
         let (name, version) = (text(package, "name")?, text(package, "version")?);
@@ -79,7 +79,7 @@ fn licences(metadata: &Value, allowed: &[&str], excepted: &[&str], findings: &mu
     Ok(())
 }
 
-/// Checks that every rule is in one of the tables; the compiler would not miss it.
+/// Checks that every rule is in one of the tables, which the compiler does not.
 fn rule_files(directory: &Path, findings: &mut Findings) -> Result<()> {
     let tables = fs::read_to_string(directory.join("mod.rs")).context("reading the tables of rules")?;
     for entry in fs::read_dir(directory)? {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Returns what a check reports.
+    /// Returns the errors of a check.
     pub(super) fn errors(check: impl FnOnce(&mut Findings)) -> Vec<String> {
         let mut findings = Findings::default();
         check(&mut findings);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_without_an_accepted_licence_are_told() {
+    fn crates_without_an_accepted_licence_are_reported() {
         let metadata = json!({"packages": [
             {"name": "ours", "version": "1.0.0", "source": null},
             {"name": "a", "version": "1.0.0", "source": "registry", "license": "MIT OR GPL-3.0"},

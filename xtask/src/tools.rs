@@ -1,4 +1,4 @@
-//! Programs that tests and tasks use, taken from Debian when they are missing.
+//! Installs programs for tests and tasks from Debian if they are missing.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 
 use crate::workspace::{Workspace, is_installed, output};
 
-/// What tests talk to, and look at their results with.
+/// The programs that tests use.
 pub(crate) const TESTS: &[&str] =
     &["docker-registry", "skopeo", "umoci", "openssl", "tar", "gpg", "gpg-agent", "gpgconf", "python3", "strace"];
 
-/// Modules of Python that tests compare results with.
+/// The Python modules that tests use.
 const MODULES: &[&str] = &["jsonschema"];
 
-/// Installs the programs that are named, or all that tests use.
+/// Installs the named programs, or all that tests use.
 pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
     match options {
         [] => ensure_tests(),
@@ -22,14 +22,14 @@ pub(crate) fn run(_: &Workspace, options: &[String]) -> Result<()> {
     }
 }
 
-/// Installs what tests use.
+/// Installs the programs and modules that tests use.
 pub(crate) fn ensure_tests() -> Result<()> {
     ensure(TESTS)?;
     for module in MODULES {
         let has = || is_installed(Command::new("python3").args(["-c", &format!("import {module}")]));
         if !has() {
             let pip = output(Command::new("python3").args(["-m", "pip", "install", "--quiet", module]));
-            // Debian keeps pip away from its own Python, for which it has a package.
+            // Debian protects its own Python from pip and has packages instead.
             if pip.is_err() || !has() {
                 apt(&["install", "-y", &format!("python3-{module}")])
                     .with_context(|| format!("installing the Python module {module}"))?;
@@ -39,7 +39,7 @@ pub(crate) fn ensure_tests() -> Result<()> {
     Ok(())
 }
 
-/// Installs the programs that are missing, each by the name of its package unless another stands behind a colon.
+/// Installs missing programs, each from the package of its name, or of the name after a colon.
 pub(crate) fn ensure(programs: &[&str]) -> Result<()> {
     let named = programs.iter().map(|one| one.split_once(':').unwrap_or((*one, *one)));
     let missing: Vec<&str> = named.filter(|(program, _)| find(program).is_none()).map(|(_, package)| package).collect();
@@ -54,13 +54,13 @@ pub(crate) fn ensure(programs: &[&str]) -> Result<()> {
     installed.with_context(|| format!("installing {}", missing.join(" ")))
 }
 
-/// Looks for a program where the shell does.
+/// Finds a program in `PATH`.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file())
 }
 
-/// Runs apt for the whole machine.
+/// Runs apt-get as root.
 pub(crate) fn apt(arguments: &[&str]) -> Result<()> {
     let root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     let mut command = if root { Command::new("apt-get") } else { Command::new("sudo") };

@@ -1,4 +1,4 @@
-//! Which cluster, as whom, and in which namespace.
+//! Connects to a cluster: kubeconfig, context and namespace.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,31 +12,33 @@ use crate::{Error, Kind};
 /// An object of any kind.
 pub type Object = DynamicObject;
 
-/// How to reach a cluster; what is not given comes from `KUBECONFIG`, `~/.kube/config` or, in a pod, from the cluster itself.
+/// How to reach a cluster; unset fields default to `KUBECONFIG`, `~/.kube/config` or, in a pod, the in-cluster
+/// configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// A kubeconfig file.
     pub kubeconfig: Option<PathBuf>,
-    /// The context in it.
+    /// The context.
     pub context: Option<String>,
-    /// The namespace to work in, instead of the one of the context.
+    /// The namespace, instead of that of the context.
     pub namespace: Option<String>,
 }
 
-/// A cluster to talk to, and the namespace to work in.
+/// A cluster connection and the current namespace.
 #[derive(Clone)]
 pub struct Cluster {
-    /// Sends requests.
+    /// The API client.
     pub client: Client,
-    /// The namespace to work in.
+    /// The current namespace.
     pub namespace: String,
 }
 
 impl Access {
-    /// Reads the configuration; nothing is sent yet.
+    /// Loads the configuration without sending a request.
     pub async fn connect(&self) -> Result<Cluster, Error> {
         let mut config = self.config().await?;
-        // A server that accepts and never answers must not hold a command up for ever; watches are kept alive by bookmarks.
+        // A server that accepts connections but never responds must not block a command forever; bookmarks keep
+        // watches alive.
         config.read_timeout = Some(Duration::from_secs(295));
         config.reset_reader_on_write = true;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
@@ -60,15 +62,15 @@ impl Access {
 }
 
 impl Cluster {
-    /// Returns the objects of a kind in the namespace to work in, or in all of the cluster if the kind knows no namespaces.
+    /// Returns the API for a kind in the current namespace, or in the whole cluster if the kind is cluster-scoped.
     pub fn objects(&self, kind: Kind) -> Api<DynamicObject> {
         self.objects_in(kind, &self.namespace)
     }
 
-    /// Reads an object of the namespace to work in.
+    /// Reads an object of the current namespace.
     ///
     /// # Errors
-    /// Fails if there is none of that name, and if the API server refuses or cannot be asked.
+    /// Fails if the object does not exist, or the API server refuses or is unreachable.
     pub async fn get(&self, kind: Kind, name: &str) -> Result<Object, Error> {
         let what = match kind.namespaced {
             true => format!("{} {}/{name}", kind.kind, self.namespace),
@@ -77,7 +79,7 @@ impl Cluster {
         self.objects(kind).get(name).await.map_err(Error::api(what))
     }
 
-    /// Returns the objects of a kind in another namespace.
+    /// Returns the API for a kind in another namespace.
     pub fn objects_in(&self, kind: Kind, namespace: &str) -> Api<DynamicObject> {
         match kind.namespaced {
             true => Api::namespaced_with(self.client.clone(), namespace, &kind.resource()),

@@ -1,6 +1,6 @@
-//! Objects beside a cluster: what is there already, what the cluster does not know, and what it would refuse.
+//! Compares objects with a cluster: existing objects, unknown kinds, and objects that the cluster would reject.
 //!
-//! Nothing is changed: objects are read, and sent as a dry run.
+//! The cluster is not changed: objects are read and sent as dry runs.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,30 +13,30 @@ use crate::error::has_code;
 use crate::request::Requests;
 use crate::{Cluster, Error, Watcher};
 
-/// Who asks, as the API server notes it.
+/// The field manager of dry runs.
 const MANAGER: &str = "opm-rehearse";
-/// So many custom resources of a definition are read.
+/// Maximum number of custom resources to read per definition.
 const RESOURCES: u32 = 500;
 
-/// What a cluster makes of one object.
+/// The result for one object.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Compared {
     /// Whether the cluster does not know its kind.
     pub unknown_kind: bool,
-    /// The object of that name that is there.
+    /// The existing object of that name.
     pub there: Option<Value>,
-    /// Whose that is, in words.
+    /// The owner of the existing object, for messages.
     pub owner: String,
-    /// Why the cluster would refuse it, in its words.
+    /// Why the cluster would reject the object, in its own words.
     pub refused: Option<String>,
-    /// Of a definition: custom resources that are there, each with its version.
+    /// For a definition: existing custom resources with their versions.
     pub resources: Vec<Value>,
 }
 
-/// Compares objects with a cluster, each in turn.
+/// Compares objects with a cluster, one by one.
 ///
 /// # Errors
-/// Fails if the API server cannot be asked before the deadline. What the user may not ask for counts as refused.
+/// Fails if the API server is unreachable until the deadline. Forbidden requests count as rejected objects.
 pub async fn compare_with_cluster(
     cluster: &Cluster,
     objects: &[Value],
@@ -52,14 +52,14 @@ pub async fn compare_with_cluster(
     Ok(all)
 }
 
-/// The kinds of a cluster, as far as somebody asked for them.
+/// A cache of the cluster's kinds.
 struct Kinds<'a> {
     requests: &'a Requests<'a>,
     known: BTreeMap<String, Vec<(ApiResource, bool)>>,
 }
 
 impl Kinds<'_> {
-    /// Returns where objects of a kind are, and whether they are in namespaces.
+    /// Returns the resource of a kind, and whether it is namespaced.
     async fn find(&mut self, version: &str, kind: &str) -> Result<Option<(ApiResource, bool)>, Error> {
         if !self.known.contains_key(version) {
             let found = self.list(version).await?;
@@ -72,7 +72,7 @@ impl Kinds<'_> {
     async fn list(&self, version: &str) -> Result<Vec<(ApiResource, bool)>, Error> {
         let client = &self.requests.cluster.client;
         let what = format!("reading the kinds of {version}");
-        let found = self.requests.persist(&what, |_| async {
+        let found = self.requests.retry(&what, |_| async {
             let listed = match version.contains('/') {
                 true => client.list_api_group_resources(version).await,
                 false => client.list_core_api_resources(version).await,
@@ -110,7 +110,7 @@ impl Kinds<'_> {
             return Ok(compared);
         }
         let shown = format!("{} {name}", resource.kind);
-        match self.requests.persist(&format!("reading {shown}"), |_| api.get_opt(&name)).await {
+        match self.requests.retry(&format!("reading {shown}"), |_| api.get_opt(&name)).await {
             Ok(there) => {
                 compared.there = there.map(|there| serde_json::to_value(there).unwrap_or_default());
                 compared.owner = compared.there.as_ref().map(owner).unwrap_or_default();
@@ -121,7 +121,7 @@ impl Kinds<'_> {
         let mut how = PatchParams::apply(MANAGER).force();
         how.dry_run = true;
         let patch = Patch::Apply(object);
-        let tried = self.requests.persist(&format!("dry run of {shown}"), |_| api.patch(&name, &how, &patch)).await;
+        let tried = self.requests.retry(&format!("dry run of {shown}"), |_| api.patch(&name, &how, &patch)).await;
         match tried {
             Ok(_) => {}
             Err(error @ Error::Api { .. }) => compared.refused = Some(error.to_string()),
@@ -135,7 +135,7 @@ impl Kinds<'_> {
         Ok(compared)
     }
 
-    /// Returns custom resources of a definition, in every version that is served; no more than some hundred.
+    /// Returns up to 500 custom resources of a definition, in every served version.
     async fn resources(&self, crd: &Value) -> Result<Vec<Value>, Error> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let group = text(&crd["spec"]["group"]);
@@ -155,7 +155,7 @@ impl Kinds<'_> {
             let api: Api<DynamicObject> = Api::all_with(self.requests.cluster.client.clone(), &resource);
             let some = ListParams::default().limit(RESOURCES);
             let what = format!("listing {}.{group}", resource.plural);
-            match self.requests.persist(&what, |_| api.list(&some)).await {
+            match self.requests.retry(&what, |_| api.list(&some)).await {
                 Ok(found) => {
                     let items = found.items.into_iter().map(|mut item| {
                         item.types = Some(kube::api::TypeMeta {
@@ -174,7 +174,7 @@ impl Kinds<'_> {
     }
 }
 
-/// Returns whose an object is, in words.
+/// Returns the owner of an object, for messages.
 fn owner(object: &Value) -> String {
     let label = |key: &str| object["metadata"]["labels"][key].as_str();
     let annotation = |key: &str| object["metadata"]["annotations"][key].as_str();
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_says_whose_it_is() {
+    fn an_object_names_its_owner() {
         let of = |metadata: Value| owner(&json!({"metadata": metadata}));
         let extension = json!({"labels": {"olm.operatorframework.io/owner-kind": "ClusterExtension",
             "olm.operatorframework.io/owner-name": "foo"}});

@@ -1,5 +1,4 @@
-//! Objects that users declare: sent by server-side apply, so that what an earlier call has set and is not asked for any
-//! more goes away.
+//! Applies objects with server-side apply: fields that an earlier call set and this one omits are removed.
 
 use std::time::{Duration, Instant};
 
@@ -7,32 +6,32 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::Value;
 
 use crate::error::has_code;
-use crate::request::{Named, Requests};
-use crate::watcher::Quiet;
+use crate::request::{ObjectName, Requests};
+use crate::watcher::Silent;
 use crate::{Cluster, Error, Object};
 
-/// Who owns the fields that we set.
+/// The field manager.
 const MANAGER: &str = "opm";
-/// How long a command may take that has no time of its own.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+/// The timeout of commands without their own.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Makes an object, or changes it. `olm` is the software that brings its kind.
+/// Creates or updates an object. `olm` names the software that defines its kind.
 ///
-/// Fails if somebody else has set a field to another value, unless `force` takes it over, and when the time is over.
+/// Fails on a timeout, or if another manager owns a field with a different value, unless `force` takes it over.
 pub(crate) async fn apply(
     cluster: &Cluster,
-    name: &Named,
+    name: &ObjectName,
     object: &Value,
     olm: &str,
     force: bool,
     deadline: Instant,
 ) -> Result<Object, Error> {
-    let requests = Requests::new(cluster, &Quiet, deadline);
+    let requests = Requests::new(cluster, &Silent, deadline);
     let mut how = PatchParams::apply(MANAGER);
     how.force = force;
     let objects = cluster.objects_in(name.kind, &name.namespace);
     let patch = Patch::Apply(object);
-    let applied = requests.persist(&name.to_string(), |_| objects.patch(&name.name, &how, &patch)).await;
+    let applied = requests.retry(&name.to_string(), |_| objects.patch(&name.name, &how, &patch)).await;
     applied.map_err(|error| {
         let kind = name.kind.kind;
         let help = match &error {
@@ -48,10 +47,10 @@ pub(crate) async fn apply(
     })
 }
 
-/// Deletes an object; what belongs to it goes with it. Fails if there is none of that name.
-pub(crate) async fn delete(cluster: &Cluster, name: &Named) -> Result<(), Error> {
+/// Deletes an object and its dependents. Fails if the object does not exist.
+pub(crate) async fn delete(cluster: &Cluster, name: &ObjectName) -> Result<(), Error> {
     let objects = cluster.objects_in(name.kind, &name.namespace);
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let requests = Requests::within(cluster, &Silent, TIMEOUT);
     let how = DeleteParams::background();
-    requests.persist(&name.to_string(), |_| objects.delete(&name.name, &how)).await.map(drop)
+    requests.retry(&name.to_string(), |_| objects.delete(&name.name, &how)).await.map(drop)
 }

@@ -1,6 +1,6 @@
-//! A bundle in a ConfigMap: how it gets in, and how it is read back.
+//! Stores a bundle in a ConfigMap and reads it back.
 //!
-//! OLM unpacks the image of a bundle with this: what is written is what it expects to find.
+//! OLM unpacks bundle images with this command, so the format is the one that OLM expects.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,48 +18,48 @@ use serde_json::{Map, Value};
 
 use crate::error::has_code;
 use crate::request::Requests;
-use crate::watcher::Quiet;
+use crate::watcher::Silent;
 use crate::{Cluster, Error, Kind};
 
-/// The file that becomes annotations.
+/// The file whose content becomes annotations.
 const ANNOTATIONS_FILE: &str = "annotations.yaml";
-/// What that file may say, behind [`PREFIX`].
+/// The keys in that file, after [`PREFIX`].
 const ANNOTATIONS: [&str; 6] =
     ["mediatype.v1", "manifests.v1", "metadata.v1", "package.v1", "channels.v1", "channel.default.v1"];
 const PREFIX: &str = "operators.operatorframework.io.bundle.";
 const SOURCE_IMAGE: &str = "olm.sourceImage";
 const ENCODING: &str = "olm.contentEncoding";
 const GZIP: &str = "gzip+base64";
-/// Most bytes that the values of one ConfigMap may become when they are unpacked.
-const UNPACKED: u64 = 256 << 20;
-/// How long reading or writing may take.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// How often a write is retried that somebody else came between.
-const CONFLICTS: usize = 5;
+/// Maximum size of the decompressed values of a ConfigMap, in bytes.
+const UNPACKED_BYTES: u64 = 256 << 20;
+/// The timeout for reading or writing.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum number of retries after a write conflict.
+const CONFLICT_RETRIES: usize = 5;
 
-/// How a bundle is written into a ConfigMap.
+/// How a bundle is written to a ConfigMap.
 #[derive(Debug, Clone)]
 pub struct BundleMapPlan<'a> {
-    /// The directory of the bundle, with `manifests` and `metadata` in it.
+    /// The bundle directory, with `manifests` and `metadata`.
     pub root: &'a Path,
-    /// The ConfigMap, which has to exist.
+    /// The ConfigMap, which must exist.
     pub name: &'a str,
-    /// Whether files are compressed.
+    /// Whether to compress files.
     pub gzip: bool,
-    /// Most bytes of all values.
+    /// Maximum total size of the values in bytes.
     pub limit: usize,
-    /// The image that the bundle is from.
+    /// The image of the bundle.
     pub source_image: Option<&'a str>,
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenBundle {
     /// The keys, sorted.
     pub keys: Vec<String>,
-    /// Bytes of all values.
+    /// Total size of the values in bytes.
     pub size: usize,
-    /// Files whose key another file has taken.
+    /// Files dropped because another file has the same key.
     pub lost: Vec<PathBuf>,
 }
 
@@ -72,20 +72,20 @@ pub struct StoredBundle {
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// The files of a bundle, as they will be stored.
+/// The files of a bundle in their stored form.
 #[derive(Debug, Default)]
 struct Files {
     annotations: Option<Map<String, Value>>,
-    /// What is stored, and the file it is from.
+    /// The stored value and the file it comes from.
     values: BTreeMap<String, (PathBuf, Vec<u8>)>,
     lost: Vec<PathBuf>,
 }
 
-/// Writes a bundle into a ConfigMap, in place of what it held; its labels stay.
+/// Writes a bundle to a ConfigMap, replacing its content; labels are kept.
 ///
 /// # Errors
-/// Fails if the ConfigMap does not exist, if a file cannot be read or leads out of the bundle, and if the values are
-/// larger than the limit; then the ConfigMap stays as it was.
+/// Fails if the ConfigMap does not exist, a file cannot be read or is outside the bundle, or the values exceed the
+/// limit. The ConfigMap is unchanged then.
 pub async fn write_bundle(
     cluster: &Cluster,
     plan: &BundleMapPlan<'_>,
@@ -93,9 +93,9 @@ pub async fn write_bundle(
 ) -> Result<WrittenBundle, Error> {
     let maps = cluster.objects(Kind::CONFIG_MAP);
     let what = || format!("ConfigMap {}/{}", cluster.namespace, plan.name);
-    // What is wrong with the cluster is reported before what is wrong with the files, as its users are used to.
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
-    let mut map = requests.persist(&what(), |_| maps.get(plan.name)).await?;
+    // Check the cluster before the files, as users of the Go tool expect.
+    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let mut map = requests.retry(&what(), |_| maps.get(plan.name)).await?;
     let files = Files::read(plan, limits)?;
     let size = files.size();
     if size > plan.limit {
@@ -104,11 +104,11 @@ pub async fn write_bundle(
     let (mut tries, how) = (0, PostParams::default());
     loop {
         files.fill(&mut map, plan);
-        match requests.persist(&what(), |_| maps.replace(plan.name, &how, &map)).await {
+        match requests.retry(&what(), |_| maps.replace(plan.name, &how, &map)).await {
             Ok(_) => break,
-            Err(Error::Api { source, .. }) if has_code(&source, 409) && tries < CONFLICTS => {
+            Err(Error::Api { source, .. }) if has_code(&source, 409) && tries < CONFLICT_RETRIES => {
                 tries += 1;
-                map = requests.persist(&what(), |_| maps.get(plan.name)).await?;
+                map = requests.retry(&what(), |_| maps.get(plan.name)).await?;
             }
             Err(error) => return Err(error),
         }
@@ -132,7 +132,7 @@ impl Files {
             for entry in entries {
                 let shown = shown.join(entry.file_name());
                 let path = entry.path().canonicalize().map_err(Error::file(&shown))?;
-                // The bundle comes from outside: it must not make us publish other files of this machine.
+                // The bundle is untrusted: it must not make opm publish other files of this machine.
                 if !["manifests", "metadata"].iter().any(|name| path.starts_with(root.join(name))) {
                     return Err(Error::Message(format!("{}: the link leads out of the bundle", shown.display())));
                 }
@@ -194,41 +194,41 @@ impl Files {
         }
         match plan.gzip {
             true => drop(annotations.insert(ENCODING.into(), GZIP.into())),
-            // What an earlier bundle left would make readers unpack what is not packed.
+            // A leftover encoding annotation would make readers decompress uncompressed values.
             false => drop(annotations.remove(ENCODING)),
         }
     }
 }
 
-/// Reads a bundle back from a ConfigMap.
+/// Reads a bundle from a ConfigMap.
 ///
 /// # Errors
-/// Fails if what is there cannot be unpacked, or becomes too large.
+/// Fails if a value cannot be decompressed or is too large.
 pub async fn read_bundle(cluster: &Cluster, name: &str) -> Result<StoredBundle, Error> {
     let what = format!("ConfigMap {}/{name}", cluster.namespace);
     let maps = cluster.objects(Kind::CONFIG_MAP);
-    let map = Requests::within(cluster, &Quiet, PATIENCE).persist(&what, |_| maps.get(name)).await?;
+    let map = Requests::within(cluster, &Silent, TIMEOUT).retry(&what, |_| maps.get(name)).await?;
     StoredBundle::of_map(&map).map_err(|error| Error::Message(format!("{what}: {error}")))
 }
 
 impl StoredBundle {
-    /// Returns whether a ConfigMap says that it holds a bundle.
+    /// Returns whether a ConfigMap is marked as a bundle.
     pub fn is_in(map: &DynamicObject) -> bool {
         let annotations = map.metadata.annotations.as_ref();
         annotations.is_some_and(|all| all.contains_key(ENCODING) || all.keys().any(|key| key.starts_with(PREFIX)))
     }
 
-    /// Reads the bundle that a ConfigMap holds.
+    /// Reads the bundle in a ConfigMap.
     ///
     /// # Errors
-    /// Fails, with the key, if a value cannot be unpacked.
+    /// Fails with the key if a value cannot be decompressed.
     pub fn of_map(map: &DynamicObject) -> Result<StoredBundle, String> {
         let annotations = map.metadata.annotations.clone().unwrap_or_default();
         let packed = annotations.get(ENCODING).is_some_and(|encoding| encoding == GZIP);
         let field = if packed { "binaryData" } else { "data" };
         let values = map.data.get(field).and_then(Value::as_object);
         let mut files = BTreeMap::new();
-        let mut left = UNPACKED;
+        let mut left = UNPACKED_BYTES;
         for (key, value) in values.into_iter().flatten() {
             let text = value.as_str().unwrap_or_default();
             let content = if packed {
@@ -242,12 +242,12 @@ impl StoredBundle {
         Ok(StoredBundle { annotations, files })
     }
 
-    /// Returns the image that the bundle is from, if it is known.
+    /// Returns the image of the bundle, if known.
     pub fn source_image(&self) -> Option<&str> {
         self.annotations.get(SOURCE_IMAGE).map(String::as_str)
     }
 
-    /// Returns the values that are objects of Kubernetes, by key, each with its JSON; the others are passed over.
+    /// Returns the Kubernetes objects by key, as JSON; other values are skipped.
     pub fn objects(&self, limits: &Limits) -> Vec<(&str, Value)> {
         let object = |text: &[u8]| {
             let (_, json) = fbc::stream::first(text, limits).ok()??;
@@ -264,10 +264,10 @@ impl StoredBundle {
         objects.rev().find(|object| object["kind"] == Kind::CSV.kind)
     }
 
-    /// Writes the bundle as a directory, which must not exist; files go to where bundles have them.
+    /// Writes the bundle to a directory, which must not exist, in the usual bundle layout.
     ///
     /// # Errors
-    /// Fails if a file cannot be written, and if a key cannot be the name of a file.
+    /// Fails if a file cannot be written or a key is not a valid file name.
     pub fn write_to(&self, directory: &Path, limits: &Limits) -> Result<(), Error> {
         let (manifests, metadata) = (directory.join("manifests"), directory.join("metadata"));
         for path in [directory, &manifests, &metadata] {
@@ -276,14 +276,14 @@ impl StoredBundle {
         let objects: Vec<&str> = self.objects(limits).into_iter().map(|(key, _)| key).collect();
         for (key, text) in &self.files {
             if key.is_empty() || key.contains('/') || key == "." || key == ".." {
-                return Err(Error::Message(format!("key {key:?} cannot be the name of a file")));
+                return Err(Error::Message(format!("key {key:?} is not a valid file name")));
             }
             let parent = if objects.contains(&key.as_str()) { &manifests } else { &metadata };
             let path = parent.join(key);
             fs::write(&path, text).map_err(Error::file(&path))?;
         }
         let pairs = self.annotations.iter().filter(|(key, value)| key.starts_with(PREFIX) && !value.is_empty());
-        // A JSON text is a YAML text, and holds any value.
+        // JSON is valid YAML and can represent any value.
         let lines: String = pairs.map(|(key, value)| format!("  {key}: {}\n", Value::from(value.as_str()))).collect();
         let path = metadata.join(ANNOTATIONS_FILE);
         let text = if lines.is_empty() { "annotations: {}\n".to_owned() } else { format!("annotations:\n{lines}") };
@@ -291,7 +291,7 @@ impl StoredBundle {
     }
 }
 
-/// Reads what the file of annotations says under the keys that count; those it lacks are empty.
+/// Reads the known annotations of the annotations file; missing ones are empty.
 fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, String> {
     let json = fbc::stream::first(text, limits).map_err(|error| error.to_string())?;
     let file: Value = match json {
@@ -302,7 +302,7 @@ fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, Strin
         Value::String(text) => Ok(text.clone()),
         Value::Null => Ok(String::new()),
         scalar @ (Value::Bool(_) | Value::Number(_)) => Ok(scalar.to_string()),
-        _ => Err(format!("annotation {key} is no text")),
+        _ => Err(format!("annotation {key} is not a string")),
     };
     let pair = |name: &str| {
         let key = format!("{PREFIX}{name}");
@@ -311,7 +311,7 @@ fn annotations(text: &[u8], limits: &Limits) -> Result<Map<String, Value>, Strin
     ANNOTATIONS.iter().map(|name| pair(name)).collect()
 }
 
-/// Makes a key of the name of a file.
+/// Converts a file name to a key.
 fn key(name: &str) -> String {
     let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     name.chars().map(|c| if kept(c) { c } else { '-' }).collect()
@@ -342,7 +342,7 @@ fn gzip(text: &[u8]) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Undoes base64, which the API adds, then base64 and gzip, which the bundle has.
+/// Decodes the base64 of the API, then the base64 and gzip of the bundle.
 fn unpack(value: &str, limit: u64) -> Result<Vec<u8>, String> {
     let inner = base64::decode(value).map_err(|_| "not base64")?;
     let inner = std::str::from_utf8(&inner).map_err(|_| "not base64 inside")?;
@@ -350,5 +350,5 @@ fn unpack(value: &str, limit: u64) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let decoder = MultiGzDecoder::new(packed.as_slice());
     decoder.take(limit + 1).read_to_end(&mut text).map_err(|error| format!("not gzip: {error}"))?;
-    if text.len() as u64 > limit { Err(format!("larger than {UNPACKED} bytes in all")) } else { Ok(text) }
+    if text.len() as u64 > limit { Err(format!("larger than {UNPACKED_BYTES} bytes in all")) } else { Ok(text) }
 }

@@ -1,4 +1,4 @@
-//! CatalogSources: what they say, and what is wrong with them.
+//! CatalogSources: their spec and its validation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,36 +7,36 @@ use kube::api::DynamicObject;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The port that catalogs are served on.
+/// The port of catalog servers.
 pub(crate) const PORT: u16 = 50051;
-/// The label of pods that serve a catalog, with its name.
+/// The label of serving pods, with the catalog name.
 pub(crate) const SERVING_LABEL: &str = "olm.catalogSource";
-/// The label of pods that were started to see whether there is a newer image, with the name of the catalog.
+/// The label of update pods, which check for a newer image, with the catalog name.
 pub(crate) const UPDATE_LABEL: &str = "catalogsource.operators.coreos.com/update";
-/// The label of everything that belongs to a catalog.
+/// The label of all objects of a catalog.
 pub(crate) const MANAGED_LABEL: &str = "olm.managed";
-/// How often an image is polled when the interval cannot be read.
+/// The poll interval if the given one is invalid.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
-/// What a CatalogSource asks for.
+/// The spec of a CatalogSource.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CatalogSpec {
     /// `grpc`, `configmap` or `internal`.
     pub source_type: String,
-    /// The image of the catalog.
+    /// The catalog image.
     pub image: String,
-    /// Where a catalog is served already.
+    /// The address of an existing server.
     pub address: String,
-    /// The ConfigMap that holds the catalog.
+    /// The ConfigMap with the catalog.
     pub config_map: String,
-    /// Which catalog is preferred, the higher.
+    /// The priority; higher values are preferred.
     pub priority: i64,
-    /// Secrets to pull images with.
+    /// The pull secrets.
     pub secrets: Vec<String>,
-    /// What people read.
+    /// The display name.
     pub display_name: String,
-    /// Who made it.
+    /// The publisher.
     pub publisher: String,
     pub(crate) update_strategy: Option<UpdateStrategy>,
     pub(crate) grpc_pod_config: Option<PodConfig>,
@@ -54,7 +54,7 @@ pub(crate) struct RegistryPoll {
     pub(crate) interval: String,
 }
 
-/// What pods of a catalog are like.
+/// The settings of catalog pods.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct PodConfig {
@@ -67,7 +67,7 @@ pub(crate) struct PodConfig {
     pub(crate) extract_content: Option<ExtractContent>,
 }
 
-/// Where the content is in an image that does not serve it.
+/// The location of the content in an image without a server.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ExtractContent {
@@ -75,36 +75,36 @@ pub(crate) struct ExtractContent {
     pub(crate) cache_dir: String,
 }
 
-/// Why a CatalogSource cannot be served, in the words of its status.
+/// Why a CatalogSource cannot be served, as written to its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-/// How often an image is polled.
+/// The poll interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Interval {
     pub(crate) duration: Duration,
-    /// What is wrong with what was asked for.
+    /// The problem with the given interval.
     pub(crate) complaint: Option<Complaint>,
 }
 
 impl CatalogSpec {
-    /// Reads what an object says.
+    /// Parses the spec of an object.
     pub(crate) fn of(object: &DynamicObject) -> Result<CatalogSpec, Complaint> {
         let spec = object.data.get("spec").cloned().unwrap_or(Value::Null);
         serde_json::from_value(spec).map_err(|error| Complaint::invalid(error.to_string()))
     }
 
-    /// Returns what is missing.
+    /// Validates the spec.
     pub(crate) fn check(&self, name: &str) -> Result<(), Complaint> {
         let kind = self.source_type.as_str();
         match kind {
             "grpc" if self.image.is_empty() && self.address.is_empty() => Err(Complaint::invalid(format!(
                 "image and address unset: at least one must be set for sourcetype: {kind}"
             ))),
-            // The name is the value of a label, and that of a service.
+            // The name becomes a label value and a service name.
             "grpc" if !self.image.is_empty() && name.len() > 63 => {
                 Err(Complaint::invalid("the name is longer than 63 characters, which labels cannot hold".into()))
             }
@@ -116,7 +116,7 @@ impl CatalogSpec {
         }
     }
 
-    /// Returns how often the image is polled, if it is.
+    /// Returns the poll interval, if polling is enabled.
     pub(crate) fn interval(&self) -> Option<Interval> {
         let poll = self.update_strategy.as_ref()?.registry_poll.as_ref()?;
         Some(match spelling::duration::parse(&poll.interval) {
@@ -131,12 +131,12 @@ impl CatalogSpec {
         })
     }
 
-    /// Returns what pods are to be like.
+    /// Returns the pod settings.
     pub(crate) fn pod_config(&self) -> PodConfig {
         self.grpc_pod_config.clone().unwrap_or_default()
     }
 
-    /// Returns where the content is, if the image does not serve it.
+    /// Returns the content location, if the image has no server.
     pub(crate) fn extract_content(&self) -> Option<ExtractContent> {
         self.pod_config().extract_content.filter(|extract| !extract.catalog_dir.is_empty())
     }
@@ -152,12 +152,12 @@ impl Complaint {
     }
 }
 
-/// Returns the name of the service of a catalog.
+/// Returns the service name of a catalog.
 pub(crate) fn service_name(catalog: &str) -> String {
     catalog.replace('.', "-")
 }
 
-/// Returns where a catalog is served inside of its cluster.
+/// Returns the in-cluster address of a catalog.
 pub(crate) fn service_address(catalog: &str, namespace: &str) -> String {
     format!("{}.{namespace}.svc:{PORT}", service_name(catalog))
 }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_in_the_words_of_olm() {
+    fn missing_fields_give_the_messages_of_olm() {
         let told = |value: Value| spec(value).check("name").map_err(|complaint| complaint.message);
         assert_eq!(told(serde_json::json!({"sourceType": "grpc", "image": "r.test/a"})), Ok(()));
         assert_eq!(

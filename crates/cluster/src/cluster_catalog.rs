@@ -1,4 +1,4 @@
-//! ClusterCatalogs: catalogs of OLM v1, from a user's side.
+//! ClusterCatalogs of OLM v1 for users: create, read and delete.
 
 use std::time::{Duration, Instant};
 
@@ -6,34 +6,34 @@ use kube::api::ListParams;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::apply::{self, PATIENCE};
-use crate::request::{Named, Requests};
+use crate::apply::{self, TIMEOUT};
+use crate::request::{ObjectName, Requests};
 use crate::watch::Watch;
-use crate::watcher::Quiet;
+use crate::watcher::Silent;
 use crate::{Cluster, Error, Kind, Object};
 
-/// The label by which ClusterExtensions select a catalog; catalogd's webhook sets it, where that runs.
+/// The label by which ClusterExtensions select a catalog; catalogd's webhook sets it, where installed.
 pub(crate) const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
-/// A reference has no more characters than this.
-const REFERENCE: usize = 1000;
+/// Maximum length of an image reference.
+const REFERENCE_LENGTH: usize = 1000;
 
-/// A ClusterCatalog to be made or changed.
+/// A ClusterCatalog to create or update.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterCatalogPlan {
     /// Its name.
     pub name: String,
-    /// The image with the catalog.
+    /// The catalog image.
     pub image: String,
-    /// How often the cluster polls for a newer image, in minutes.
+    /// The poll interval for a newer image, in minutes.
     pub poll_minutes: Option<u64>,
-    /// Which catalog is preferred, the higher.
+    /// The priority; higher values are preferred.
     pub priority: Option<i64>,
-    /// Whether the catalog is there and not served.
+    /// Whether the catalog is set to unavailable.
     pub unavailable: bool,
 }
 
 impl ClusterCatalogPlan {
-    /// Checks what the API server would refuse, or catalogd would never unpack.
+    /// Checks for values that the API server would reject or catalogd would never unpack.
     ///
     /// # Errors
     /// Returns the reason.
@@ -43,8 +43,8 @@ impl ClusterCatalogPlan {
         if !by_digest && !tagged {
             return Err(format!("image {} has neither tag nor digest, which a ClusterCatalog needs", self.image));
         }
-        if self.image.len() > REFERENCE {
-            return Err(format!("the image has more than {REFERENCE} characters"));
+        if self.image.len() > REFERENCE_LENGTH {
+            return Err(format!("the image has more than {REFERENCE_LENGTH} characters"));
         }
         if by_digest && self.poll_minutes.is_some() {
             return Err("an image by digest never changes: leave --poll out, or name the image by tag".into());
@@ -52,7 +52,7 @@ impl ClusterCatalogPlan {
         Ok(())
     }
 
-    /// Returns the object, with nothing in it that was not asked for.
+    /// Returns the object, with only the requested fields.
     pub fn object(&self) -> Value {
         let mut image = Map::new();
         image.insert("ref".into(), self.image.as_str().into());
@@ -76,38 +76,39 @@ impl ClusterCatalogPlan {
     }
 }
 
-/// How a ClusterCatalog is.
+/// The state of a ClusterCatalog.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterCatalogState {
     /// Its name.
     pub name: String,
-    /// The image that it asks for.
+    /// The requested image.
     pub image: String,
-    /// The image that is served, by digest.
+    /// The image in use, by digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_in_use: Option<String>,
-    /// Which catalog is preferred, the higher.
+    /// The priority; higher values are preferred.
     pub priority: i64,
-    /// Whether it is to be served.
+    /// Whether it is set to available.
     pub available: bool,
-    /// How often a newer image is polled for, in minutes.
+    /// The poll interval for a newer image, in minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_minutes: Option<i64>,
-    /// Where it is served.
+    /// The URL that serves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// When it was last unpacked.
+    /// The time of the last unpack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_unpacked: Option<String>,
-    /// Why it is served or not: `Available`, `Unavailable`, `UserSpecifiedUnavailable`; empty until catalogd has reported.
+    /// The reason of the `Serving` condition: `Available`, `Unavailable`, `UserSpecifiedUnavailable`; empty until
+    /// catalogd reports.
     pub serving: String,
-    /// How the latest unpacking went: `Succeeded`, `Retrying`, `Blocked`; empty until catalogd has reported.
+    /// The reason of the `Progressing` condition: `Succeeded`, `Retrying`, `Blocked`; empty until catalogd reports.
     pub progressing: String,
-    /// What keeps it from being served, in catalogd's words.
+    /// Why it is not served, in catalogd's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Whether both conditions are about the object as it is now.
+    /// Whether both conditions are about the current generation.
     #[serde(skip)]
     current: bool,
 }
@@ -140,18 +141,18 @@ impl ClusterCatalogState {
         }
     }
 
-    /// Returns whether catalogd has done what is asked for.
+    /// Returns whether catalogd has reached the requested state.
     pub fn is_done(&self) -> bool {
         if !self.available {
             return self.current && self.serving == "UserSpecifiedUnavailable";
         }
-        // An image by digest is served as that digest.
+        // An image by digest must be served with that digest.
         let digest = self.image.split_once('@').map(|(_, digest)| digest);
         let same = digest.is_none_or(|digest| self.image_in_use.as_deref().is_some_and(|used| used.ends_with(digest)));
         self.current && self.serving == "Available" && self.progressing == "Succeeded" && same
     }
 
-    /// Says what keeps the catalog from being served, as far as that is known.
+    /// Returns why the catalog is not served, as far as known.
     pub fn trouble(&self) -> String {
         match (&self.message, &*self.progressing) {
             (Some(message), reason) => format!("{reason}: {message}"),
@@ -165,47 +166,47 @@ fn what(name: &str) -> String {
     format!("ClusterCatalog {name}")
 }
 
-/// Makes a ClusterCatalog, or changes it: what an earlier call has set and is not asked for any more goes away.
+/// Creates or updates a ClusterCatalog: fields that an earlier call set and this one omits are removed.
 ///
 /// # Errors
-/// Fails if somebody else has set a field to another value, unless `force` takes it over, and when the time is over.
+/// Fails on a timeout, or if another manager owns a field with a different value, unless `force` takes it over.
 pub async fn apply_cluster_catalog(
     cluster: &Cluster,
     plan: &ClusterCatalogPlan,
     force: bool,
     deadline: Instant,
 ) -> Result<Object, Error> {
-    let name = Named::new(Kind::CLUSTER_CATALOG, "", &plan.name);
+    let name = ObjectName::new(Kind::CLUSTER_CATALOG, "", &plan.name);
     apply::apply(cluster, &name, &plan.object(), "OLM v1", force, deadline).await
 }
 
-/// Waits until catalogd serves what a ClusterCatalog asks for, or has taken it away if that is asked for.
+/// Waits until catalogd has reached the requested state of a ClusterCatalog.
 ///
 /// # Errors
-/// Fails when catalogd is blocked for good or the time is over, with catalogd's words.
+/// Fails on a timeout or if catalogd is blocked permanently, with catalogd's message.
 pub async fn wait_for_cluster_catalog(
     cluster: &Cluster,
     name: &str,
     timeout: Duration,
     deadline: Instant,
 ) -> Result<ClusterCatalogState, Error> {
-    let requests = Requests::new(cluster, &Quiet, deadline);
+    let requests = Requests::new(cluster, &Silent, deadline);
     let late = |why: String| Error::Message(format!("{} is not served after {timeout:?}: {why}", what(name)));
     wait(&requests, name, late).await
 }
 
-/// Waits until catalogd has done what a ClusterCatalog asks for; `late` makes the error of what it says when time is up.
+/// Waits until catalogd has reached the requested state; `late` builds the timeout error from the last message.
 pub(crate) async fn wait(
     requests: &Requests<'_>,
     name: &str,
     late: impl Fn(String) -> Error,
 ) -> Result<ClusterCatalogState, Error> {
-    let object = Named::new(Kind::CLUSTER_CATALOG, "", name);
+    let object = ObjectName::new(Kind::CLUSTER_CATALOG, "", name);
     let mut watch = Watch::objects(requests, &[&object]);
     let mut last: Option<ClusterCatalogState> = None;
     loop {
         let state = match (read(requests, name).await, last) {
-            // Whatever cut the last question short, what was seen before is the reason.
+            // Whatever interrupted the last request, the last observed state is the reason.
             (Err(_), Some(last)) if requests.is_over() => last,
             (state, _) => state?,
         };
@@ -229,37 +230,37 @@ pub(crate) async fn wait(
 
 async fn read(requests: &Requests<'_>, name: &str) -> Result<ClusterCatalogState, Error> {
     let catalogs = requests.cluster.objects(Kind::CLUSTER_CATALOG);
-    requests.persist(&what(name), |_| catalogs.get(name)).await.map(|object| ClusterCatalogState::of(&object))
+    requests.retry(&what(name), |_| catalogs.get(name)).await.map(|object| ClusterCatalogState::of(&object))
 }
 
-/// Reads how a ClusterCatalog is.
+/// Reads the state of a ClusterCatalog.
 ///
 /// # Errors
-/// Fails if there is none of that name, and if the API server refuses or cannot be asked.
+/// Fails if the ClusterCatalog does not exist, or the API server refuses or is unreachable.
 pub async fn cluster_catalog_state(cluster: &Cluster, name: &str) -> Result<ClusterCatalogState, Error> {
-    read(&Requests::within(cluster, &Quiet, PATIENCE), name).await
+    read(&Requests::within(cluster, &Silent, TIMEOUT), name).await
 }
 
-/// Lists the ClusterCatalogs of a cluster, by name.
+/// Lists the ClusterCatalogs of a cluster by name.
 ///
 /// # Errors
-/// Fails if the cluster does not know them, and if the API server refuses or cannot be asked.
+/// Fails if the cluster does not know the kind, or the API server refuses or is unreachable.
 pub async fn list_cluster_catalogs(cluster: &Cluster) -> Result<Vec<ClusterCatalogState>, Error> {
     let catalogs = cluster.objects(Kind::CLUSTER_CATALOG);
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let requests = Requests::within(cluster, &Silent, TIMEOUT);
     let which = ListParams::default();
-    let found = requests.persist("ClusterCatalogs", |_| catalogs.list(&which)).await?;
+    let found = requests.retry("ClusterCatalogs", |_| catalogs.list(&which)).await?;
     let mut all: Vec<ClusterCatalogState> = found.items.iter().map(ClusterCatalogState::of).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
 }
 
-/// Deletes a ClusterCatalog; catalogd removes what it has unpacked.
+/// Deletes a ClusterCatalog; catalogd removes the unpacked content.
 ///
 /// # Errors
-/// Fails if there is none of that name.
+/// Fails if the ClusterCatalog does not exist.
 pub async fn delete_cluster_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
-    apply::delete(cluster, &Named::new(Kind::CLUSTER_CATALOG, "", name)).await
+    apply::delete(cluster, &ObjectName::new(Kind::CLUSTER_CATALOG, "", name)).await
 }
 
 #[cfg(test)]

@@ -1,98 +1,98 @@
-//! What goes wrong on a cluster.
+//! Errors of cluster operations.
 
 use std::path::{Path, PathBuf};
 
-/// Why something could not be done on a cluster.
+/// Why a cluster operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kubeconfig that was asked for cannot be used.
+    /// The kubeconfig cannot be used.
     #[error("kubeconfig {}: {source}", path.display())]
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: kube::config::KubeconfigError,
     },
     /// No cluster is configured.
-    #[error("no cluster to talk to: {0}")]
+    #[error("no cluster configured: {0}")]
     NoCluster(String),
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Something else is wrong; the text says what.
+    /// Any other failure.
     #[error("{0}")]
     Message(String),
-    /// The API server refused, or could not be asked.
+    /// The API server refused, or is unreachable.
     #[error("{what}: {}", said(source))]
     Api {
-        /// What was being done.
+        /// The operation.
         what: String,
-        /// Why it failed.
+        /// The cause.
         source: Box<kube::Error>,
     },
-    /// The API server gave no answer in time.
-    #[error("{what}: the API server did not answer in time")]
-    Silent {
-        /// What was being done.
+    /// The API server did not respond in time.
+    #[error("{what}: the API server did not respond in time")]
+    NoResponse {
+        /// The operation.
         what: String,
     },
-    /// An object that was to be created exists.
+    /// An object to create already exists.
     #[error("{object} already exists")]
     Exists {
         /// The object.
         object: String,
     },
-    /// An object vanished that was needed.
-    #[error("{object} is gone")]
-    Gone {
+    /// A required object was deleted.
+    #[error("{object} no longer exists")]
+    Deleted {
         /// The object.
         object: String,
     },
-    /// Something did not happen in time.
-    #[error("{what}: not in time: {cause}")]
-    Late {
-        /// What should have happened.
+    /// A timeout while waiting.
+    #[error("{what}: timed out: {cause}")]
+    Timeout {
+        /// The expected event.
         what: String,
-        /// What seems to have kept it from happening.
+        /// The probable cause.
         cause: String,
     },
 }
 
 impl Error {
-    /// Returns whether the API server says that something does not exist.
+    /// Returns whether the API server reports that something does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Error::Api { source, .. } if has_code(source, 404))
     }
 
-    /// Returns whether the API server says that somebody may not do something.
+    /// Returns whether the API server denied a permission.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Error::Api { source, .. } if has_code(source, 403))
     }
 
-    /// Makes an error of a text.
+    /// Creates an error with a message.
     pub(crate) fn message(text: impl Into<String>) -> Error {
         Error::Message(text.into())
     }
 
-    /// Says what was being done when a request failed.
+    /// Adds the operation to a failed request.
     pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
         let what = what.into();
         move |source| Error::Api { what, source: Box::new(source) }
     }
 
-    /// Says which file something went wrong with.
+    /// Adds the file to an I/O error.
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.to_path_buf();
         move |source| Error::File { path, source }
     }
 }
 
-/// Returns what the API server said, or why it could not be asked, without the ways it came.
+/// Returns the message of the API server, or why it is unreachable, without wrapping errors.
 pub(crate) fn said(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return if status.message.is_empty() { format!("status {}", status.code) } else { status.message.clone() };
@@ -109,7 +109,7 @@ pub(crate) fn said(error: &kube::Error) -> String {
     }
 }
 
-/// Returns whether the API server answered with this code.
+/// Returns whether the API server responded with this code.
 pub(crate) fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }

@@ -1,4 +1,4 @@
-//! What a cluster runs.
+//! Lists the installed operators of a cluster.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use kube::Api;
 use kube::api::ListParams;
 
 use crate::request::Requests;
-use crate::watcher::Quiet;
+use crate::watcher::Silent;
 use crate::{Cluster, Error, Kind, Object};
 
-/// How long it may take to list everything.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How many objects come in one answer.
+/// The timeout for listing everything.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The page size of lists.
 const PAGE: u32 = 250;
 
-/// Lists the Subscriptions and ClusterServiceVersions of all namespaces, without those that OLM copied.
+/// Lists the Subscriptions and ClusterServiceVersions of all namespaces, without the copies that OLM makes.
 ///
 /// # Errors
-/// Fails if the API server refuses or cannot be asked.
+/// Fails if the API server refuses or is unreachable.
 pub async fn installed(cluster: &Cluster) -> Result<Vec<Object>, Error> {
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let requests = Requests::within(cluster, &Silent, TIMEOUT);
     let mut found = Vec::new();
     for kind in [Kind::SUBSCRIPTION, Kind::CSV] {
         let objects: Api<Object> = Api::all_with(cluster.client.clone(), &kind.resource());
@@ -28,10 +28,10 @@ pub async fn installed(cluster: &Cluster) -> Result<Vec<Object>, Error> {
             which = which.labels("!olm.copiedFrom");
         }
         loop {
-            let page = requests.persist(kind.plural, |_| objects.list(&which)).await?;
+            let page = requests.retry(kind.plural, |_| objects.list(&which)).await?;
             let next = page.metadata.continue_.clone().filter(|token| !token.is_empty());
             found.extend(page.items.into_iter().map(|mut object| {
-                // Lists leave out what all their items are.
+                // Lists omit the kind of their items.
                 object.types.get_or_insert_with(|| kube::core::TypeMeta {
                     api_version: kind.api_version(),
                     kind: kind.kind.to_owned(),

@@ -1,19 +1,19 @@
-//! The kinds of objects that are read or written.
+//! The kinds of objects that opm reads or writes.
 
 use kube::discovery::ApiResource;
 
-/// A kind of object, and where the API server keeps it.
+/// A kind of object and its API resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kind {
-    /// The group, empty for the core.
+    /// The group; empty for the core group.
     pub group: &'static str,
     /// The version.
     pub version: &'static str,
-    /// The name of the kind, as written in objects.
+    /// The kind, as written in objects.
     pub kind: &'static str,
-    /// The name in addresses.
+    /// The plural, as used in URLs.
     pub plural: &'static str,
-    /// Whether its objects live in namespaces.
+    /// Whether the kind is namespaced.
     pub namespaced: bool,
 }
 
@@ -36,12 +36,12 @@ impl Kind {
     pub const DEPLOYMENT: Kind = Kind { group: "apps", ..Kind::core("Deployment", "deployments") };
     /// A job.
     pub const JOB: Kind = Kind { group: "batch", ..Kind::core("Job", "jobs") };
-    /// A lease, which one replica of a controller holds.
+    /// A lease for leader election.
     pub const LEASE: Kind = Kind { group: "coordination.k8s.io", ..Kind::core("Lease", "leases") };
-    /// Which pods come first.
+    /// A priority class of pods.
     pub const PRIORITY_CLASS: Kind =
         Kind { group: "scheduling.k8s.io", namespaced: false, ..Kind::core("PriorityClass", "priorityclasses") };
-    /// The definition of a custom resource.
+    /// A custom resource definition.
     pub const CRD: Kind = Kind {
         group: "apiextensions.k8s.io",
         namespaced: false,
@@ -49,11 +49,11 @@ impl Kind {
     };
     /// A catalog that OLM installs operators from.
     pub const CATALOG_SOURCE: Kind = Kind::olm("v1alpha1", "CatalogSource", "catalogsources");
-    /// A wish for an operator.
+    /// A request for an operator.
     pub const SUBSCRIPTION: Kind = Kind::olm("v1alpha1", "Subscription", "subscriptions");
-    /// What OLM is about to create.
+    /// The objects that OLM is going to create.
     pub const INSTALL_PLAN: Kind = Kind::olm("v1alpha1", "InstallPlan", "installplans");
-    /// An operator in a version.
+    /// An operator version.
     pub const CSV: Kind = Kind::olm("v1alpha1", "ClusterServiceVersion", "clusterserviceversions");
     /// The namespaces that operators of a namespace watch.
     pub const OPERATOR_GROUP: Kind = Kind::olm("v1", "OperatorGroup", "operatorgroups");
@@ -66,16 +66,16 @@ impl Kind {
         ..Kind::core("ClusterCatalog", "clustercatalogs")
     };
 
-    /// A wish for an operator, in OLM v1.
+    /// A request for an operator, in OLM v1.
     pub const CLUSTER_EXTENSION: Kind =
         Kind { kind: "ClusterExtension", plural: "clusterextensions", ..Kind::CLUSTER_CATALOG };
-    /// Rights in the whole cluster.
+    /// Permissions in the whole cluster.
     pub const CLUSTER_ROLE: Kind =
         Kind { group: "rbac.authorization.k8s.io", namespaced: false, ..Kind::core("ClusterRole", "clusterroles") };
-    /// Who has rights in the whole cluster.
+    /// The binding of cluster-wide permissions.
     pub const CLUSTER_ROLE_BINDING: Kind =
         Kind { kind: "ClusterRoleBinding", plural: "clusterrolebindings", ..Kind::CLUSTER_ROLE };
-    /// A certificate that cert-manager makes.
+    /// A certificate issued by cert-manager.
     pub const CERTIFICATE: Kind = Kind { group: "cert-manager.io", ..Kind::core("Certificate", "certificates") };
 
     /// A package that OLM's package server lists.
@@ -84,7 +84,7 @@ impl Kind {
         version: "v1",
         ..Kind::olm("v1", "PackageManifest", "packagemanifests")
     };
-    /// Who may talk to whom.
+    /// A network policy.
     pub const NETWORK_POLICY: Kind =
         Kind { group: "networking.k8s.io", ..Kind::core("NetworkPolicy", "networkpolicies") };
 
@@ -96,7 +96,7 @@ impl Kind {
         Kind { group: "operators.coreos.com", version, kind, plural, namespaced: true }
     }
 
-    /// Returns what objects of this kind say in `apiVersion`.
+    /// Returns the `apiVersion` of objects of this kind.
     pub fn api_version(&self) -> String {
         match self.group {
             "" => self.version.to_owned(),

@@ -1,4 +1,4 @@
-//! What is ours on a cluster: what a run has made and changed, so that it can be rolled back, and nothing else.
+//! The ledger of a run: the objects it created and changed, so that exactly these can be rolled back.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,66 +6,66 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::request::{Named, Requests, is_of_run, prepared, uid};
+use crate::request::{ObjectName, Requests, is_of_run, prepared, uid};
 use crate::run::names;
 use crate::run::planned::Planned;
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// Rolling back may take so long, whatever time the run itself had.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of a rollback, independent of the run's deadline.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Something to roll back.
+/// An entry to roll back.
 #[derive(Debug, Clone)]
 enum Entry {
-    /// An object of this run, perhaps: it is noted before it is asked for, and by its uid when it is there.
-    Made(Named, Option<String>),
-    /// An InstallPlan that this run approves, and what OLM makes because of it.
+    /// An object created by this run: recorded before the request, and with its uid after the response.
+    Created(ObjectName, Option<String>),
+    /// An InstallPlan that this run approves, and the objects that OLM creates from it.
     Planned(Box<Planned>),
-    /// An object that was there before, as it was.
-    Changed(Named, Box<Value>),
+    /// The previous state of an object that existed before.
+    Changed(ObjectName, Box<Value>),
 }
 
 impl Entry {
-    fn object(&self) -> &Named {
+    fn object(&self) -> &ObjectName {
         match self {
-            Entry::Made(object, _) | Entry::Changed(object, _) => object,
+            Entry::Created(object, _) | Entry::Changed(object, _) => object,
             Entry::Planned(planned) => &planned.plan,
         }
     }
 }
 
-/// Everything that a run has made and changed, in order.
+/// Everything that a run created and changed, in order.
 #[derive(Debug)]
 pub struct Ledger {
     run: String,
     entries: Mutex<Vec<Entry>>,
-    traffic: watch::Sender<Traffic>,
+    traffic: watch::Sender<InFlight>,
 }
 
-/// Requests of a run that change the cluster.
+/// The writing requests of a run.
 #[derive(Debug, Default)]
-struct Traffic {
-    /// How many are on their way.
+struct InFlight {
+    /// The number of requests in flight.
     sent: usize,
-    /// Whether no other may follow.
+    /// Whether new requests are rejected.
     closed: bool,
 }
 
-/// A request on its way, until it is answered or given up.
-pub(crate) struct Sent<'a>(&'a Ledger);
+/// A request in flight, until its response or cancellation.
+pub(crate) struct InFlightRequest<'a>(&'a Ledger);
 
-impl Drop for Sent<'_> {
+impl Drop for InFlightRequest<'_> {
     fn drop(&mut self) {
         self.0.traffic.send_modify(|traffic| traffic.sent -= 1);
     }
 }
 
-/// What became of what was to be rolled back.
+/// The result of a rollback.
 #[derive(Debug, Default)]
 pub struct RolledBack {
     /// What could not be rolled back, and why.
     pub failed: Vec<String>,
-    /// What stays because others need it, and who.
+    /// What stays because others need it, with the users.
     pub kept: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Returns the name of the run, which its objects carry as a label.
+    /// Returns the ID of the run, which its objects carry as a label.
     pub fn run(&self) -> &str {
         &self.run
     }
@@ -85,36 +85,36 @@ impl Ledger {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what would have to be rolled back now.
+    /// Returns what a rollback would have to undo now.
     pub fn left(&self) -> Vec<String> {
         self.entries().iter().map(|entry| entry.object().to_string()).collect()
     }
 
-    /// Forgets everything: it stays.
+    /// Drops all entries: everything stays.
     pub fn settle(&self) {
         self.entries().clear();
     }
 
-    /// Lets no request follow that changes the cluster, and waits for the answers to those on their way.
+    /// Rejects new writing requests, and waits for the responses of those in flight.
     ///
-    /// The API server carries out what it has received, whether or not somebody waits for the answer: an object that was
-    /// rolled back before it was there would be left.
+    /// The API server processes received requests even if no client waits for the response: an object rolled back
+    /// before its creation would remain.
     pub async fn close(&self) {
         self.traffic.send_modify(|traffic| traffic.closed = true);
-        // The sender is ours, so that this cannot fail.
+        // This ledger owns the sender, so this cannot fail.
         let _ = self.traffic.subscribe().wait_for(|traffic| traffic.sent == 0).await;
     }
 
-    fn send(&self) -> Result<Sent<'_>, Error> {
+    fn send(&self) -> Result<InFlightRequest<'_>, Error> {
         let mut closed = false;
         self.traffic.send_modify(|traffic| {
             closed = traffic.closed;
             traffic.sent += usize::from(!closed);
         });
-        if closed { Err(Error::message("interrupted")) } else { Ok(Sent(self)) }
+        if closed { Err(Error::message("interrupted")) } else { Ok(InFlightRequest(self)) }
     }
 
-    /// Creates an object that carries the label of the run and belongs to `owner`.
+    /// Creates an object with the label of the run, owned by `owner`.
     pub(crate) async fn create(
         &self,
         requests: &Requests<'_>,
@@ -124,23 +124,23 @@ impl Ledger {
     ) -> Result<Value, Error> {
         let _sent = self.send()?;
         let object = prepared(object, &self.run, owner);
-        let name = Named::of(kind, &object);
-        // Noted first: an answer may get lost, or nobody may be left to hear it.
-        self.entries().push(Entry::Made(name.clone(), None));
+        let name = ObjectName::of(kind, &object);
+        // Record first: the response may be lost, or the caller cancelled.
+        self.entries().push(Entry::Created(name.clone(), None));
         let created = requests.create(kind, &object, &self.run).await;
         match &created {
-            Ok(created) => self.is_made(&name, uid(created)),
+            Ok(created) => self.record_uid(&name, uid(created)),
             Err(Error::Exists { .. }) => {
-                self.entries().retain(|entry| !matches!(entry, Entry::Made(made, _) if *made == name));
+                self.entries().retain(|entry| !matches!(entry, Entry::Created(made, _) if *made == name));
             }
             Err(_) => {}
         }
         created
     }
 
-    fn is_made(&self, name: &Named, uid: Option<&str>) {
+    fn record_uid(&self, name: &ObjectName, uid: Option<&str>) {
         for entry in self.entries().iter_mut() {
-            if let Entry::Made(made, known) = entry
+            if let Entry::Created(made, known) = entry
                 && made == name
             {
                 *known = uid.map(str::to_owned);
@@ -148,15 +148,15 @@ impl Ledger {
         }
     }
 
-    /// Changes an object, and notes what it was.
+    /// Changes an object, and records its previous state.
     pub(crate) async fn change(
         &self,
         requests: &Requests<'_>,
-        object: &Named,
+        object: &ObjectName,
         change: impl Fn(&mut Value),
     ) -> Result<Value, Error> {
         let _sent = self.send()?;
-        let before = requests.get(object).await?.ok_or_else(|| Error::Gone { object: object.to_string() })?;
+        let before = requests.get(object).await?.ok_or_else(|| Error::Deleted { object: object.to_string() })?;
         let known = self.entries().iter().any(|entry| entry.object() == object);
         if !known {
             self.entries().push(Entry::Changed(object.clone(), Box::new(before)));
@@ -164,24 +164,29 @@ impl Ledger {
         requests.change(object, change).await
     }
 
-    /// Deletes an object, and notes what it was.
-    pub(crate) async fn delete(&self, requests: &Requests<'_>, object: &Named, before: Value) -> Result<(), Error> {
+    /// Deletes an object, and records its previous state.
+    pub(crate) async fn delete(
+        &self,
+        requests: &Requests<'_>,
+        object: &ObjectName,
+        before: Value,
+    ) -> Result<(), Error> {
         let _sent = self.send()?;
         let which = uid(&before).map(str::to_owned);
         self.entries().push(Entry::Changed(object.clone(), Box::new(before)));
         requests.delete(object, which.as_deref()).await.map(|_| ())
     }
 
-    /// Notes an InstallPlan before it is approved, which it is while the caller keeps what is returned.
-    pub(crate) fn approves(&self, planned: Planned) -> Result<Sent<'_>, Error> {
+    /// Records an InstallPlan before its approval; the approval is in flight while the caller holds the result.
+    pub(crate) fn approves(&self, planned: Planned) -> Result<InFlightRequest<'_>, Error> {
         let sent = self.send()?;
         self.entries().push(Entry::Planned(Box::new(planned)));
         Ok(sent)
     }
 
-    /// Rolls everything back, what came last first.
+    /// Rolls everything back, last entry first.
     pub async fn roll_back(&self, cluster: &Cluster, watcher: &dyn Watcher) -> RolledBack {
-        let requests = Requests::within(cluster, watcher, PATIENCE);
+        let requests = Requests::within(cluster, watcher, TIMEOUT);
         let mut outcome = RolledBack::default();
         loop {
             let Some(entry) = self.entries().last().cloned() else { return outcome };
@@ -198,9 +203,9 @@ impl Ledger {
         entry: &Entry,
         outcome: &mut RolledBack,
     ) -> Result<(), Error> {
-        let done = |object: &Named| requests.watcher.done(&format!("Rolled back: {object}"));
+        let done = |object: &ObjectName| requests.watcher.done(&format!("Rolled back: {object}"));
         match entry {
-            Entry::Made(object, made) => {
+            Entry::Created(object, made) => {
                 let ours = |there: &Value| {
                     is_of_run(there, &self.run) && made.as_deref().is_none_or(|made| uid(there) == Some(made))
                 };
@@ -210,9 +215,9 @@ impl Ledger {
                 done(object);
             }
             Entry::Planned(planned) => {
-                // The plan goes with its Subscription, so that it is read first.
+                // The plan is deleted with its Subscription, so read it first.
                 let steps = planned.steps(requests).await?;
-                // OLM would go on with what the Subscription asks for.
+                // Delete the Subscription first, or OLM would continue the installation.
                 let subscriptions: Vec<Entry> =
                     self.entries().iter().filter(|entry| entry.object().kind == Kind::SUBSCRIPTION).cloned().collect();
                 for subscription in &subscriptions {
@@ -222,7 +227,7 @@ impl Ledger {
             }
             Entry::Changed(object, before) => {
                 let Some(now) = requests.get(object).await? else {
-                    self.make_again(requests, object, before).await?;
+                    self.recreate(requests, object, before).await?;
                     done(object);
                     return Ok(());
                 };
@@ -236,7 +241,7 @@ impl Ledger {
         Ok(())
     }
 
-    async fn make_again(&self, requests: &Requests<'_>, object: &Named, before: &Value) -> Result<(), Error> {
+    async fn recreate(&self, requests: &Requests<'_>, object: &ObjectName, before: &Value) -> Result<(), Error> {
         let mut again = before.clone();
         if let Some(metadata) = again["metadata"].as_object_mut() {
             metadata.retain(|key, _| {
@@ -264,7 +269,7 @@ fn part<'a>(object: &'a Value, holder: Option<&str>, key: &str) -> Option<&'a Va
     holder.map_or(Some(object), |holder| object.get(holder))?.get(key)
 }
 
-/// Gives an object back what runs change of it.
+/// Restores the parts of an object that runs change.
 fn restore(object: &mut Value, before: &Value) {
     for (holder, key) in PARTS {
         let was = part(before, holder, key).cloned();

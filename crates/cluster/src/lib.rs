@@ -1,9 +1,9 @@
-//! What opm does on a Kubernetes cluster.
+//! The Kubernetes operations of opm.
 //!
-//! Objects are written as JSON and sent as they stand, so that what reaches the API server is what the code shows.
-//! [`Access`] finds the cluster; `request` talks to it through restarts and conflicts, up to a deadline, and `watch` waits
-//! for changes; [`Ledger`] knows what is ours and rolls it back; `words` says what keeps objects from where they should be;
-//! [`run`] installs bundles for a test, and [`extension`] does so with OLM v1.
+//! Objects are built as JSON and sent unchanged, so the code shows what reaches the API server. [`Access`] connects
+//! to the cluster; `request` sends requests through restarts and conflicts, up to a deadline, and `watch` waits for
+//! changes; [`Ledger`] records the objects of a run and rolls them back; `words` explains the state of objects;
+//! [`run`] installs bundles for tests, and [`extension`] does so with OLM v1.
 
 mod access;
 mod against;
@@ -38,8 +38,8 @@ pub use cluster_catalog::{
     list_cluster_catalogs, wait_for_cluster_catalog,
 };
 pub use controller::{
-    ClusterCatalogsPlan, ControllerPlan, Dial, ManifestPlan, PodImages, ServedCatalogs, Shelf, Unserved, chooses_users,
-    manifests, run_cluster_catalogs, run_controller,
+    CatalogServer, ClusterCatalogsPlan, ControllerPlan, Dial, ManifestPlan, PodImages, ServeError, ServedCatalogs,
+    chooses_users, manifests, run_cluster_catalogs, run_controller,
 };
 pub use error::Error;
 pub use installed::installed;

@@ -1,21 +1,21 @@
-//! Who hears how things go.
+//! Receives progress reports.
 
-/// Hears of steps done and of the state that objects are in.
+/// Receives completed steps and the state of objects.
 pub trait Watcher: Send + Sync {
-    /// Hears that something was done.
+    /// A step is done.
     fn done(&self, text: &str);
-    /// Hears what the user should know.
+    /// A warning for the user.
     fn warn(&self, text: &str);
-    /// Hears what an object is at just now; an empty state means that it needs no more attention.
+    /// The current state of an object; an empty state means that it is done.
     fn state(&self, object: &str, state: &str);
-    /// Hears of a request before it is sent.
+    /// A request is about to be sent.
     fn request(&self, what: &str);
 }
 
-/// Somebody who does not want to know.
-pub(crate) struct Quiet;
+/// Ignores all reports.
+pub(crate) struct Silent;
 
-impl Watcher for Quiet {
+impl Watcher for Silent {
     fn done(&self, _: &str) {}
     fn warn(&self, _: &str) {}
     fn state(&self, _: &str, _: &str) {}

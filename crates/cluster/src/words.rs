@@ -1,36 +1,36 @@
-//! The state of objects in words: what keeps them from where they should be.
+//! Explains the state of objects: why they are not ready.
 
 use serde_json::Value;
 
-/// What keeps an object from where it should be.
+/// Why an object is not ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trouble {
-    /// It in words.
+pub(crate) struct Problem {
+    /// The explanation.
     pub(crate) text: String,
-    /// Whether waiting is of no use.
-    pub(crate) hopeless: bool,
-    /// The container whose log may say more.
+    /// Whether waiting is useless.
+    pub(crate) permanent: bool,
+    /// The container whose log may explain more.
     pub(crate) container: Option<String>,
 }
 
-impl Trouble {
-    fn waiting(text: impl Into<String>) -> Trouble {
-        Trouble { text: text.into(), hopeless: false, container: None }
+impl Problem {
+    fn waiting(text: impl Into<String>) -> Problem {
+        Problem { text: text.into(), permanent: false, container: None }
     }
 
-    fn hopeless(text: impl Into<String>) -> Trouble {
-        Trouble { text: text.into(), hopeless: true, container: None }
+    fn permanent(text: impl Into<String>) -> Problem {
+        Problem { text: text.into(), permanent: true, container: None }
     }
 }
 
-/// States of containers that no time heals.
-const HOPELESS: [&str; 3] = ["InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff"];
-/// States of containers whose images cannot be had.
-const PULLING: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"];
-/// States of containers that are no trouble.
-const USUAL: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
+/// Container states that are permanent.
+const PERMANENT: [&str; 3] = ["InvalidImageName", "ErrImageNeverPull", "CrashLoopBackOff"];
+/// Container states of images that cannot be pulled.
+const PULL_FAILURES: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"];
+/// Container states that are normal.
+const NORMAL: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 
-/// Returns a text at a path, or nothing.
+/// Returns the text at a path, or an empty one.
 fn at<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
@@ -39,8 +39,8 @@ fn list<'a>(value: &'a Value, path: &str) -> &'a [Value] {
     value.pointer(path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Puts a reason and a message together.
-fn because(reason: &str, message: &str) -> String {
+/// Joins a reason and a message.
+fn join_reason(reason: &str, message: &str) -> String {
     match (reason.trim(), message.trim()) {
         ("", "") => "no reason given".into(),
         (reason, "") => reason.into(),
@@ -49,12 +49,12 @@ fn because(reason: &str, message: &str) -> String {
     }
 }
 
-/// Returns what keeps a pod from running.
-pub(crate) fn pod(pod: &Value) -> Option<Trouble> {
+/// Returns why a pod does not run.
+pub(crate) fn pod(pod: &Value) -> Option<Problem> {
     if at(pod, "/status/phase") == "Failed" {
-        let why = because(at(pod, "/status/reason"), at(pod, "/status/message"));
-        let mut trouble = container(pod).unwrap_or_else(|| Trouble::hopeless(format!("it failed: {why}")));
-        trouble.hopeless = true;
+        let why = join_reason(at(pod, "/status/reason"), at(pod, "/status/message"));
+        let mut trouble = container(pod).unwrap_or_else(|| Problem::permanent(format!("it failed: {why}")));
+        trouble.permanent = true;
         return Some(trouble);
     }
     if let Some(trouble) = container(pod) {
@@ -63,48 +63,48 @@ pub(crate) fn pod(pod: &Value) -> Option<Trouble> {
     let unscheduled = list(pod, "/status/conditions")
         .iter()
         .find(|condition| at(condition, "/type") == "PodScheduled" && at(condition, "/status") == "False")?;
-    Some(Trouble::waiting(format!(
+    Some(Problem::waiting(format!(
         "not scheduled: {}",
-        because(at(unscheduled, "/reason"), at(unscheduled, "/message"))
+        join_reason(at(unscheduled, "/reason"), at(unscheduled, "/message"))
     )))
 }
 
-/// Returns what is wrong with the first container that has something wrong with it: now, or else before.
-fn container(pod: &Value) -> Option<Trouble> {
+/// Returns the problem of the first container that has one: its current one, or else its last.
+fn container(pod: &Value) -> Option<Problem> {
     let statuses = || list(pod, "/status/initContainerStatuses").iter().chain(list(pod, "/status/containerStatuses"));
     let earlier = |status: &Value| {
-        // One that is ready again has overcome whatever ended it.
+        // A container that is ready again has recovered.
         let unwell = status["ready"] != true && status.pointer("/state/terminated").is_none();
         unwell.then(|| ended_trouble(status, "/lastState/terminated")).flatten()
     };
     statuses().find_map(one_container).or_else(|| statuses().find_map(earlier))
 }
 
-fn ended_trouble(status: &Value, path: &str) -> Option<Trouble> {
+fn ended_trouble(status: &Value, path: &str) -> Option<Problem> {
     let (name, how) = (at(status, "/name"), ended(status, path)?);
-    Some(Trouble { text: format!("container {name} {how}"), hopeless: false, container: Some(name.to_owned()) })
+    Some(Problem { text: format!("container {name} {how}"), permanent: false, container: Some(name.to_owned()) })
 }
 
-fn one_container(status: &Value) -> Option<Trouble> {
+fn one_container(status: &Value) -> Option<Problem> {
     let name = at(status, "/name");
     let waiting = at(status, "/state/waiting/reason");
-    if !USUAL.contains(&waiting) {
+    if !NORMAL.contains(&waiting) {
         let ended = ended(status, "/lastState/terminated").map(|how| format!("; it {how}")).unwrap_or_default();
         let message = at(status, "/state/waiting/message");
-        let why = match PULLING.contains(&waiting) {
+        let why = match PULL_FAILURES.contains(&waiting) {
             true => format!("image {} cannot be pulled ({waiting}): {message}", at(status, "/image")),
-            false => because(waiting, message),
+            false => join_reason(waiting, message),
         };
-        return Some(Trouble {
+        return Some(Problem {
             text: format!("container {name}: {why}{ended}"),
-            hopeless: HOPELESS.contains(&waiting),
+            permanent: PERMANENT.contains(&waiting),
             container: (waiting == "CrashLoopBackOff").then(|| name.to_owned()),
         });
     }
     ended_trouble(status, "/state/terminated")
 }
 
-/// Returns how a container ended, if it ended badly.
+/// Returns how a container ended, if it failed.
 fn ended(status: &Value, path: &str) -> Option<String> {
     let ended = status.pointer(path)?;
     let code = ended["exitCode"].as_i64().unwrap_or_default();
@@ -113,80 +113,82 @@ fn ended(status: &Value, path: &str) -> Option<String> {
     }
     let why = match (at(ended, "/reason"), at(ended, "/message").trim()) {
         ("Error" | "", "") => String::new(),
-        (reason, message) => format!(" ({})", because(reason, message)),
+        (reason, message) => format!(" ({})", join_reason(reason, message)),
     };
     Some(format!("ended with code {code}{why}"))
 }
 
-/// Returns the condition of this type, if it holds.
+/// Returns the condition of this type, if it is true.
 fn holds<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     list(object, "/status/conditions")
         .iter()
         .find(|condition| at(condition, "/type") == kind && at(condition, "/status") == "True")
 }
 
-/// Returns what keeps OLM from making an InstallPlan for a Subscription, the condition that explains most first.
-pub(crate) fn subscription(subscription: &Value) -> Option<Trouble> {
-    const TELLING: [(&str, &str); 5] = [
+/// Returns why OLM creates no InstallPlan for a Subscription, preferring the root cause.
+pub(crate) fn subscription(subscription: &Value) -> Option<Problem> {
+    const CONDITIONS: [(&str, &str); 5] = [
         ("BundleUnpackFailed", "the bundle could not be unpacked"),
         ("ResolutionFailed", "the dependencies could not be resolved"),
         ("InstallPlanFailed", "the install plan failed"),
         ("InstallPlanMissing", "the install plan is missing"),
         ("CatalogSourcesUnhealthy", "a catalog source is unhealthy"),
     ];
-    TELLING.iter().find_map(|(kind, words)| {
+    CONDITIONS.iter().find_map(|(kind, words)| {
         let condition = holds(subscription, kind)?;
-        let why = because(at(condition, "/reason"), at(condition, "/message"));
-        Some(Trouble::waiting(format!("{words} ({kind}): {why}")))
+        let why = join_reason(at(condition, "/reason"), at(condition, "/message"));
+        Some(Problem::waiting(format!("{words} ({kind}): {why}")))
     })
 }
 
-/// Returns what a CatalogSource suffers from.
-pub(crate) fn catalog_source(source: &Value) -> Option<Trouble> {
+/// Returns the problem of a CatalogSource.
+pub(crate) fn catalog_source(source: &Value) -> Option<Problem> {
     let (reason, message) = (at(source, "/status/reason"), at(source, "/status/message"));
     if !reason.is_empty() {
-        return Some(Trouble::waiting(because(reason, message)));
+        return Some(Problem::waiting(join_reason(reason, message)));
     }
     match at(source, "/status/connectionState/lastObservedState") {
         "" | "READY" | "IDLE" => None,
         state => {
             let address = at(source, "/status/connectionState/address");
-            Some(Trouble::waiting(format!("OLM is not connected to it: {state}, address {address}")))
+            Some(Problem::waiting(format!("OLM is not connected to it: {state}, address {address}")))
         }
     }
 }
 
 /// Returns why an InstallPlan failed, or what it waits for.
-pub(crate) fn install_plan(plan: &Value) -> Option<Trouble> {
+pub(crate) fn install_plan(plan: &Value) -> Option<Problem> {
     let failed = at(plan, "/status/phase") == "Failed";
     let installed = list(plan, "/status/conditions")
         .iter()
         .find(|condition| at(condition, "/type") == "Installed" && at(condition, "/status") == "False");
     let why = match installed {
-        Some(condition) => because(at(condition, "/reason"), at(condition, "/message")),
+        Some(condition) => join_reason(at(condition, "/reason"), at(condition, "/message")),
         None => at(plan, "/status/message").to_owned(),
     };
     if failed {
-        return Some(Trouble::hopeless(format!("install plan failed: {}", because("", &why))));
+        return Some(Problem::permanent(format!("install plan failed: {}", join_reason("", &why))));
     }
     let lookups = list(plan, "/status/bundleLookups").iter().flat_map(|lookup| list(lookup, "/conditions"));
     let lookup =
         lookups.into_iter().find(|one| at(one, "/type") == "BundleLookupFailed" && at(one, "/status") == "True");
     match lookup {
-        Some(one) => Some(Trouble::waiting(format!("bundle: {}", because(at(one, "/reason"), at(one, "/message"))))),
-        None if !why.is_empty() => Some(Trouble::waiting(why)),
+        Some(one) => {
+            Some(Problem::waiting(format!("bundle: {}", join_reason(at(one, "/reason"), at(one, "/message")))))
+        }
+        None if !why.is_empty() => Some(Problem::waiting(why)),
         None => None,
     }
 }
 
-/// Returns why a job failed, or that it did not end yet.
-pub(crate) fn job(job: &Value) -> Option<Trouble> {
+/// Returns why a job failed; `None` if it has not.
+pub(crate) fn job(job: &Value) -> Option<Problem> {
     let failed = holds(job, "Failed")?;
-    Some(Trouble::hopeless(because(at(failed, "/reason"), at(failed, "/message"))))
+    Some(Problem::permanent(join_reason(at(failed, "/reason"), at(failed, "/message"))))
 }
 
-/// Returns why a CSV does not succeed: what it says, and which of its requirements are not met.
-pub(crate) fn csv(csv: &Value) -> Option<Trouble> {
+/// Returns why a CSV does not succeed: its message and its unmet requirements.
+pub(crate) fn csv(csv: &Value) -> Option<Problem> {
     let (phase, reason, message) = (at(csv, "/status/phase"), at(csv, "/status/reason"), at(csv, "/status/message"));
     if phase == "Succeeded" {
         return None;
@@ -194,7 +196,7 @@ pub(crate) fn csv(csv: &Value) -> Option<Trouble> {
     let mut text = match phase {
         "Failed" => format!("csv failed: reason: {reason:?}, message: {message:?}"),
         "" => "OLM has not reported on it yet".to_owned(),
-        phase => format!("phase {phase}: {}", because(reason, message)),
+        phase => format!("phase {phase}: {}", join_reason(reason, message)),
     };
     for requirement in list(csv, "/status/requirementStatus") {
         if let Some(missing) = requirement_missing(requirement) {
@@ -202,10 +204,10 @@ pub(crate) fn csv(csv: &Value) -> Option<Trouble> {
             text += &missing;
         }
     }
-    Some(Trouble { text, hopeless: phase == "Failed", container: None })
+    Some(Problem { text, permanent: phase == "Failed", container: None })
 }
 
-/// Returns which requirement of a CSV is not met.
+/// Returns the message for an unmet requirement of a CSV.
 fn requirement_missing(requirement: &Value) -> Option<String> {
     let status = at(requirement, "/status");
     if matches!(status, "Present" | "DeploymentAvailable" | "") {
@@ -224,12 +226,12 @@ fn requirement_missing(requirement: &Value) -> Option<String> {
     Some(format!("{what}{message}{}", rules.concat()))
 }
 
-/// Returns the names of the deployments that a CSV makes.
+/// Returns the deployment names of a CSV.
 pub(crate) fn deployments(csv: &Value) -> Vec<String> {
     list(csv, "/spec/install/spec/deployments").iter().map(|one| at(one, "/name").to_owned()).collect()
 }
 
-/// Returns what keeps a deployment from being available.
+/// Returns why a deployment is not available.
 pub(crate) fn deployment(name: &str, deployment: Option<&Value>) -> Option<String> {
     let Some(deployment) = deployment else { return Some(format!("deployment {name} does not exist")) };
     let conditions = list(deployment, "/status/conditions");
@@ -239,22 +241,22 @@ pub(crate) fn deployment(name: &str, deployment: Option<&Value>) -> Option<Strin
     }
     let failing = conditions.iter().find(|one| at(one, "/type") == "ReplicaFailure" && at(one, "/status") == "True");
     let why = match failing.or(available) {
-        Some(one) => because(at(one, "/reason"), at(one, "/message")),
+        Some(one) => join_reason(at(one, "/reason"), at(one, "/message")),
         None => "no condition yet".into(),
     };
     Some(format!("deployment {name} is not available: {why}"))
 }
 
-/// Returns the labels by which a deployment selects its pods, as a selector.
+/// Returns the pod selector of a deployment.
 pub(crate) fn selector(deployment: &Value) -> String {
     let labels = deployment.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
     let labels = labels.into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// Returns what an event warns of.
+/// Returns the message of a warning event.
 pub(crate) fn event(event: &Value) -> Option<String> {
-    (at(event, "/type") == "Warning").then(|| because(at(event, "/reason"), at(event, "/message")))
+    (at(event, "/type") == "Warning").then(|| join_reason(at(event, "/reason"), at(event, "/message")))
 }
 
 #[cfg(test)]
@@ -271,7 +273,7 @@ mod tests {
         ]}});
         let trouble = pod(&pulling).unwrap();
         assert_eq!(trouble.text, "container b: image r.test/x cannot be pulled (ImagePullBackOff): not found");
-        assert!(!trouble.hopeless);
+        assert!(!trouble.permanent);
         let crashing = json!({"status": {"phase": "Running", "containerStatuses": [{
             "name": "a",
             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
@@ -279,7 +281,7 @@ mod tests {
         }]}});
         let trouble = pod(&crashing).unwrap();
         assert_eq!(trouble.text, "container a: CrashLoopBackOff: back-off 10s; it ended with code 2");
-        assert!(trouble.hopeless && trouble.container.as_deref() == Some("a"));
+        assert!(trouble.permanent && trouble.container.as_deref() == Some("a"));
         let fine = json!({"status": {"phase": "Running", "initContainerStatuses": [
             {"name": "i", "state": {"terminated": {"exitCode": 0}}}], "containerStatuses": [
             {"name": "a", "state": {"running": {}}}]}});
@@ -333,7 +335,7 @@ mod tests {
         let failed = json!({"status": {"phase": "Failed", "reason": "ComponentUnhealthy", "message": "gone"}});
         let trouble = csv(&failed).unwrap();
         assert_eq!(trouble.text, "csv failed: reason: \"ComponentUnhealthy\", message: \"gone\"");
-        assert!(trouble.hopeless);
+        assert!(trouble.permanent);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Images in tar files: OCI layouts, and what `docker save` writes.
+//! Images in tar files: OCI layouts and the format of `docker save`.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -18,19 +18,19 @@ use crate::unpack::stream::Stream;
 use crate::unpack::tar::{Kind, Reader};
 use crate::{Digest, Error, ErrorKind, LayerProblem, Limits, Store, UnpackLimits, tar};
 
-/// How many files an archive may hold.
-const ENTRIES: u64 = 100_000;
+/// Maximum number of entries in an archive.
+const MAX_ENTRIES: u64 = 100_000;
 
-/// The largest of the small files: lists of images and the like.
-const SMALL: u64 = 64 << 20;
+/// Maximum size of a file that is read into memory, such as an index.
+const SMALL_FILE_BYTES: u64 = 64 << 20;
 
-/// The largest archive, uncompressed.
-const TOTAL: u64 = 64 << 30;
+/// Maximum uncompressed size of an archive.
+const MAX_TOTAL: u64 = 64 << 30;
 
-/// An image in a file of `docker save`.
+/// One image in the `manifest.json` of a `docker save` archive.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Saved {
+struct SavedImage {
     config: String,
     #[serde(default)]
     repo_tags: Option<Vec<String>>,
@@ -38,7 +38,7 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// What was read of an archive: files by name, small ones in memory, others as blobs in the store.
+/// The content of an archive by file name: small files in memory, the others as blobs in the store.
 struct Content {
     small: HashMap<String, Vec<u8>>,
     blobs: HashMap<String, Blob>,
@@ -46,11 +46,10 @@ struct Content {
 }
 
 impl Content {
-    /// Reads a whole archive, which may be compressed. Its names are only names: no path is made of
-    /// them.
+    /// Reads a whole archive, compressed or not. Names serve as map keys only and never become paths.
     fn read(path: &Path, store: &Store, limits: &Limits, is_small: impl Fn(&str) -> bool) -> Result<Content, Error> {
         let wrong = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
-        let bounds = UnpackLimits { total_size: TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
+        let bounds = UnpackLimits { total_size: MAX_TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
         let budget = Cell::new(bounds.total_size);
         let stream = Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
         let mut reader = Reader::new(stream);
@@ -59,14 +58,17 @@ impl Content {
         loop {
             let count = || {
                 headers += 1;
-                if headers > ENTRIES { Err(LayerProblem::Header("there are too many")) } else { Ok(()) }
+                if headers > MAX_ENTRIES { Err(LayerProblem::Header("too many entries")) } else { Ok(()) }
             };
             let Some(entry) = reader.next(count).map_err(|error| wrong(&error))? else { return Ok(content) };
-            let name = normal(&entry.path);
+            let name = normalize(&entry.path);
             match entry.kind {
                 Kind::File if is_small(&name) => {
-                    if entry.size > SMALL {
-                        return Err(Error::new(ErrorKind::Limit, format!("{name} is larger than {SMALL} bytes")));
+                    if entry.size > SMALL_FILE_BYTES {
+                        return Err(Error::new(
+                            ErrorKind::Limit,
+                            format!("{name} is larger than {SMALL_FILE_BYTES} bytes"),
+                        ));
                     }
                     let mut bytes = Vec::new();
                     let keep = |piece: &[u8]| {
@@ -78,7 +80,7 @@ impl Content {
                 }
                 Kind::File => {
                     if entry.size > limits.layer {
-                        let text = format!("{name} has {} bytes, more than {}", entry.size, limits.layer);
+                        let text = format!("{name} has {} bytes, the maximum is {}", entry.size, limits.layer);
                         return Err(Error::new(ErrorKind::Limit, text));
                     }
                     let mut writer = store.writer().map_err(|error| wrong(&error))?;
@@ -89,13 +91,13 @@ impl Content {
                     let blob = writer.finish(None).map_err(|error| wrong(&error))?;
                     content.blobs.insert(name, blob);
                 }
-                // `docker save` of old writes a layer that is used twice as a link.
+                // Older versions of `docker save` write a layer that is used twice as a link.
                 Kind::Symlink | Kind::HardLink => {
                     let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
                     let target = String::from_utf8_lossy(&entry.link).into_owned();
                     let hard = entry.kind == Kind::HardLink;
                     let full = if hard { target } else { format!("{folder}/{target}") };
-                    content.links.insert(name, normal(full.as_bytes()));
+                    content.links.insert(name, normalize(full.as_bytes()));
                 }
                 Kind::Directory | Kind::Special => {}
             }
@@ -103,14 +105,14 @@ impl Content {
     }
 
     fn blob(&self, name: &str) -> Option<&Blob> {
-        let name = normal(name.as_bytes());
+        let name = normalize(name.as_bytes());
         let name = self.links.get(&name).unwrap_or(&name);
         self.blobs.get(name)
     }
 }
 
-/// Cleans a name: no `.`, no `..` that leads out, no double slashes.
-fn normal(name: &[u8]) -> String {
+/// Normalizes a name: drops `.` and empty components; `..` never climbs above the root.
+fn normalize(name: &[u8]) -> String {
     let name = String::from_utf8_lossy(name);
     let mut parts: Vec<&str> = Vec::new();
     for part in name.split('/') {
@@ -125,29 +127,29 @@ fn normal(name: &[u8]) -> String {
     parts.join("/")
 }
 
-/// Reads an OCI layout in a file into the store, and returns the digest of the image.
+/// Reads an OCI layout archive into the store and returns the digest of the image.
 pub(crate) fn open_layout(path: &Path, tag: Option<&str>, store: &Store, limits: &Limits) -> Result<Digest, Error> {
     let small = |name: &str| name == "index.json" || name == "oci-layout";
     let content = Content::read(path, store, limits, small)?;
     let index = content.small.get("index.json").filter(|_| content.small.contains_key("oci-layout"));
-    let index = index.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no OCI image layout in it"))?;
+    let index = index.ok_or_else(|| Error::new(ErrorKind::NotFound, "the file contains no OCI image layout"))?;
     let top = layout::choose(&parse(index, "index.json")?, tag)?;
-    // A file under another name is just another blob: only digests count.
+    // File names do not matter here: the store identifies blobs by digest.
     let stored = store.blob(&top.digest).map_err(|error| Error::file(path.display(), &error))?;
     if stored.is_none() {
-        return Err(Error::new(ErrorKind::NotFound, format!("{} is not in it", top.digest)));
+        return Err(Error::new(ErrorKind::NotFound, format!("the file does not contain {}", top.digest)));
     }
     Ok(top.digest)
 }
 
-/// Reads what `docker save` wrote into the store, and returns the digest of the image.
+/// Reads a `docker save` archive into the store and returns the digest of the image.
 pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits: &Limits) -> Result<Digest, Error> {
     let small = |name: &str| name == "manifest.json" || name == "repositories";
     let content = Content::read(path, store, limits, small)?;
     let list = content.small.get("manifest.json");
-    let list = list.ok_or_else(|| Error::new(ErrorKind::NotFound, "there is no manifest.json in it"))?;
-    let saved: Vec<Saved> = parse(list, "manifest.json")?;
-    let tags = |image: &Saved| image.repo_tags.clone().unwrap_or_default();
+    let list = list.ok_or_else(|| Error::new(ErrorKind::NotFound, "the file contains no manifest.json"))?;
+    let saved: Vec<SavedImage> = parse(list, "manifest.json")?;
+    let tags = |image: &SavedImage| image.repo_tags.clone().unwrap_or_default();
     let chosen = match (name, saved.as_slice()) {
         (None, [only]) => only,
         (Some(name), many) => many
@@ -155,15 +157,15 @@ pub(crate) fn open_docker(path: &Path, name: Option<&str>, store: &Store, limits
             .find(|image| tags(image).iter().any(|tag| tag == name || tag.strip_prefix("docker.io/") == Some(name)))
             .ok_or_else(|| {
                 let known: Vec<String> = many.iter().flat_map(tags).collect();
-                let error = Error::new(ErrorKind::NotFound, format!("no image named {name:?} in it"));
+                let error = Error::new(ErrorKind::NotFound, format!("the file contains no image named {name:?}"));
                 if known.is_empty() { error } else { error.hint(format!("it has {}", known.join(", "))) }
             })?,
         (None, many) => {
-            let text = format!("it has {} images; a reference is needed to choose one", many.len());
+            let text = format!("the file contains {} images; add a reference to choose one", many.len());
             return Err(Error::new(ErrorKind::NotFound, text));
         }
     };
-    let missing = |name: &str| Error::new(ErrorKind::NotFound, format!("{name} is not in it"));
+    let missing = |name: &str| Error::new(ErrorKind::NotFound, format!("the file does not contain {name}"));
     let config = content.blob(&chosen.config).ok_or_else(|| missing(&chosen.config))?;
     let mut layers = Vec::new();
     for layer in &chosen.layers {
@@ -194,14 +196,14 @@ fn layer_type(path: &Path) -> &'static str {
     }
 }
 
-/// Reads the list of images of an OCI layout in a file.
+/// Reads the `index.json` of an OCI layout archive.
 pub(crate) fn read_index(path: &Path, limits: &Limits) -> Result<Index, Error> {
     let wrong = |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("{}: {error}", path.display()));
-    let bounds = UnpackLimits { total_size: TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
+    let bounds = UnpackLimits { total_size: MAX_TOTAL, file_size: limits.layer, ..UnpackLimits::default() };
     let budget = Cell::new(bounds.total_size);
     let mut reader = Reader::new(Stream::open(path, &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?);
     while let Some(entry) = reader.next(|| Ok(())).map_err(|error| wrong(&error))? {
-        if entry.kind == Kind::File && normal(&entry.path) == "index.json" && entry.size <= SMALL {
+        if entry.kind == Kind::File && normalize(&entry.path) == "index.json" && entry.size <= SMALL_FILE_BYTES {
             let mut bytes = Vec::new();
             let keep = |piece: &[u8]| {
                 bytes.extend_from_slice(piece);
@@ -214,7 +216,7 @@ pub(crate) fn read_index(path: &Path, limits: &Limits) -> Result<Index, Error> {
     Ok(layout::empty_index())
 }
 
-/// Writes an OCI layout with these images and their tags to a file.
+/// Writes these images and their tags to an OCI layout archive.
 pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path: &Path) -> Result<(), Error> {
     let mut index = layout::empty_index();
     for (graph, tag) in images {
@@ -232,7 +234,7 @@ pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path
         let documents = images.iter().flat_map(|(graph, _)| graph.documents.iter().map(|it| it.digest));
         let blobs = images.iter().flat_map(|(graph, _)| graph.blobs.iter().map(|it| it.digest));
         for digest in documents.chain(blobs) {
-            names.push((format!("blobs/sha256/{}", digest.hex()), good(store, &digest)?.path().to_owned()));
+            names.push((format!("blobs/sha256/{}", digest.hex()), required_blob(store, &digest)?.path().to_owned()));
         }
         names.sort();
         names.dedup();
@@ -244,23 +246,23 @@ pub(crate) fn save_layout(store: &Store, images: &[(&Graph, Option<&str>)], path
     write_archive(path, write)
 }
 
-/// Writes one image to a file in the form of `docker save`, its layers uncompressed.
+/// Writes one image in the format of `docker save`, with uncompressed layers.
 pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Option<&str>) -> Result<(), Error> {
     let [document] = graph.documents.as_slice() else {
-        let text = "such a file holds one image, not an index";
-        return Err(Error::new(ErrorKind::Unsupported, text).hint("choose one of its images with --platform"));
+        let text = "a docker archive holds one image, not an index";
+        return Err(Error::new(ErrorKind::Unsupported, text).hint("select one image with --platform"));
     };
     let manifest: Manifest = parse(&document.content, "manifest")?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let scratch = ScratchDir::create(folder).map_err(|error| Error::file(folder.display(), &error))?;
     let plain = Store::open(scratch.path()).map_err(|error| Error::file(folder.display(), &error))?;
-    let bounds = UnpackLimits { total_size: TOTAL, ..UnpackLimits::default() };
+    let bounds = UnpackLimits { total_size: MAX_TOTAL, ..UnpackLimits::default() };
     let budget = Cell::new(bounds.total_size);
     let mut layers = Vec::new();
     for layer in &manifest.layers {
         let wrong =
             |error: &dyn std::fmt::Display| Error::new(ErrorKind::File, format!("layer {}: {error}", layer.digest));
-        let packed = good(store, &layer.digest).map_err(|error| wrong(&error))?;
+        let packed = required_blob(store, &layer.digest).map_err(|error| wrong(&error))?;
         let mut stream = Stream::open(packed.path(), &bounds, &budget, &|_| {}).map_err(|error| wrong(&error))?;
         let mut writer = plain.writer().map_err(|error| wrong(&error))?;
         let mut buffer = vec![0; 256 << 10];
@@ -272,7 +274,7 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
         }
         layers.push(writer.finish(None).map_err(|error| wrong(&error))?.digest());
     }
-    let saved = Saved {
+    let saved = SavedImage {
         config: format!("{}.json", manifest.config.digest.hex()),
         repo_tags: name.map(|name| vec![name.to_owned()]),
         layers: layers.iter().map(|layer| format!("{}.tar", layer.hex())).collect(),
@@ -286,19 +288,20 @@ pub(crate) fn save_docker(store: &Store, graph: &Graph, path: &Path, name: Optio
                 written.push(layer);
             }
         }
-        writer.file(&saved.config, good(store, &manifest.config.digest)?.path())?;
+        writer.file(&saved.config, required_blob(store, &manifest.config.digest)?.path())?;
         writer.bytes("manifest.json", &list)
     };
     write_archive(path, write)
 }
 
-/// Returns a blob that must be in the store.
-fn good(store: &Store, digest: &Digest) -> io::Result<Blob> {
-    let missing = || io::Error::new(io::ErrorKind::NotFound, format!("blob {digest} is not stored, or damaged"));
+/// Returns a blob from the store; a missing or damaged blob is an error.
+fn required_blob(store: &Store, digest: &Digest) -> io::Result<Blob> {
+    let missing =
+        || io::Error::new(io::ErrorKind::NotFound, format!("blob {digest} is missing from the store or damaged"));
     store.blob(digest)?.ok_or_else(missing)
 }
 
-/// Writes a file aside, and puts it in place when it is whole.
+/// Writes an archive to a temporary file and renames it into place.
 fn write_archive(path: &Path, write: impl FnOnce(&mut TarWriter) -> io::Result<()>) -> Result<(), Error> {
     let outcome = (|| {
         let mut scratch = Scratch::beside(path)?;
@@ -310,7 +313,7 @@ fn write_archive(path: &Path, write: impl FnOnce(&mut TarWriter) -> io::Result<(
     outcome.map_err(|error| Error::file(path.display(), &error))
 }
 
-/// Writes plain files, the same bytes each time.
+/// Writes regular files deterministically: the same content gives the same bytes.
 struct TarWriter {
     out: BufWriter<File>,
 }
@@ -318,7 +321,7 @@ struct TarWriter {
 impl TarWriter {
     fn header(&mut self, name: &str, size: u64) -> io::Result<()> {
         if name.len() > tar::LONGEST_NAME {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a name is too long"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name is too long"));
         }
         self.out.write_all(&tar::file_header(name, size))
     }
@@ -338,7 +341,7 @@ impl TarWriter {
         let size = file.metadata()?.len();
         self.header(name, size)?;
         if io::copy(&mut file, &mut self.out)? != size {
-            return Err(io::Error::other(format!("{} changes while it is read", path.display())));
+            return Err(io::Error::other(format!("{} changed while it was read", path.display())));
         }
         self.pad(size)
     }

@@ -1,4 +1,4 @@
-//! Who we are to a registry: the auth files of docker and podman, and credential helpers.
+//! Registry credentials: the auth files of docker and podman, and credential helpers.
 
 mod file;
 mod helper;
@@ -17,21 +17,21 @@ use file::Entry;
 
 use crate::{Environment, Error, ErrorKind};
 
-/// The largest auth file that is read.
+/// Maximum size of an auth file.
 const FILE_LIMIT: u64 = 4 << 20;
 
-/// How long the answer of a program is believed: the secrets of some hold for hours only.
-const ANSWER: Duration = Duration::from_secs(10 * 60);
+/// How long a helper's answer is cached. Some secrets are valid for hours only.
+const ANSWER_TTL: Duration = Duration::from_secs(10 * 60);
 
-/// How long its failure is.
-const FAILURE: Duration = Duration::from_secs(30);
+/// How long a helper's failure is cached.
+const FAILURE_TTL: Duration = Duration::from_secs(30);
 
-/// What a registry is shown. It is never printed.
+/// Credentials for a registry. `Debug` never prints the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Credentials {
-    /// A name and a password.
+    /// A user name and a password.
     Password { user: String, password: String },
-    /// A token that stands for someone, to be exchanged for others.
+    /// An identity token, to be exchanged for access tokens.
     IdentityToken(String),
 }
 
@@ -44,44 +44,44 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Credentials, and where they come from.
+/// Credentials and their source.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct FoundCredentials {
     pub(crate) credentials: Credentials,
     pub(crate) file: PathBuf,
-    /// The key in the file.
+    /// The key of the entry in the file.
     pub(crate) key: String,
-    /// The program that was asked, if the file names one.
+    /// The credential helper, if the file names one.
     pub(crate) helper: Option<String>,
 }
 
-/// What was found at a path: nothing is fine.
+/// The auth file at a path, if it exists.
 type MaybeFile = Result<Option<Arc<AuthFile>>, Error>;
 
-/// Distinguishes one state of a file from others.
+/// Identifies one state of a file: a different stamp means that the file changed.
 type Stamp = (u64, u64, i64, i64);
 
-/// What a program answered, until when.
-type Asked = (Instant, Result<Option<Credentials>, Error>);
+/// The cached answer of a credential helper and its expiry.
+type CachedAnswer = (Instant, Result<Option<Credentials>, Error>);
 
-/// Finds credentials.
+/// Looks up credentials.
 pub(crate) struct Auth {
     environment: Environment,
-    /// How long a program may take.
-    patience: Duration,
+    /// Timeout for a credential helper.
+    helper_timeout: Duration,
     files: Mutex<HashMap<PathBuf, (Stamp, Arc<AuthFile>)>>,
-    helpers: Mutex<HashMap<(String, String), Asked>>,
-    /// Why the program for all credentials did not answer, by registry.
+    helpers: Mutex<HashMap<(String, String), CachedAnswer>>,
+    /// Errors of the global credential store (`credsStore`), by registry.
     store_failures: Mutex<HashMap<String, Error>>,
 }
 
 impl Auth {
-    pub(crate) fn new(environment: Environment, patience: Duration) -> Auth {
+    pub(crate) fn new(environment: Environment, helper_timeout: Duration) -> Auth {
         let (files, helpers, store_failures) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Auth { environment, patience, files, helpers, store_failures }
+        Auth { environment, helper_timeout, files, helpers, store_failures }
     }
 
-    /// Returns the files that are searched, in order.
+    /// Returns the auth files to search, in order.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let environment = &self.environment;
         let home = environment.home();
@@ -100,23 +100,24 @@ impl Auth {
         paths
     }
 
-    /// Finds the credentials for a repository. It may run a program, and wait for it.
+    /// Finds the credentials for a repository. May run a credential helper and wait for it.
     ///
     /// # Errors
-    /// Fails when a file or a helper cannot be understood.
-    pub(crate) fn find(&self, host: &str, repository: &str) -> Result<Option<Found>, Error> {
+    /// Fails when an auth file or the output of a helper is invalid.
+    pub(crate) fn find(&self, host: &str, repository: &str) -> Result<Option<FoundCredentials>, Error> {
         for path in self.paths() {
             let Some(file) = self.file(&path)? else { continue };
             for (key, entry) in file.matches(host, repository) {
                 let found = match entry {
-                    Entry::Known(credentials) => Some((credentials, None)),
+                    Entry::Credentials(credentials) => Some((credentials, None)),
                     Entry::Helper { name, server } => self
-                        .ask(&name, &server)
+                        .ask_helper(&name, &server)
                         .map_err(|error| error.context(path.display()))?
                         .map(|credentials| (credentials, Some(name))),
-                    Entry::Store { name, server } => match self.ask(&name, &server) {
+                    Entry::Store { name, server } => match self.ask_helper(&name, &server) {
                         Ok(credentials) => credentials.map(|credentials| (credentials, Some(name))),
-                        // Most images need no credentials: as with docker, this counts only if a registry refuses.
+                        // Most images need no credentials: as in docker, this error matters only if the registry
+                        // rejects the request.
                         Err(error) => {
                             let mut failures = self.store_failures.lock().unwrap_or_else(PoisonError::into_inner);
                             failures.insert(host.to_owned(), error.context(path.display()));
@@ -125,7 +126,7 @@ impl Auth {
                     },
                 };
                 if let Some((credentials, helper)) = found {
-                    return Ok(Some(Found { credentials, file: path, key: key.to_owned(), helper }));
+                    return Ok(Some(FoundCredentials { credentials, file: path, key: key.to_owned(), helper }));
                 }
             }
         }
@@ -134,7 +135,8 @@ impl Auth {
 
     fn file(&self, path: &Path) -> MaybeFile {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever logs in again while this process runs changes the file; what could not be read is tried again.
+        // The user may log in again while this process runs, so a changed file is read again; failures are not
+        // cached.
         let about = path.metadata().ok();
         let stamp = about.map(|about| (about.ino(), about.len(), about.mtime(), about.mtime_nsec()));
         if let (Some(stamp), Some((known, file))) = (stamp, files.get(path))
@@ -149,12 +151,12 @@ impl Auth {
         Ok(file)
     }
 
-    /// Returns why the program that keeps all credentials gave none for a registry, if it failed.
+    /// Returns the error of the global credential store for a registry, if it failed.
     pub(crate) fn store_failure(&self, host: &str) -> Option<Error> {
         self.store_failures.lock().unwrap_or_else(PoisonError::into_inner).get(host).cloned()
     }
 
-    fn ask(&self, helper: &str, server: &str) -> Result<Option<Credentials>, Error> {
+    fn ask_helper(&self, helper: &str, server: &str) -> Result<Option<Credentials>, Error> {
         let key = (helper.to_owned(), server.to_owned());
         let mut helpers = self.helpers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((until, known)) = helpers.get(&key)
@@ -162,8 +164,8 @@ impl Auth {
         {
             return known.clone();
         }
-        let outcome = helper::ask(&self.environment, helper, server, self.patience);
-        let life = if outcome.is_ok() { ANSWER } else { FAILURE };
+        let outcome = helper::ask(&self.environment, helper, server, self.helper_timeout);
+        let life = if outcome.is_ok() { ANSWER_TTL } else { FAILURE_TTL };
         helpers.insert(key, (Instant::now() + life, outcome.clone()));
         outcome
     }
@@ -177,7 +179,7 @@ fn read(path: &Path) -> MaybeFile {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
         }
-        // Somebody else's file is nobody's problem.
+        // The file belongs to another user: skip it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
         Err(error) => return Err(wrong(error)),
     };
@@ -219,7 +221,7 @@ mod tests {
             let mut all = vec![("HOME".to_owned(), root.to_owned())];
             all.extend(variables.iter().map(|(name, value)| ((*name).to_owned(), format!("{root}/{value}"))));
             let all: Vec<(&str, &str)> = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-            let auth = Auth::new(Environment::made_up(Path::new("/nonexistent"), &all), Duration::from_secs(30));
+            let auth = Auth::new(Environment::isolated(Path::new("/nonexistent"), &all), Duration::from_secs(30));
             match auth.find("reg.test", "a/b").unwrap()?.credentials {
                 Credentials::Password { user, .. } => Some(user),
                 Credentials::IdentityToken(_) => None,

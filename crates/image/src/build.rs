@@ -1,4 +1,4 @@
-//! Puts images together from layers.
+//! Builds images from layers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,47 +9,46 @@ use spelling::calendar::rfc3339;
 use crate::layer::BuiltLayer;
 use crate::{Config, Descriptor, ImageConfig, Index, Manifest, Platform, RootFs, Store, media_type};
 
-/// What an image shall be, beside its layers.
+/// The properties of an image to build, apart from its layers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ImagePlan {
-    /// What it runs on.
+    /// The platform.
     pub platform: Platform,
-    /// What it says about itself, in addition to what its base says.
+    /// Labels, merged over those of the base.
     pub labels: BTreeMap<String, String>,
-    /// The program, in place of that of its base.
+    /// The entrypoint; replaces that of the base.
     pub entrypoint: Option<Vec<String>>,
-    /// The arguments, in place of those of its base.
+    /// The arguments; replace those of the base.
     pub cmd: Option<Vec<String>>,
-    /// The environment, `NAME=value`, in addition to that of its base.
+    /// Environment variables, `NAME=value`, merged over those of the base.
     pub env: Vec<String>,
-    /// The ports it listens on, like `50051/tcp`, in addition to those of its base.
+    /// Exposed ports such as `50051/tcp`, added to those of the base.
     pub ports: Vec<String>,
-    /// The user that runs it, in place of that of its base.
+    /// The user; replaces that of the base.
     pub user: Option<String>,
-    /// Where it runs, in place of where its base does.
+    /// The working directory; replaces that of the base.
     pub working_dir: Option<String>,
-    /// When it was made, in seconds since 1970.
+    /// The creation time, in seconds since 1970.
     pub created: u64,
-    /// A line on how each layer was made.
+    /// One history line per layer.
     pub history: Vec<String>,
 }
 
-/// An image that another is built on.
+/// The base image.
 #[derive(Debug, Clone, Copy)]
 pub struct Base<'a> {
-    /// Its layers.
+    /// The manifest of the base.
     pub manifest: &'a Manifest,
-    /// How it is started.
+    /// The config of the base.
     pub config: &'a Config,
 }
 
-/// Puts an image together and stores its documents; its layers are there already.
+/// Writes the manifest and the config of an image to the store. The layers must be stored already.
 ///
-/// The layers of a base are listed, but need not be there: whoever pushes or saves the image needs
-/// them in the store.
+/// The layers of a base are listed but need not be stored; to push or save the image, they must be.
 ///
 /// # Errors
-/// Fails when the store cannot be written to.
+/// Fails when writing to the store fails.
 pub fn build(store: &Store, plan: &ImagePlan, layers: &[BuiltLayer], base: Option<Base<'_>>) -> io::Result<Descriptor> {
     let created = rfc3339(i64::try_from(plan.created).unwrap_or(i64::MAX));
     let mut config = base.map(|base| base.config.clone()).unwrap_or_default();
@@ -69,7 +68,7 @@ pub fn build(store: &Store, plan: &ImagePlan, layers: &[BuiltLayer], base: Optio
     store.put(&content)?;
     let mut all = base.map(|base| base.manifest.layers.clone()).unwrap_or_default();
     for layer in &mut all {
-        // A base may come from Docker; in one image all documents speak the same language.
+        // The base may use Docker media types; all documents of one image use the same ones.
         if layer.media_type == media_type::DOCKER_LAYER_GZIP {
             layer.media_type = media_type::OCI_LAYER_GZIP.into();
         }
@@ -88,10 +87,10 @@ pub fn build(store: &Store, plan: &ImagePlan, layers: &[BuiltLayer], base: Optio
     Ok(Descriptor { platform: Some(plan.platform.clone()), ..Descriptor::of(media_type::OCI_MANIFEST, &content) })
 }
 
-/// Puts images for several platforms together to one.
+/// Builds an index of images for several platforms.
 ///
 /// # Errors
-/// Fails when the store cannot be written to.
+/// Fails when writing to the store fails.
 pub fn build_index(store: &Store, images: &[Descriptor]) -> io::Result<Descriptor> {
     let index = Index {
         schema_version: 2,
@@ -112,7 +111,7 @@ fn apply(plan: &ImagePlan, start: &mut ImageConfig) {
     }
     if let Some(entrypoint) = &plan.entrypoint {
         start.entrypoint = Some(entrypoint.clone());
-        // Arguments of another program mean nothing to this one.
+        // The base's arguments belong to another entrypoint.
         start.cmd = None;
     }
     if let Some(cmd) = &plan.cmd {

@@ -1,4 +1,4 @@
-//! Where images are kept between runs.
+//! The image cache: a store that persists between runs.
 
 use std::fs;
 use std::io;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::{Environment, Store};
 
 impl Store {
-    /// Opens the store in a directory for images, as `$OLM_CACHE_DIR/images` is: the layout in
-    /// `oci-layout`, beside a `blob-info-cache`, where other tools note what they know of blobs.
+    /// Opens the store of an image cache directory such as `$OLM_CACHE_DIR/images`. The layout is in `oci-layout`,
+    /// next to `blob-info-cache`, which other tools write.
     ///
     /// # Errors
-    /// Fails when the directory cannot be made or written to.
+    /// Fails when the directory cannot be created or written.
     pub fn in_cache(images: &Path) -> io::Result<Store> {
         fs::create_dir_all(images.join("blob-info-cache"))?;
         Store::open(&images.join("oci-layout"))
@@ -19,7 +19,7 @@ impl Store {
 }
 
 impl Environment {
-    /// Returns the directory for images that the environment asks for: `$OLM_CACHE_DIR/images`.
+    /// Returns the image cache directory that the environment sets: `$OLM_CACHE_DIR/images`.
     pub fn image_cache(&self) -> Option<PathBuf> {
         self.dir("OLM_CACHE_DIR").map(|dir| dir.join("images"))
     }
@@ -32,11 +32,11 @@ mod tests {
     #[test]
     fn a_cache_is_laid_out_as_others_have_it() {
         let dir = tempfile::tempdir().unwrap();
-        let environment = Environment::made_up(dir.path(), &[("OLM_CACHE_DIR", dir.path().to_str().unwrap())]);
+        let environment = Environment::isolated(dir.path(), &[("OLM_CACHE_DIR", dir.path().to_str().unwrap())]);
         let store = Store::in_cache(&environment.image_cache().unwrap()).unwrap();
         assert_eq!(store.root(), dir.path().join("images/oci-layout"));
         assert!(store.root().join("oci-layout").is_file());
         assert!(dir.path().join("images/blob-info-cache").is_dir());
-        assert_eq!(Environment::made_up(dir.path(), &[]).image_cache(), None);
+        assert_eq!(Environment::isolated(dir.path(), &[]).image_cache(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that moves images, behind one value.
+//! The client: everything that moves images.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,60 +11,60 @@ use tokio::sync::Semaphore;
 use crate::auth::Auth;
 use crate::http::{Http, Timeouts};
 use crate::manifest::Platform;
-use crate::pace::Pace;
+use crate::pace::RateLimiter;
 use crate::policy::Policy;
 use crate::progress::{Progress, Silent};
 use crate::registry::{Registry, Retries, Settings, Source};
-use crate::turns::MOST;
+use crate::turns::CONCURRENCY;
 use crate::{Environment, Error, ErrorKind, Limits, Location, Reference, ReferenceError, RegistriesConf, Store};
 
-/// Further statuses after which to try again.
+/// Additional HTTP statuses to retry.
 const RETRY_STATUSES: &str = "OPM_RETRY_STATUS";
 
-/// Set to `true`, what `policy.json` says does not count.
+/// If `true`, opm ignores `policy.json`.
 pub(crate) const INSECURE_POLICY: &str = "OPM_INSECURE_POLICY";
 
-/// How images are moved.
+/// Options of a [`Client`].
 #[derive(Clone)]
 pub struct Options {
-    /// Where they are kept.
+    /// The store for all blobs.
     pub store: Store,
-    /// Registries may do without TLS; certificates are not checked.
+    /// Allows plain HTTP and skips certificate verification.
     pub use_http: bool,
-    /// Certificates are not checked; registries may do without TLS.
+    /// Skips certificate verification and allows plain HTTP.
     pub skip_tls_verify: bool,
-    /// Hosts whose certificates count or do not, whatever holds for others.
+    /// Per-host overrides of certificate verification.
     pub certificates: BTreeMap<String, bool>,
-    /// Files with certificates of authorities, beside the system's.
+    /// CA certificates in addition to the system's.
     pub ca_files: Vec<PathBuf>,
-    /// Which image of an index is taken; none is this machine's or linux/amd64.
+    /// The platform to select from an index; defaults to this machine's, then linux/amd64.
     pub platform: Option<Platform>,
-    /// Signatures that `policy.json` wants are not asked for, nor is anything else it says.
+    /// Ignores `policy.json`, including its signature requirements.
     pub insecure_policy: bool,
-    /// The policy; none is the user's or the system's `policy.json`.
+    /// The policy file; defaults to the user's or the system's `policy.json`.
     pub policy: Option<PathBuf>,
-    /// The network is not used.
+    /// Forbids network access.
     pub offline: bool,
-    /// How many blobs are fetched at a time.
+    /// Maximum number of concurrent blob transfers.
     pub parallel: usize,
-    /// How large things may be.
+    /// Size limits.
     pub limits: Limits,
-    /// How long to wait.
+    /// Timeouts.
     pub timeouts: Timeouts,
-    /// How often to try again.
+    /// Retry settings.
     pub retries: Retries,
-    /// Further statuses after which to try again, for registries that use them when they are busy.
+    /// Additional HTTP statuses to retry, for registries that use them under load.
     pub retry_statuses: Vec<u16>,
-    /// Where credentials, certificates and other settings are looked up.
+    /// The source of credentials, certificates and other settings.
     pub environment: Environment,
-    /// Receives what is going on.
+    /// Receives progress events.
     pub progress: Arc<dyn Progress>,
-    /// How many bytes of blobs may move in a second, over all connections.
+    /// Maximum transfer rate of blobs in bytes per second, over all connections.
     pub rate: Option<u64>,
 }
 
 impl Options {
-    /// Returns the usual options, with this process's environment.
+    /// Returns the default options with this process's environment.
     pub fn new(store: Store) -> Options {
         Options {
             store,
@@ -90,13 +90,13 @@ impl Options {
 
 /// Moves images between registries, files and a store.
 ///
-/// Its methods wait until they are done, on any thread; those named `_async` are for tasks.
+/// Its methods block on any thread; those named `_async` return futures.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
     handle: Handle,
-    /// Ends with the last client.
-    _engine: Arc<Engine>,
+    /// Shuts down with the last client.
+    _runtime: Arc<OwnedRuntime>,
 }
 
 pub(crate) struct Inner {
@@ -104,16 +104,16 @@ pub(crate) struct Inner {
     pub(crate) registry: Registry,
     conf: OnceLock<RegistriesConf>,
     policy: OnceLock<Option<Arc<Policy>>>,
-    /// How many blobs may be on their way.
+    /// Limits concurrent blob transfers.
     pub(crate) blobs: Semaphore,
-    /// How many images may be.
+    /// Limits concurrent images.
     pub(crate) images: Semaphore,
 }
 
-/// A runtime that can be dropped anywhere.
-struct Engine(Option<Runtime>);
+/// A runtime that can be dropped in any context.
+struct OwnedRuntime(Option<Runtime>);
 
-impl Drop for Engine {
+impl Drop for OwnedRuntime {
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
@@ -122,10 +122,10 @@ impl Drop for Engine {
 }
 
 impl Client {
-    /// Makes a client. Nothing is asked of anyone yet.
+    /// Creates a client without sending any request.
     ///
     /// # Errors
-    /// Fails when threads cannot be made, or the environment asks for something that makes no sense.
+    /// Fails when threads cannot be started or an environment variable is invalid.
     pub fn new(mut options: Options) -> Result<Client, Error> {
         options.limits = options.limits.with_environment(&options.environment)?;
         let runtime = Builder::new_multi_thread()
@@ -151,10 +151,10 @@ impl Client {
             certificates: options.certificates.clone(),
             retries: options.retries,
             progress: Arc::clone(&options.progress),
-            pace: options.rate.map(|rate| Arc::new(Pace::new(rate))),
+            rate_limiter: options.rate.map(|rate| Arc::new(RateLimiter::new(rate))),
         };
         let registry = Registry::new(http, Auth::new(options.environment.clone(), options.timeouts.helper), settings);
-        let parallel = options.parallel.clamp(1, MOST);
+        let parallel = options.parallel.clamp(1, CONCURRENCY);
         let inner = Inner {
             options,
             registry,
@@ -164,10 +164,10 @@ impl Client {
             images: Semaphore::new(parallel),
         };
         let handle = runtime.handle().clone();
-        Ok(Client { inner: Arc::new(inner), handle, _engine: Arc::new(Engine(Some(runtime))) })
+        Ok(Client { inner: Arc::new(inner), handle, _runtime: Arc::new(OwnedRuntime(Some(runtime))) })
     }
 
-    /// Returns the options it was made with.
+    /// Returns the client's options.
     pub fn options(&self) -> &Options {
         &self.inner.options
     }
@@ -176,7 +176,7 @@ impl Client {
         Arc::clone(&self.inner)
     }
 
-    /// Waits for a future, also on a thread that belongs to another runtime.
+    /// Blocks on a future, even on a thread of another runtime.
     pub(crate) fn block_on<F>(&self, future: F) -> F::Output
     where
         F: Future + Send,
@@ -193,30 +193,30 @@ impl Client {
 }
 
 impl Inner {
-    /// Returns whether nothing that the policy says counts.
+    /// Returns whether the policy is ignored.
     pub(crate) fn ignores_policy(&self) -> bool {
         let set = self.options.environment.get(INSECURE_POLICY).is_some_and(|value| value == "1" || value == "true");
         self.options.insecure_policy || set
     }
 
-    /// Returns the policy, if there is one.
+    /// Returns the policy, if one exists.
     pub(crate) fn policy(&self) -> Result<Option<&Arc<Policy>>, Error> {
         let load = || Policy::load(&self.options.environment, self.options.policy.as_deref());
-        keep(&self.policy, || Ok(load()?.map(Arc::new))).map(Option::as_ref)
+        get_or_load(&self.policy, || Ok(load()?.map(Arc::new))).map(Option::as_ref)
     }
 
-    /// Returns the file of the policy, if there is one.
+    /// Returns the path of the policy, if one exists.
     pub(crate) fn policy_file(&self) -> Option<PathBuf> {
         self.policy().ok()?.map(|policy| policy.file().to_owned())
     }
 
-    /// Returns what `registries.conf` says.
+    /// Returns the settings of `registries.conf`.
     pub(crate) fn conf(&self) -> Result<&RegistriesConf, Error> {
-        keep(&self.conf, || RegistriesConf::load(&self.options.environment))
+        get_or_load(&self.conf, || RegistriesConf::load(&self.options.environment))
     }
 
-    /// Tries the places that have an image, mirrors first, until one works.
-    pub(crate) async fn at_each_source<T, F, W>(&self, reference: &Reference, work: F) -> Result<T, Error>
+    /// Tries the sources of an image, mirrors first, until one succeeds.
+    pub(crate) async fn try_sources<T, F, W>(&self, reference: &Reference, work: F) -> Result<T, Error>
     where
         F: Fn(Source) -> W,
         W: Future<Output = Result<T, Error>>,
@@ -231,7 +231,7 @@ impl Inner {
                 Err(error) => last = Some(error),
             }
         }
-        let last = last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "there is no place to look for it"));
+        let last = last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no source is configured for the image"));
         Err(if failed.is_empty() {
             last
         } else {
@@ -240,8 +240,8 @@ impl Inner {
     }
 }
 
-/// Returns what is kept, or keeps what can be loaded: a file that cannot be read now may be readable the next time.
-fn keep<T>(kept: &OnceLock<T>, load: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
+/// Returns the cached value or loads it. Failures are not cached: a file may become readable later.
+fn get_or_load<T>(kept: &OnceLock<T>, load: impl FnOnce() -> Result<T, Error>) -> Result<&T, Error> {
     match kept.get() {
         Some(kept) => Ok(kept),
         None => load().map(|loaded| kept.get_or_init(|| loaded)),
@@ -249,11 +249,10 @@ fn keep<T>(kept: &OnceLock<T>, load: impl FnOnce() -> Result<T, Error>) -> Resul
 }
 
 impl Client {
-    /// Finds the image that a text names; a name without a registry means what `registries.conf`
-    /// makes of it.
+    /// Resolves an image name; `registries.conf` expands names without a registry.
     ///
     /// # Errors
-    /// Fails when the text names nothing.
+    /// Fails when the text is not an image name.
     pub fn locate(&self, text: &str) -> Result<Location, Error> {
         let refused = match Location::parse(text) {
             Err(error @ ReferenceError::NotCanonical) => error,
@@ -263,7 +262,7 @@ impl Client {
         let mut places = names.iter().filter_map(|name| Reference::parse(name).ok()).peekable();
         let mut first = None;
         while let Some(place) = places.next() {
-            // Only one that is there can be meant, unless there is no other.
+            // The first candidate that exists wins; a single candidate needs no check.
             if first.is_none() && places.peek().is_none() || self.head(&place).is_ok() {
                 return Ok(Location::Registry(place));
             }

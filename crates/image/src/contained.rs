@@ -1,26 +1,26 @@
-//! Finds files in a directory that somebody else has filled.
+//! Resolves paths inside a directory with untrusted content.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// How many links may be passed, as in the kernel.
+/// Maximum number of symbolic links to follow, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// Returns where `path` lies in the directory `root`, as if that were the root of the file system.
+/// Resolves `path` inside `root` as if `root` were the root of the file system.
 ///
-/// Links are followed, absolute ones from `root`, and `..` leads no higher than `root`. What is
-/// returned holds no link, so whoever opens it stays inside.
+/// Symbolic links are followed, absolute ones from `root`, and `..` stops at `root`. The result contains no link, so
+/// opening it stays inside.
 ///
 /// # Errors
-/// Fails when there is nothing at `path`, or links lead in circles.
+/// Fails when `path` does not exist or its links form a loop.
 pub fn contained(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let mut pending: Vec<OsString> = Vec::new();
     let mut names: Vec<OsString> = Vec::new();
     let mut links = 0;
     push(&mut pending, path);
-    // The root itself is the caller's, and may well be a link.
+    // The caller owns the root, which may be a link itself.
     fs::metadata(root)?;
     while let Some(name) = pending.pop() {
         if name == ".." {
@@ -32,7 +32,7 @@ pub fn contained(root: &Path, path: &Path) -> io::Result<PathBuf> {
         if fs::symlink_metadata(&next)?.is_symlink() {
             links += 1;
             if links > MAX_LINKS {
-                let text = format!("{}: too many links lead to each other", path.display());
+                let text = format!("{}: too many levels of symbolic links", path.display());
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
             let target = fs::read_link(&next)?;

@@ -1,4 +1,4 @@
-//! Bringing images from one place to another, with what was made for them.
+//! Copies images between locations, together with their referrers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,16 +12,16 @@ use crate::layout;
 use crate::manifest::{Descriptor, Index};
 use crate::policy::Admission;
 use crate::progress::Event;
-use crate::registry::{Source, Way, stored};
+use crate::registry::{Source, UploadOutcome, stored};
 use crate::store::{Blob, Store};
 use crate::{Digest, Error, ErrorKind, Location, Reference, archive};
 
-/// What is copied.
+/// What to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyPlan {
-    /// Only the image of one platform, not the whole index.
+    /// Copies the image of one platform instead of the whole index.
     pub one_platform: bool,
-    /// Signatures and other things that were made for the image, too.
+    /// Copies signatures and other referrers, too.
     pub referrers: bool,
 }
 
@@ -31,22 +31,22 @@ impl Default for CopyPlan {
     }
 }
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
-    /// The digest of the image, which is the same in both places.
+pub struct CopySummary {
+    /// The digest of the image, the same in both locations.
     pub digest: Digest,
-    /// How many manifests and indexes went over, those of signatures and the like not counted.
+    /// Manifests and indexes copied, without those of referrers.
     pub documents: usize,
-    /// How many things that were made for the image went over.
+    /// Referrers copied.
     pub referrers: usize,
-    /// How many things that were made for it could not be kept, because the form has no place for them.
+    /// Referrers skipped, because the target format cannot hold them.
     pub left_out: usize,
-    /// How many blobs were sent.
+    /// Blobs sent.
     pub sent: usize,
-    /// How many bytes they have.
+    /// Bytes of blobs sent.
     pub bytes: u64,
-    /// How many blobs were in the other place already.
+    /// Blobs that the target already had.
     pub known: usize,
 }
 
@@ -58,21 +58,26 @@ struct Counts {
 }
 
 impl Client {
-    /// Copies an image, byte for byte: an index with all its images, and what was made for them.
+    /// Copies an image byte for byte: an index with all its images, and their referrers.
     ///
-    /// What the other place has is not sent again, and not even fetched.
+    /// Blobs that the target has are neither fetched nor sent.
     ///
     /// # Errors
-    /// Fails when one of the places does not work. What was copied until then stays; the name comes last.
-    pub fn copy(&self, from: &Location, to: &Location, plan: CopyPlan) -> Result<Copied, Error> {
+    /// Fails when the source or the target fails. Blobs copied until then stay; the tag is written last.
+    pub fn copy(&self, from: &Location, to: &Location, plan: CopyPlan) -> Result<CopySummary, Error> {
         self.block_on(self.copy_async(from, to, plan))
     }
 
-    /// Does what [`Client::copy`] does, for those who can wait in other ways.
+    /// The async form of [`Client::copy`].
     ///
     /// # Errors
     /// Fails as [`Client::copy`] does.
-    pub(crate) async fn copy_async(&self, from: &Location, to: &Location, plan: CopyPlan) -> Result<Copied, Error> {
+    pub(crate) async fn copy_async(
+        &self,
+        from: &Location,
+        to: &Location,
+        plan: CopyPlan,
+    ) -> Result<CopySummary, Error> {
         let inner = self.inner();
         let admission = inner.allow(from)?;
         match from {
@@ -83,7 +88,7 @@ impl Client {
             Location::Registry(reference) => {
                 let to = to.clone();
                 inner
-                    .at_each_source(reference, |source| {
+                    .try_sources(reference, |source| {
                         let (inner, to, admission) = (inner.clone(), to.clone(), admission.clone());
                         async move { inner.copy_from(&source, &to, plan, &admission).await }
                     })
@@ -110,7 +115,7 @@ impl Inner {
         to: &Location,
         plan: CopyPlan,
         admission: &Admission,
-    ) -> Result<Copied, Error> {
+    ) -> Result<CopySummary, Error> {
         let initializing = |error: Error| error.context(format!("initializing source docker://{}", source.reference));
         let document = self.registry.manifest(source, &source.reference.version()).await.map_err(initializing)?;
         let top = self.store_document(&document)?;
@@ -124,20 +129,20 @@ impl Inner {
         to: &Location,
         plan: CopyPlan,
         admission: &Admission,
-    ) -> Result<Copied, Error> {
-        // What a layout has is neither fetched nor written again.
+    ) -> Result<CopySummary, Error> {
+        // Blobs that the target layout holds are neither fetched nor written again.
         let held = match to {
             Location::Layout { path, .. } => Store::existing(path),
             _ => None,
         };
         let mut gatherer = Gatherer::new(self, &origin, held.as_ref());
-        // A file of `docker save` has room for one image only.
+        // A `docker save` archive holds a single image.
         if plan.one_platform || matches!(to, Location::DockerArchive { .. }) {
             top = gatherer.choose_one(top).await?;
         }
         let graph = gatherer.image(top).await?;
         let documents = graph.documents.len();
-        // Every image that goes over is checked, as if it were pulled.
+        // The policy applies to every copied image, as for a pull.
         let source = match &origin {
             Origin::Registry(source) => Some(source),
             Origin::Store(_) => None,
@@ -178,7 +183,7 @@ impl Inner {
                     .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))?;
             }
         }
-        Ok(Copied {
+        Ok(CopySummary {
             digest: top,
             documents,
             referrers: referrers - left_out,
@@ -189,7 +194,7 @@ impl Inner {
         })
     }
 
-    /// Sends an image to a registry; returns whether the registry lists by itself what it was made for.
+    /// Sends an image to a registry; returns whether the registry lists referrers itself.
     async fn send_item(
         self: &Arc<Self>,
         origin: &Origin,
@@ -205,9 +210,9 @@ impl Inner {
             tasks.spawn(async move {
                 let _turn = inner.blobs.acquire().await;
                 let name = target.reference.to_string();
-                inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, there: 0 });
+                inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, received: 0 });
                 let way = inner.send_blob(&origin, &target, &blob).await?;
-                inner.options.progress.on(&Event::Finished { blob: &blob, cached: way != Way::Sent });
+                inner.options.progress.on(&Event::Finished { blob: &blob, cached: way != UploadOutcome::Uploaded });
                 counts.add(&blob, way);
                 Ok(())
             });
@@ -225,7 +230,7 @@ impl Inner {
         Ok(lists_itself)
     }
 
-    async fn send_blob(&self, origin: &Origin, target: &Source, blob: &Descriptor) -> Result<Way, Error> {
+    async fn send_blob(&self, origin: &Origin, target: &Source, blob: &Descriptor) -> Result<UploadOutcome, Error> {
         let store = &self.options.store;
         let Origin::Registry(source) = origin else {
             return self.registry.send(target, blob, None, async || self.stored_blob(blob).await).await;
@@ -235,7 +240,7 @@ impl Inner {
         self.registry.send(target, blob, other, async || self.registry.fetch(source, blob, store).await).await
     }
 
-    /// Brings all blobs of an image into the store, but for those that are `held` where they go to.
+    /// Fetches all blobs of an image into the store, except those that the target, `held`, has.
     async fn fetch_blobs(
         self: &Arc<Self>,
         origin: &Origin,
@@ -252,11 +257,11 @@ impl Inner {
                     && stored(held, &blob).await?.is_some()
                 {
                     inner.options.progress.on(&Event::Finished { blob: &blob, cached: true });
-                    counts.add(&blob, Way::Known);
+                    counts.add(&blob, UploadOutcome::Existing);
                     return Ok(());
                 }
-                inner.bring_blob(&origin, &blob).await?;
-                counts.add(&blob, Way::Sent);
+                inner.fetch_blob(&origin, &blob).await?;
+                counts.add(&blob, UploadOutcome::Uploaded);
                 Ok(())
             });
         }
@@ -266,7 +271,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn bring_blob(&self, origin: &Origin, blob: &Descriptor) -> Result<Blob, Error> {
+    async fn fetch_blob(&self, origin: &Origin, blob: &Descriptor) -> Result<Blob, Error> {
         match origin {
             Origin::Registry(source) => self.registry.fetch(source, blob, &self.options.store).await,
             Origin::Store(_) => self.stored_blob(blob).await,
@@ -296,12 +301,12 @@ impl Inner {
         }
     }
 
-    /// Returns the list of images of a file whose content is in the store.
+    /// Reads the index of a location whose content is in the store.
     fn file_index(&self, location: &Location) -> Result<Index, Error> {
         match location {
             Location::Layout { path, .. } => {
                 let index = layout::read_index(path).map_err(|error| Error::file(path.display(), &error))?;
-                // What was made for the image is listed beside it, and has to be in the store as well.
+                // Referrers are separate entries of the index and must be in the store, too.
                 self.import_referrers(path, &index)?;
                 Ok(index)
             }
@@ -312,8 +317,8 @@ impl Inner {
 }
 
 impl Counts {
-    fn add(&self, blob: &Descriptor, way: Way) {
-        if way == Way::Sent {
+    fn add(&self, blob: &Descriptor, way: UploadOutcome) {
+        if way == UploadOutcome::Uploaded {
             self.sent.fetch_add(1, Ordering::Relaxed);
             self.bytes.fetch_add(blob.size, Ordering::Relaxed);
         } else {

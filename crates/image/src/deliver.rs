@@ -1,4 +1,4 @@
-//! A set of images on its way into a registry: blobs, manifests, and names last.
+//! Pushes a set of images to a registry: blobs first, then manifests, tags last.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,66 +12,66 @@ use crate::graph::Graph;
 use crate::manifest::{Descriptor, Platform};
 use crate::payload::{Payload, Piece};
 use crate::progress::Event;
-use crate::registry::{Document, Way, stored};
+use crate::registry::{Document, UploadOutcome, stored};
 use crate::set::{ROUNDS, Wanted, pause, settle};
-use crate::turns::each_in_turn;
+use crate::turns::for_each_by_registry;
 use crate::{Digest, Error, ErrorKind, Reference};
 
-/// A kilobyte of the spool.
-const UNIT: u64 = 1 << 10;
+/// Granularity of the spool: one kilobyte.
+const SPOOL_UNIT: u64 = 1 << 10;
 
-/// Where blobs come from that go to a registry.
+/// Where the blobs to push come from.
 #[derive(Debug)]
-pub enum Supply {
-    /// They are in the store.
+pub enum BlobSource {
+    /// The store.
     Store,
-    /// They are parts of files, such as archives.
+    /// Byte ranges of files, such as archives.
     Files(HashMap<Digest, Vec<Piece>>),
-    /// Other registries have them. So many bytes of them are in the store at a time.
+    /// Other registries. The store buffers at most `spool` bytes of them.
     Registries {
-        /// Images that have each of them.
+        /// Images that contain each blob.
         from: HashMap<Digest, Vec<Arc<Reference>>>,
-        /// How many bytes may be on their way.
+        /// Maximum number of buffered bytes.
         spool: u64,
     },
 }
 
-/// A blob, and the repositories that shall have it.
+/// A blob and its target repositories.
 #[derive(Debug, Clone)]
-pub struct Delivery {
+pub struct BlobPush {
     /// The blob.
     pub blob: Descriptor,
-    /// The repositories, each once.
+    /// The target repositories, without duplicates.
     pub to: Vec<Reference>,
-    /// Another repository of the registry that has it.
-    pub near: Option<Reference>,
+    /// Another repository of the registry that has the blob, to mount from.
+    pub mount_from: Option<Reference>,
 }
 
-/// What it took to bring blobs to a registry.
+/// The result of pushing blobs.
 #[derive(Debug, Default)]
-pub struct Delivered {
-    /// How many were sent.
+pub struct BlobPushSummary {
+    /// Blobs sent.
     pub sent: usize,
-    /// How many bytes those have.
+    /// Bytes sent.
     pub bytes: u64,
-    /// How many repositories got a blob from another one of the registry.
+    /// Repositories that mounted a blob from another repository.
     pub mounted: usize,
-    /// How many repositories had a blob already.
+    /// Repositories that already had a blob.
     pub known: usize,
-    /// Why blobs are missing somewhere.
+    /// The failed blobs and their errors.
     pub failed: HashMap<Digest, Error>,
 }
 
-/// An image whose manifests go to a repository, without a name.
+/// An image whose manifests are pushed to a repository by digest, without a tag.
 #[derive(Debug, Clone)]
-pub struct Unnamed {
-    /// The repository.
+pub struct ManifestPush {
+    /// The target repository.
     pub to: Reference,
-    /// The image.
+    /// The digest of the image.
     pub image: Digest,
-    /// The platforms it goes over for; all of them if none is named.
+    /// The platforms to push; empty means all.
     pub platforms: Vec<Platform>,
-    /// What it was made for, if registries list it by that.
+    /// The subject, if the image is a referrer that registries list by its subject.
     pub subject: Option<Digest>,
 }
 
@@ -84,44 +84,44 @@ struct Counts {
 }
 
 impl Client {
-    /// Brings blobs to the repositories of a registry: each is sent once, and mounted where else it shall be. What failed
-    /// because the registry was away is retried when the rest is done.
-    pub fn send_set(&self, mut deliveries: Vec<Delivery>, supply: Supply) -> Delivered {
-        deliveries.sort_by(|a, b| b.blob.size.cmp(&a.blob.size).then_with(|| a.blob.digest.cmp(&b.blob.digest)));
+    /// Pushes blobs to the repositories of a registry: sends each blob once and mounts it in the other repositories.
+    /// Transient failures are retried after the remaining blobs are done.
+    pub fn push_blobs(&self, mut pushes: Vec<BlobPush>, supply: BlobSource) -> BlobPushSummary {
+        pushes.sort_by(|a, b| b.blob.size.cmp(&a.blob.size).then_with(|| a.blob.digest.cmp(&b.blob.digest)));
         let room = match &supply {
-            Supply::Registries { spool, .. } => (spool / UNIT).clamp(1, u64::from(u32::MAX)),
+            BlobSource::Registries { spool, .. } => (spool / SPOOL_UNIT).clamp(1, u64::from(u32::MAX)),
             _ => 1,
         };
         let (supply, counts) = (Arc::new(supply), Arc::new(Counts::default()));
         let spool = Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(usize::MAX >> 4)));
-        let all = deliveries.len();
+        let all = pushes.len();
         let failed = self.block_on(async {
             let mut failed: HashMap<Digest, Error> = HashMap::new();
             for round in 0..=ROUNDS {
                 if round > 0 {
-                    // Those that may arrive yet: a registry that was away can be back. One that took nothing is away.
-                    deliveries
-                        .retain(|it| failed.get(&it.blob.digest).is_some_and(|it| it.kind() == ErrorKind::Network));
-                    if deliveries.is_empty() || deliveries.len() == all {
+                    // Transient failures are retried: the registry may be back. A registry that accepted nothing is
+                    // down.
+                    pushes.retain(|it| failed.get(&it.blob.digest).is_some_and(|it| it.kind() == ErrorKind::Network));
+                    if pushes.is_empty() || pushes.len() == all {
                         break;
                     }
-                    tokio::time::sleep(pause(self.inner().options.retries.first, round)).await;
+                    tokio::time::sleep(pause(self.inner().options.retries.first_delay, round)).await;
                 }
-                let items = deliveries.iter().map(|delivery| (String::new(), delivery));
-                let outcomes = each_in_turn(self.inner().options.parallel, items, |delivery: &Delivery| {
-                    let delivery = delivery.clone();
+                let items = pushes.iter().map(|push| (String::new(), push));
+                let outcomes = for_each_by_registry(self.inner().options.parallel, items, |push: &BlobPush| {
+                    let push = push.clone();
                     let (inner, supply, counts) = (self.inner(), Arc::clone(&supply), Arc::clone(&counts));
                     let spool = Arc::clone(&spool);
                     async move {
-                        let outcome = inner.deliver(&delivery, &supply, &spool, room, &counts).await;
-                        (delivery.blob.digest, outcome)
+                        let outcome = inner.deliver(&push, &supply, &spool, room, &counts).await;
+                        (push.blob.digest, outcome)
                     }
                 });
-                settle(&mut failed, deliveries.iter().map(|it| it.blob.digest), outcomes.await);
+                settle(&mut failed, pushes.iter().map(|it| it.blob.digest), outcomes.await);
             }
             failed
         });
-        Delivered {
+        BlobPushSummary {
             sent: counts.sent.load(Ordering::Relaxed),
             bytes: counts.bytes.load(Ordering::Relaxed),
             mounted: counts.mounted.load(Ordering::Relaxed),
@@ -130,14 +130,14 @@ impl Client {
         }
     }
 
-    /// Brings the manifests of images to their repositories, by digest. All their blobs have to be there. Returns how
-    /// that went, in their order.
-    pub fn send_documents(&self, images: &[Unnamed]) -> Vec<Result<(), Error>> {
-        self.each(images, |inner, image| async move { inner.send_unnamed(&image).await })
+    /// Pushes the manifests of images by digest. All their blobs must be present. Returns the results in the order of
+    /// `images`.
+    pub fn push_manifests(&self, images: &[ManifestPush]) -> Vec<Result<(), Error>> {
+        self.each(images, |inner, image| async move { inner.push_manifest(&image).await })
     }
 
-    /// Gives names to images that are in their repositories: each name is one request.
-    pub fn send_names(&self, names: &[(Reference, Digest)]) -> Vec<Result<(), Error>> {
+    /// Tags images that are already in their repositories, with one request per tag.
+    pub fn push_tags(&self, names: &[(Reference, Digest)]) -> Vec<Result<(), Error>> {
         self.each(names, |inner, (name, digest)| async move {
             let target = inner.target(&name)?;
             let document = inner.read_document(&digest)?;
@@ -145,56 +145,56 @@ impl Client {
         })
     }
 
-    /// Returns for each of these repositories whether it can be written to: its registry answers and takes uploads.
+    /// Checks for each repository whether its registry responds and accepts uploads.
     pub fn may_push(&self, repositories: &[Reference]) -> Vec<Result<(), Error>> {
         self.each(repositories, |inner, repository| async move {
             let target = inner.target(&repository)?;
-            inner.registry.may_push(&target).await
+            inner.registry.check_push(&target).await
         })
     }
 
-    /// Returns whether a repository gets a blob from another one of its registry, which has it.
+    /// Returns whether `to` can mount a blob from `from`, another repository of the same registry.
     ///
     /// # Errors
-    /// Fails when the registry does not answer.
+    /// Fails when the registry does not respond.
     pub fn may_mount(&self, blob: &Descriptor, from: &Reference, to: &Reference) -> Result<bool, Error> {
         let inner = self.inner();
         let target = inner.target(to)?;
-        self.block_on(inner.registry.may_mount(&target, blob, from.repository()))
+        self.block_on(inner.registry.check_mount(&target, blob, from.repository()))
     }
 
-    /// Returns for each of these images whether the registry has it, by its digest or its tag.
-    pub fn are_there(&self, images: &[Reference]) -> Vec<Result<Option<Digest>, Error>> {
+    /// Returns the digest of each image that the registry has, looked up by digest or tag.
+    pub fn current_digests(&self, images: &[Reference]) -> Vec<Result<Option<Digest>, Error>> {
         self.each(images, |inner, image| async move {
             let target = inner.target(&image)?;
             inner.registry.known_manifest(&target, &image.version()).await
         })
     }
 
-    /// Returns which of these blobs repositories do not have.
-    pub fn lacking(&self, deliveries: &[Delivery]) -> Vec<Result<Vec<Reference>, Error>> {
-        self.each(deliveries, |inner, delivery| async move {
-            let mut lacking = Vec::new();
-            for to in delivery.to {
-                if !inner.registry.has_blob(&inner.target(&to)?, &delivery.blob).await? {
-                    lacking.push(to);
+    /// Returns the repositories that lack each of these blobs.
+    pub fn missing_from(&self, pushes: &[BlobPush]) -> Vec<Result<Vec<Reference>, Error>> {
+        self.each(pushes, |inner, push| async move {
+            let mut missing_from = Vec::new();
+            for to in push.to {
+                if !inner.registry.has_blob(&inner.target(&to)?, &push.blob).await? {
+                    missing_from.push(to);
                 }
             }
-            Ok(lacking)
+            Ok(missing_from)
         })
     }
 
-    /// Lists the tags of a repository; none if there is no such repository.
+    /// Lists the tags of a repository; empty if the repository does not exist.
     ///
     /// # Errors
-    /// Fails when the registry does not answer, or has too many.
+    /// Fails when the registry does not respond or has too many tags.
     pub fn tags(&self, repository: &Reference) -> Result<Vec<String>, Error> {
         let inner = self.inner();
         let target = inner.target(repository)?;
         self.block_on(inner.registry.tags(&target))
     }
 
-    /// Removes images from a registry, each given by its digest. Returns whether each was there.
+    /// Deletes images from a registry by digest. Returns whether each existed.
     pub fn remove(&self, images: &[Reference]) -> Vec<Result<bool, Error>> {
         self.each(images, |inner, image| async move {
             let target = inner.target(&image)?;
@@ -202,7 +202,7 @@ impl Client {
         })
     }
 
-    /// Does something for each item, several at a time, and returns the outcomes in their order.
+    /// Runs `work` for each item, several concurrently, and returns the results in the order of `items`.
     fn each<I, T, F, W>(&self, items: &[I], work: F) -> Vec<Result<T, Error>>
     where
         I: Clone + Send + Sync + 'static,
@@ -210,10 +210,10 @@ impl Client {
         F: Fn(Arc<Inner>, I) -> W + Send + Sync,
         W: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let lost = || Error::new(ErrorKind::Network, "the request was cut off");
-        let mut outcomes: Vec<Result<T, Error>> = items.iter().map(|_| Err(lost())).collect();
+        let aborted = || Error::new(ErrorKind::Network, "the request was aborted");
+        let mut outcomes: Vec<Result<T, Error>> = items.iter().map(|_| Err(aborted())).collect();
         let all = items.iter().enumerate().map(|item| (String::new(), item));
-        let done = self.block_on(each_in_turn(self.inner().options.parallel, all, |(number, item)| {
+        let done = self.block_on(for_each_by_registry(self.inner().options.parallel, all, |(number, item)| {
             let future = work(self.inner(), item.clone());
             async move { (number, future.await) }
         }));
@@ -227,24 +227,24 @@ impl Client {
 impl Inner {
     async fn deliver(
         &self,
-        delivery: &Delivery,
-        supply: &Supply,
+        push: &BlobPush,
+        supply: &BlobSource,
         spool: &Semaphore,
         room: u64,
         counts: &Counts,
     ) -> Result<(), Error> {
-        let blob = &delivery.blob;
-        let mut first = delivery.near.as_ref().map(Reference::repository);
+        let blob = &push.blob;
+        let mut first = push.mount_from.as_ref().map(Reference::repository);
         let mut held = None;
         let mut cached = true;
         let mut absent = Vec::new();
-        for to in &delivery.to {
+        for to in &push.to {
             let target = self.target(to)?;
-            if self.registry.is_away(&target) {
-                let text = format!("not begun: {} has failed again and again", to.host());
+            if self.registry.is_down(&target) {
+                let text = format!("skipped: {} has failed repeatedly", to.host());
                 return Err(Error::new(ErrorKind::Network, text));
             }
-            // A registry that ran out of room may fail to say what it has until it gets it again.
+            // A registry that ran out of disk space may fail existence checks until the blob is sent again.
             match self.registry.has_blob(&target, blob).await.unwrap_or(false) {
                 true => {
                     counts.known.fetch_add(1, Ordering::Relaxed);
@@ -255,50 +255,50 @@ impl Inner {
         }
         for (to, target) in absent {
             let fetch = async || {
-                if let Supply::Registries { from, .. } = supply
+                if let BlobSource::Registries { from, .. } = supply
                     && from.contains_key(&blob.digest)
                     && held.is_none()
                     && stored(&self.options.store, blob).await?.is_none()
                 {
-                    let share = (blob.size / UNIT + 1).min(room);
+                    let share = (blob.size / SPOOL_UNIT + 1).min(room);
                     held = spool.acquire_many(u32::try_from(share).unwrap_or(u32::MAX)).await.ok();
                 }
-                self.supplied(blob, supply).await
+                self.payload_of(blob, supply).await
             };
             let way = self.registry.send_absent(&target, blob, first, fetch).await;
             match way {
-                Ok(Way::Sent) => {
+                Ok(UploadOutcome::Uploaded) => {
                     cached = false;
                     counts.sent.fetch_add(1, Ordering::Relaxed);
                     counts.bytes.fetch_add(blob.size, Ordering::Relaxed);
                 }
-                Ok(Way::Mounted) => drop(counts.mounted.fetch_add(1, Ordering::Relaxed)),
-                Ok(Way::Known) => drop(counts.known.fetch_add(1, Ordering::Relaxed)),
+                Ok(UploadOutcome::Mounted) => drop(counts.mounted.fetch_add(1, Ordering::Relaxed)),
+                Ok(UploadOutcome::Existing) => drop(counts.known.fetch_add(1, Ordering::Relaxed)),
                 Err(error) => return Err(error.context(format!("writing docker://{}", to.name()))),
             }
             first.get_or_insert(to.repository());
         }
         if held.is_some() {
-            // It has done its work, and others need the room.
+            // The blob is pushed; free the spool for others.
             let _ = fs::remove_file(self.options.store.path_of(&blob.digest));
         }
         self.options.progress.on(&Event::Finished { blob, cached });
         Ok(())
     }
 
-    async fn supplied(&self, blob: &Descriptor, supply: &Supply) -> Result<Payload, Error> {
+    async fn payload_of(&self, blob: &Descriptor, supply: &BlobSource) -> Result<Payload, Error> {
         match supply {
-            Supply::Store => self.stored_blob(blob).await.map(Payload::from),
-            Supply::Files(pieces) => {
+            BlobSource::Store => self.stored_blob(blob).await.map(Payload::from),
+            BlobSource::Files(pieces) => {
                 let missing =
-                    || Error::new(ErrorKind::NotFound, format!("blob {} is in none of the files", blob.digest));
+                    || Error::new(ErrorKind::NotFound, format!("none of the files contains blob {}", blob.digest));
                 let pieces = pieces.get(&blob.digest).ok_or_else(missing)?.clone();
                 let (digest, size) = (blob.digest, blob.size);
                 let checked = tokio::task::spawn_blocking(move || Payload::check(digest, size, pieces)).await;
                 checked.unwrap_or_else(|error| Err(Error::new(ErrorKind::File, error.to_string())))
             }
-            Supply::Registries { from, .. } => {
-                // What was made here is in the store already.
+            BlobSource::Registries { from, .. } => {
+                // Blobs built by this process are in the store already.
                 if let Some(from) = from.get(&blob.digest).cloned()
                     && stored(&self.options.store, blob).await?.is_none()
                 {
@@ -309,7 +309,7 @@ impl Inner {
         }
     }
 
-    async fn send_unnamed(&self, image: &Unnamed) -> Result<(), Error> {
+    async fn push_manifest(&self, image: &ManifestPush) -> Result<(), Error> {
         let target = self.target(&image.to)?;
         let graph = Graph::of_platforms(&self.options.store, &image.image, &image.platforms, &self.options.limits)?;
         let mut lists_itself = true;
@@ -323,18 +323,18 @@ impl Inner {
                 continue;
             }
             lists_itself = self.registry.put_manifest(&target, document, &version).await?;
-            // A registry whose disk was full may keep half a manifest, fail to read it, and take none in its place.
+            // A registry whose disk was full may hold a truncated manifest that it can neither read nor replace.
             if known.is_err() {
                 self.registry.manifest(&target, &version).await.map_err(|error| {
                     error.context(format!(
-                        "{} keeps a damaged copy of a manifest and takes no other until its garbage is collected",
+                        "{} has a damaged copy of the manifest and accepts no other before its garbage collection runs",
                         target.reference.host()
                     ))
                 })?;
             }
         }
         if let Some(subject) = image.subject.filter(|_| !lists_itself)
-            && let Some(top) = graph.documents.last().map(Document::described)
+            && let Some(top) = graph.documents.last().map(Document::referrer_descriptor)
         {
             self.registry.list_referrer(&target, &subject, &top).await?;
         }

@@ -1,4 +1,4 @@
-//! Names of content: `sha256:` and the hash in hexadecimal.
+//! Content digests: `sha256:` and 64 hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// The digest of some content. Only sha256 exists: nothing else is used by registries.
+/// A SHA-256 digest. Registries use no other algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
-/// Why a text is no digest.
+/// The text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid digest {0:?}: expected sha256: and 64 hexadecimal digits in lower case")]
 pub struct DigestError(String);
@@ -65,22 +65,22 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// Computes a digest piece by piece.
+/// Computes a digest incrementally.
 #[derive(Clone, Default)]
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// Starts with nothing.
+    /// Creates an empty hasher.
     pub fn new() -> Hasher {
         Hasher::default()
     }
 
-    /// Adds a piece.
+    /// Adds a chunk.
     pub fn update(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }
 
-    /// Returns the digest of all pieces.
+    /// Returns the digest of all chunks.
     pub fn finish(self) -> Digest {
         Digest(self.0.finalize().into())
     }

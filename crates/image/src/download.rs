@@ -1,28 +1,28 @@
-//! Files that are no images, from web servers.
+//! Downloads other files than images from web servers.
 
 use http::{HeaderMap, StatusCode, Uri};
 
-use crate::http::{Ask, Authorization, Trust};
+use crate::http::{Authorization, HttpRequest, Trust};
 use crate::{Client, Error, ErrorKind};
 
-/// How often a server that is away is asked.
-const TRIES: usize = 3;
+/// Maximum number of attempts when a server is unavailable.
+const ATTEMPTS: usize = 3;
 
 impl Client {
-    /// Fetches what is at an address that starts with `http://` or `https://`, of at most `limit` bytes.
+    /// Downloads at most `limit` bytes from an `http://` or `https://` URL.
     ///
-    /// Proxies, certificates and waiting are as for registries; credentials are sent to nobody.
+    /// Uses the proxies, certificates and timeouts of registry requests. Sends no credentials.
     ///
     /// # Errors
-    /// Fails when it cannot be had, is larger, or the network may not be used.
+    /// Fails when the request fails, the content is larger than `limit`, or the client is offline.
     pub fn download(&self, address: &str, limit: u64) -> Result<Vec<u8>, Error> {
         match self.fetch(&web_address(address)?, &HeaderMap::new(), None, limit)? {
             (StatusCode::OK, whole) => Ok(whole),
-            (status, _) => Err(Error::new(ErrorKind::NotFound, format!("the server says {status}"))),
+            (status, _) => Err(Error::new(ErrorKind::NotFound, format!("the server returned {status}"))),
         }
     }
 
-    /// Fetches what is at an address.
+    /// Sends a GET request and returns the status and the body.
     pub(crate) fn fetch(
         &self,
         uri: &Uri,
@@ -31,22 +31,22 @@ impl Client {
         limit: u64,
     ) -> Result<(StatusCode, Vec<u8>), Error> {
         if self.options().offline {
-            return Err(Error::new(ErrorKind::Offline, "the network may not be used"));
+            return Err(Error::new(ErrorKind::Offline, "network access is disabled"));
         }
         let inner = self.inner();
-        let trust = if self.options().skip_tls_verify { Trust::Anyone } else { Trust::Verified };
-        let ask = Ask { headers: headers.clone(), authorization, ..Ask::get(uri.clone(), trust) };
+        let trust = if self.options().skip_tls_verify { Trust::Any } else { Trust::Verified };
+        let request = HttpRequest { headers: headers.clone(), authorization, ..HttpRequest::get(uri.clone(), trust) };
         self.block_on(async move {
             let http = &inner.registry.http;
             let mut tries = 1;
             loop {
-                let whole = match http.ask(ask.clone()).await {
-                    Ok(mut answer) => answer.whole(limit).await.map(|whole| (answer.status(), whole)),
+                let whole = match http.send(request.clone()).await {
+                    Ok(mut response) => response.whole(limit).await.map(|whole| (response.status(), whole)),
                     Err(failure) => Err(failure),
                 };
                 match whole {
                     Ok(whole) => return Ok(whole),
-                    Err(failure) if failure.is_passing() && tries < TRIES => tries += 1,
+                    Err(failure) if failure.is_transient() && tries < ATTEMPTS => tries += 1,
                     Err(failure) => return Err(failure.into_error(http.root_count())),
                 }
             }
@@ -54,10 +54,10 @@ impl Client {
     }
 }
 
-/// Reads an address of a web server.
+/// Parses an `http` or `https` URL.
 pub(crate) fn web_address(text: &str) -> Result<Uri, Error> {
     text.parse()
         .ok()
         .filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some())
-        .ok_or_else(|| Error::new(ErrorKind::Reference, "not an address of a web server"))
+        .ok_or_else(|| Error::new(ErrorKind::Reference, "not an http:// or https:// URL"))
 }

@@ -1,10 +1,10 @@
-//! What the surroundings say: variables, the home directory, the directory of the system's settings.
+//! The process environment: variables, the home directory and the system's configuration directory.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What registries, credentials and certificates are looked up with.
+/// The settings that registries, credentials and certificates are looked up in.
 #[derive(Debug, Clone)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
@@ -13,7 +13,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Returns the surroundings of this process.
+    /// Returns the environment of this process.
     pub fn current() -> Environment {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -22,25 +22,25 @@ impl Environment {
         Environment { variables: std::env::vars_os().filter_map(text).collect(), user, etc: "/etc".into() }
     }
 
-    /// Returns surroundings that are made up: `etc` in place of `/etc`, and only these variables.
-    pub fn made_up(etc: &Path, variables: &[(&str, &str)]) -> Environment {
+    /// Returns an environment with only these variables and `etc` in place of `/etc`.
+    pub fn isolated(etc: &Path, variables: &[(&str, &str)]) -> Environment {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Environment { variables, user: 0, etc: etc.into() }
     }
 
-    /// Returns the same surroundings with another value of a variable.
+    /// Returns the environment with one variable changed.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Environment {
         self.variables.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// Returns a variable, unless it is empty.
+    /// Returns a variable; empty counts as unset.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns a directory that a variable names.
+    /// Returns the directory that a variable names.
     pub(crate) fn dir(&self, name: &str) -> Option<PathBuf> {
         self.get(name).map(PathBuf::from)
     }
@@ -49,12 +49,12 @@ impl Environment {
         self.dir("HOME")
     }
 
-    /// Returns where a user's own settings are.
+    /// Returns the user's configuration directory.
     pub(crate) fn config_home(&self) -> Option<PathBuf> {
         self.dir("XDG_CONFIG_HOME").or_else(|| self.home().map(|home| home.join(".config")))
     }
 
-    /// Returns where podman keeps the credentials of a session.
+    /// Returns podman's auth file for the login session.
     pub(crate) fn session_auth_file(&self) -> PathBuf {
         match self.dir("XDG_RUNTIME_DIR") {
             Some(dir) => dir.join("containers/auth.json"),
@@ -62,7 +62,7 @@ impl Environment {
         }
     }
 
-    /// Returns where signatures are if nothing says where.
+    /// Returns the default signature storage.
     #[cfg(feature = "signatures")]
     pub(crate) fn signature_storage(&self) -> PathBuf {
         let home = self.home().filter(|_| self.user != 0);

@@ -1,37 +1,37 @@
-//! Why something with an image did not work.
+//! Errors of image operations.
 
 use std::fmt;
 
 use crate::ReferenceError;
 
-/// What went wrong, by what a caller can do about it.
+/// The category of an error, by what the caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The text is no reference.
+    /// The text is not a valid reference.
     Reference,
-    /// There is no such image, or none for the platform.
+    /// The image does not exist, or not for the platform.
     NotFound,
-    /// The registry wants other credentials.
+    /// The registry requires other credentials.
     Unauthorized,
-    /// The registry does not answer, or not in a way that can be understood.
+    /// The registry does not respond, or its response is invalid.
     Network,
     /// The registry's certificate is not trusted.
     Certificate,
-    /// Content is not what its digest says.
+    /// Content does not match its digest.
     Digest,
-    /// Something is larger than it may be.
+    /// Something exceeds a limit.
     Limit,
-    /// A policy or a configuration forbids it.
+    /// A policy or configuration forbids it.
     Forbidden,
-    /// It is not stored, and the network may not be used.
+    /// The content is not stored, and network access is disabled.
     Offline,
     /// A file cannot be read or written.
     File,
-    /// It is something that is not supported.
+    /// The format or feature is not supported.
     Unsupported,
 }
 
-/// Why something with an image did not work.
+/// Why an image operation failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,
@@ -49,38 +49,38 @@ impl Error {
         Error::new(ErrorKind::File, format!("{what}: {error}"))
     }
 
-    /// Adds what can be done about it.
+    /// Adds advice on how to fix the error.
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Notes how often it was tried.
+    /// Records the number of attempts.
     #[must_use]
     pub(crate) fn tried(mut self, tries: u32) -> Error {
         self.tries = tries;
         self
     }
 
-    /// Says what was being done.
+    /// Prepends the operation that failed.
     #[must_use]
     pub(crate) fn context(mut self, what: impl fmt::Display) -> Error {
         self.text = format!("{what}: {}", self.text);
         self
     }
 
-    /// Returns what kind of failure this is.
+    /// Returns the category.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Returns how often it was tried, all retries counted.
+    /// Returns the number of attempts, including retries.
     pub fn tries(&self) -> u32 {
         self.tries
     }
 
-    /// Returns what can be done about it, if that is known.
+    /// Returns advice on how to fix the error, if there is any.
     pub fn help(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -1,4 +1,4 @@
-//! How an image would be reached: which files count, and what the registry says. No secret is in it.
+//! Explains how an image is reached: the settings that apply and the responses of registries. Contains no secrets.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,44 +12,44 @@ use crate::http::{HostCertificates, Trust};
 use crate::registry::{Challenge, Source, address};
 use crate::{Digest, Error, ErrorKind, Location, Reference};
 
-/// How an image would be reached.
+/// How an image is reached.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The image, as it was named.
+    /// The image, as named by the user.
     pub reference: String,
-    /// The files with settings for registries that were read.
+    /// The `registries.conf` files that were read.
     pub registries_conf: Vec<PathBuf>,
-    /// The one among them with the rule for this image.
+    /// The file with the rule for this image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<PathBuf>,
-    /// The policy, if there is one.
+    /// The policy, if one exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PathBuf>,
-    /// The signatures that it asks for, by the types of its requirements.
+    /// The signatures that the policy requires, by requirement type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<&'static str>,
-    /// What stands in the way before any registry is asked.
+    /// A problem that prevents any request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
-    /// The places that would be asked, in order.
+    /// The sources to try, in order.
     pub places: Vec<Place>,
 }
 
 impl Explanation {
-    /// Returns whether one of the places has the image.
-    pub fn is_good(&self) -> bool {
+    /// Returns whether one of the sources has the image.
+    pub fn is_reachable(&self) -> bool {
         self.problem.is_none() && self.places.iter().any(|place| place.digest.is_some())
     }
 }
 
-/// What went wrong, and what can be done about it.
+/// A problem and its solution.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// What went wrong.
+    /// The error message.
     pub text: String,
-    /// What can be done.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
@@ -60,89 +60,89 @@ impl From<&Error> for Problem {
     }
 }
 
-/// A place that an image may be at: its registry, or a mirror.
+/// A source of an image: its registry or a mirror.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// What the image is called there.
+    /// The reference of the image at this source.
     pub reference: String,
     /// Whether it is a mirror.
     pub mirror: bool,
-    /// The address that was asked, with its scheme.
+    /// The URL of the endpoint.
     pub address: String,
-    /// Whether certificates count.
+    /// Whether certificates are verified.
     pub verified: bool,
-    /// The proxy in between.
+    /// The proxy, if one is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// The certificates that are used.
+    /// The certificates.
     pub certificates: Certificates,
-    /// The credentials that are used.
+    /// The credentials.
     pub credentials: Option<CredentialsUsed>,
-    /// The files that were searched for credentials, if none were found.
+    /// The auth files that were searched, if none had credentials.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub searched: Vec<PathBuf>,
-    /// How the registry answered when it was called.
+    /// The status of the registry's response to the ping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What it asks for: nothing, a password, or a token from somewhere.
+    /// The authentication it requires: none, a password, or a token from a realm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asks_for: Option<String>,
-    /// The digest of the image there.
+    /// The digest of the image at this source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// What the image is: a manifest or an index.
+    /// The media type: a manifest or an index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What went wrong.
+    /// The error, if the source failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
-    /// How long it took, in milliseconds.
+    /// The elapsed time in milliseconds.
     pub milliseconds: u64,
 }
 
-/// Certificates that are used for a place.
+/// The certificates used for a source.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Certificates {
-    /// How many root certificates are known: the system's, and those of `--ca-file`.
+    /// The number of root certificates: the system's and those of `--ca-file`.
     pub roots: usize,
-    /// The directory with certificates for just this host.
+    /// The `certs.d` directory of this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// Authorities in it.
+    /// The CA certificates in it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub authorities: Vec<PathBuf>,
-    /// The certificate that we show.
+    /// The client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ours: Option<PathBuf>,
-    /// The directories that were looked at, if there is none.
+    /// The directories that were searched, if none exists.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub searched: Vec<PathBuf>,
 }
 
-/// Where credentials come from. What they are is not told.
+/// The source of credentials, without the credentials.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialsUsed {
     /// The file.
     pub file: PathBuf,
-    /// The key in it.
+    /// The key of the entry.
     pub key: String,
-    /// The program that was asked.
+    /// The credential helper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub helper: Option<String>,
-    /// What they are: a password or an identity token.
+    /// The kind: a password or an identity token.
     pub kind: &'static str,
 }
 
 impl Client {
-    /// Finds out how an image would be reached, by trying all of its places.
+    /// Explains how an image is reached by trying all its sources.
     pub fn explain(&self, reference: &Reference) -> Explanation {
         self.block_on(self.explain_async(reference))
     }
 
-    /// Does what [`Client::explain`] does, for those who can wait in other ways.
+    /// The async form of [`Client::explain`].
     pub(crate) async fn explain_async(&self, reference: &Reference) -> Explanation {
         let inner = self.inner();
         let mut explanation = Explanation {
@@ -167,7 +167,7 @@ impl Client {
         explanation.registries_conf = conf.files().to_vec();
         explanation.rule = conf.file_for(reference).map(Into::into);
         if inner.options.offline {
-            let error = Error::new(ErrorKind::Offline, "the network may not be used, so that nobody was asked");
+            let error = Error::new(ErrorKind::Offline, "network access is disabled, so no registry was contacted");
             explanation.problem = Some((&error).into());
             return explanation;
         }
@@ -241,7 +241,7 @@ impl Inner {
         if let Ok(uri) = place.address.parse::<Uri>() {
             place.proxy = self.registry.http.proxy_for(&uri).map(|proxy| {
                 let scheme = proxy.scheme_str().unwrap_or("http");
-                // The name and the word in front of the host are nobody's business.
+                // Drop user name and password of the proxy URL.
                 let host = proxy.authority().map(|it| it.as_str().rsplit('@').next().unwrap_or_default().to_owned());
                 format!("{scheme}://{}", host.unwrap_or_default())
             });

@@ -1,4 +1,4 @@
-//! All documents of an image and of what was made for it, brought into the store within the limits.
+//! Fetches all documents of an image and of its referrers into the store, within the limits.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,58 +11,58 @@ use crate::pull::parse;
 use crate::registry::{COSIGN, MANIFEST_LIMIT, Source, fallback_tag};
 use crate::{Digest, Error, ErrorKind, Store, platform};
 
-/// How far signatures of signatures are followed.
-const DEPTH: usize = 3;
+/// Maximum depth of referrers of referrers.
+const REFERRER_DEPTH: usize = 3;
 
-/// Where an image comes from.
+/// The source of an image.
 #[derive(Clone)]
 pub(crate) enum Origin {
     Registry(Source),
-    /// All that a file has is in the store; this is its list of images.
+    /// A file whose content is in the store, with its index.
     Store(Arc<Index>),
 }
 
-/// Something to bring over, and the tag it has.
+/// A document to copy and its tag.
 pub(crate) struct Item {
     pub(crate) graph: Graph,
     pub(crate) tag: Option<String>,
-    /// What it was made for.
+    /// The subject it refers to.
     pub(crate) subject: Option<(Digest, Descriptor)>,
 }
 
-/// Something that was made for an image, and the tag it has.
-type Referrer = (Descriptor, Option<String>);
+/// A referrer and its tag.
+type TaggedReferrer = (Descriptor, Option<String>);
 
 /// Collects the documents of one image.
 pub(crate) struct Gatherer<'a> {
     inner: &'a Inner,
     origin: &'a Origin,
-    /// Where the image goes to, if that can have some of it.
+    /// The target layout, if it may already hold parts of the image.
     held: Option<&'a Store>,
     budget: Budget,
     platforms: Vec<Platform>,
-    /// What a file lists, by what it was made for. Read once.
-    listed: Option<HashMap<Digest, Vec<Referrer>>>,
+    /// The referrers in the index of a file, by subject. Read once.
+    listed_referrers: Option<HashMap<Digest, Vec<TaggedReferrer>>>,
 }
 
 impl<'a> Gatherer<'a> {
     pub(crate) fn new(inner: &'a Inner, origin: &'a Origin, held: Option<&'a Store>) -> Gatherer<'a> {
         let budget = Budget::new(&inner.options.limits);
-        Gatherer { inner, origin, held, budget, platforms: Vec::new(), listed: None }
+        Gatherer { inner, origin, held, budget, platforms: Vec::new(), listed_referrers: None }
     }
 
-    /// Leaves out the images of an index that are for other platforms, if any is named.
+    /// Skips the images of an index for other platforms; an empty list keeps all.
     pub(crate) fn for_platforms(mut self, platforms: &[Platform]) -> Gatherer<'a> {
         self.budget = self.budget.for_platforms(platforms);
         self.platforms = platforms.to_vec();
         self
     }
 
-    /// Follows indexes to the image of the platform.
+    /// Follows indexes to the image of the selected platform.
     pub(crate) async fn choose_one(&self, mut digest: Digest) -> Result<Digest, Error> {
         let nesting = self.inner.options.limits.nesting;
         for _ in 0..=nesting {
-            self.bring_document(&digest).await?;
+            self.fetch_document(&digest).await?;
             let document = self.inner.read_document(&digest)?;
             if !document.is_index() {
                 return Ok(digest);
@@ -73,14 +73,14 @@ impl<'a> Gatherer<'a> {
         Err(Error::new(ErrorKind::Limit, format!("indexes are nested deeper than {nesting}")))
     }
 
-    /// Brings all manifests of an image into the store.
+    /// Fetches all manifests of an image into the store.
     pub(crate) async fn image(&mut self, top: Digest) -> Result<Graph, Error> {
         let mut waiting = vec![(top, 0)];
         while let Some((digest, depth)) = waiting.pop() {
             if !self.budget.admit(&digest, depth)? {
                 continue;
             }
-            self.bring_document(&digest).await?;
+            self.fetch_document(&digest).await?;
             let document = self.inner.read_document(&digest)?;
             for child in self.budget.children(&document)? {
                 if let Child::Document(digest) = child {
@@ -91,7 +91,7 @@ impl<'a> Gatherer<'a> {
         Graph::of_platforms(&self.inner.options.store, &top, &self.platforms, &self.inner.options.limits)
     }
 
-    async fn bring_document(&self, digest: &Digest) -> Result<(), Error> {
+    async fn fetch_document(&self, digest: &Digest) -> Result<(), Error> {
         let inner = self.inner;
         if inner.read_document(digest).is_ok() {
             return Ok(());
@@ -109,23 +109,23 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// Brings what was made for an image and for its parts, and what was made for that.
+    /// Fetches the referrers of an image and its parts, and the referrers of those.
     pub(crate) async fn referrers(&mut self, graph: &Graph) -> Result<Vec<Item>, Error> {
         let mut waiting: Vec<(Digest, usize)> = graph.documents.iter().rev().map(|it| (it.digest, 0)).collect();
         let mut seen: HashSet<Digest> = waiting.iter().map(|(digest, _)| *digest).collect();
         let mut items = Vec::new();
         while let Some((subject, depth)) = waiting.pop() {
             let mut further = Vec::new();
-            for (referrer, tag) in self.made_for(&subject).await? {
+            for (referrer, tag) in self.referrers_of(&subject).await? {
                 let digest = referrer.digest;
                 if !seen.insert(digest) {
                     continue;
                 }
                 let graph = self.image(digest).await?;
-                let described = self.inner.read_document(&digest)?.described();
+                let described = self.inner.read_document(&digest)?.referrer_descriptor();
                 let about = tag.is_none().then_some((subject, described));
                 items.push(Item { graph, tag, subject: about });
-                if depth < DEPTH {
+                if depth < REFERRER_DEPTH {
                     further.push((digest, depth + 1));
                 }
             }
@@ -134,17 +134,18 @@ impl<'a> Gatherer<'a> {
         Ok(items)
     }
 
-    /// Lists what was made for one document.
-    async fn made_for(&mut self, subject: &Digest) -> Result<Vec<Referrer>, Error> {
+    /// Lists the referrers of one document.
+    async fn referrers_of(&mut self, subject: &Digest) -> Result<Vec<TaggedReferrer>, Error> {
         match self.origin {
             Origin::Registry(source) => {
                 let registry = &self.inner.registry;
-                let listed = registry.referrers(source, subject).await?;
-                let mut found: Vec<Referrer> = listed.into_iter().map(|referrer| (referrer, None)).collect();
+                let listed_referrers = registry.referrers(source, subject).await?;
+                let mut found: Vec<TaggedReferrer> =
+                    listed_referrers.into_iter().map(|referrer| (referrer, None)).collect();
                 for kind in COSIGN {
                     let tag = format!("{}.{kind}", fallback_tag(subject));
                     let tagged = match registry.tagged(source, &tag).await {
-                        // Some let nobody in where they have nothing.
+                        // Some registries deny access to referrers that do not exist.
                         Err(error) if error.kind() == ErrorKind::Unauthorized => None,
                         outcome => outcome?,
                     };
@@ -156,16 +157,16 @@ impl<'a> Gatherer<'a> {
                 Ok(found)
             }
             Origin::Store(index) => {
-                let listed = self.listed.get_or_insert_with(|| listed(self.inner, index));
-                Ok(listed.get(subject).cloned().unwrap_or_default())
+                let listed_referrers = self.listed_referrers.get_or_insert_with(|| listed_referrers(self.inner, index));
+                Ok(listed_referrers.get(subject).cloned().unwrap_or_default())
             }
         }
     }
 }
 
-/// Reads what each entry of a file's list of images was made for.
-fn listed(inner: &Inner, index: &Index) -> HashMap<Digest, Vec<Referrer>> {
-    let mut found: HashMap<Digest, Vec<Referrer>> = HashMap::new();
+/// Reads the subject of each entry of a file's index.
+fn listed_referrers(inner: &Inner, index: &Index) -> HashMap<Digest, Vec<TaggedReferrer>> {
+    let mut found: HashMap<Digest, Vec<TaggedReferrer>> = HashMap::new();
     for entry in &index.manifests {
         let name = entry.annotations.get(REF_NAME).map(String::as_str).unwrap_or_default();
         let by_cosign = COSIGN.iter().find_map(|kind| {

@@ -1,4 +1,4 @@
-//! All that belongs to an image: an index, its manifests, their blobs.
+//! The documents and blobs of an image: index, manifests, configs, layers.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,19 +7,19 @@ use crate::pull::parse;
 use crate::registry::{Document, MANIFEST_LIMIT};
 use crate::{Digest, Error, ErrorKind, Limits, Store, platform};
 
-/// What an image consists of, in a store.
+/// The documents and blobs of an image in a store.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
-    /// Manifests and indexes, those that are referred to before those that refer to them.
+    /// Manifests and indexes, children before parents.
     pub(crate) documents: Vec<Document>,
-    /// Configs and layers, each once.
+    /// Configs and layers, without duplicates.
     pub(crate) blobs: Vec<Descriptor>,
 }
 
-/// What is left of the limits on an image while it is followed. A document counts once, however often it is named.
+/// The remaining limits while an image is traversed. A document counts once, however often it is referenced.
 pub(crate) struct Budget {
     limits: Limits,
-    /// The platforms whose images of an index count; all of them if none is named.
+    /// The platforms to follow in an index; empty means all.
     platforms: Vec<Platform>,
     documents: HashSet<Digest>,
     document_bytes: u64,
@@ -39,13 +39,13 @@ impl Budget {
         }
     }
 
-    /// Leaves out the images of an index that are for other platforms.
+    /// Skips the images of an index for other platforms.
     pub(crate) fn for_platforms(mut self, platforms: &[Platform]) -> Budget {
         self.platforms = platforms.to_vec();
         self
     }
 
-    /// Counts a manifest or an index; returns whether it is new, so that it has to be followed.
+    /// Counts a manifest or an index; returns whether it is new and must be followed.
     pub(crate) fn admit(&mut self, digest: &Digest, depth: usize) -> Result<bool, Error> {
         if depth > self.limits.nesting {
             let text = format!("indexes are nested deeper than {}", self.limits.nesting);
@@ -55,13 +55,13 @@ impl Budget {
             return Ok(false);
         }
         if self.documents.len() > self.limits.manifests {
-            let text = format!("the image consists of more than {} manifests", self.limits.manifests);
+            let text = format!("the image has more than {} manifests", self.limits.manifests);
             return Err(Error::new(ErrorKind::Limit, text));
         }
         Ok(true)
     }
 
-    /// Returns what a document refers to, each once, if that is within the limits.
+    /// Returns the children of a document, without duplicates, if they are within the limits.
     pub(crate) fn children(&mut self, document: &Document) -> Result<Vec<Child>, Error> {
         self.document_bytes += document.content.len() as u64;
         if self.document_bytes > self.limits.manifest_bytes {
@@ -78,7 +78,7 @@ impl Budget {
         let manifest: Manifest = parse(&document.content, "manifest")?;
         self.limits.check(&manifest)?;
         let blobs = std::iter::once(manifest.config).chain(manifest.layers);
-        // Layers that must not be handed on lie elsewhere, and are not the registry's to give.
+        // Non-distributable layers are stored elsewhere; the registry does not have them.
         let ours: Vec<Descriptor> = blobs.filter(|blob| !is_foreign(blob)).collect();
         for blob in &ours {
             if self.blobs.insert(blob.digest) {
@@ -93,15 +93,15 @@ impl Budget {
 }
 
 impl Graph {
-    /// Follows a manifest or an index in `store` to all that belongs to it.
+    /// Collects everything that a manifest or an index in `store` refers to.
     ///
     /// # Errors
-    /// Fails when a manifest is missing or is not understood, or there is too much of it.
+    /// Fails when a manifest is missing or invalid, or a limit is exceeded.
     pub(crate) fn of(store: &Store, digest: &Digest, limits: &Limits) -> Result<Graph, Error> {
         Graph::of_platforms(store, digest, &[], limits)
     }
 
-    /// The same; of an index only the images for `platforms`, if any is named.
+    /// Like [`Graph::of`], limited to the images of an index for `platforms`; empty means all.
     pub(crate) fn of_platforms(
         store: &Store,
         digest: &Digest,
@@ -146,7 +146,7 @@ impl Graph {
     }
 }
 
-/// Something a manifest or an index refers to.
+/// A child of a manifest or an index.
 pub(crate) enum Child {
     Document(Digest),
     Blob(Box<Descriptor>),
@@ -162,7 +162,7 @@ impl Document {
         Descriptor::new(&self.media_type, self.digest, self.content.len() as u64)
     }
 
-    /// Returns what signatures and the like are made for, if this is one.
+    /// Returns the subject, if this document is a referrer.
     pub(crate) fn subject(&self) -> Option<Digest> {
         #[derive(serde::Deserialize)]
         struct Subject {
@@ -171,8 +171,8 @@ impl Document {
         serde_json::from_slice::<Subject>(&self.content).ok()?.subject.map(|subject| subject.digest)
     }
 
-    /// Returns a descriptor as it stands in a list of what was made for something.
-    pub(crate) fn described(&self) -> Descriptor {
+    /// Returns the descriptor of this document for a list of referrers.
+    pub(crate) fn referrer_descriptor(&self) -> Descriptor {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct About {

@@ -1,24 +1,24 @@
-//! Files with holes: zeros take no room on a disk. Layers that are not compressed are full of them.
+//! Sparse files: zeros take no disk space. Uncompressed layers are full of zeros.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// What is left out at a time, at multiples of itself: what file systems call a block.
-const BLOCK: usize = 4 << 10;
+/// The size and alignment of a hole: the block size of common file systems.
+const HOLE_SIZE: usize = 4 << 10;
 
-static ZEROS: [u8; BLOCK] = [0; BLOCK];
+static ZEROS: [u8; HOLE_SIZE] = [0; HOLE_SIZE];
 
-/// A file that is written from its beginning to its end, with holes where only zeros are.
+/// Writes a file sequentially, with holes in place of zero blocks.
 #[derive(Debug)]
-pub struct Holes {
+pub struct SparseWriter {
     file: File,
     at: u64,
 }
 
-impl Holes {
-    /// Takes a file that is empty.
-    pub fn new(file: File) -> Holes {
-        Holes { file, at: 0 }
+impl SparseWriter {
+    /// Wraps an empty file.
+    pub fn new(file: File) -> SparseWriter {
+        SparseWriter { file, at: 0 }
     }
 
     /// Returns the file.
@@ -27,7 +27,7 @@ impl Holes {
     }
 }
 
-impl Write for Holes {
+impl Write for SparseWriter {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         append(&mut self.file, self.at, piece)?;
         self.at += piece.len() as u64;
@@ -39,16 +39,16 @@ impl Write for Holes {
     }
 }
 
-/// Writes to the end of a file, which is at `at`. The file has its full length at any moment, holes or not.
+/// Appends to a file whose length is `at`. The file always has its full length, even if it ends with a hole.
 pub(crate) fn append(file: &mut File, at: u64, piece: &[u8]) -> io::Result<()> {
-    let past = (at % BLOCK as u64) as usize;
-    // What is written as it is starts here.
+    let past = (at % HOLE_SIZE as u64) as usize;
+    // The start of the pending data.
     let mut start = 0;
-    let mut next = (BLOCK - past) % BLOCK;
-    while next + BLOCK <= piece.len() {
+    let mut next = (HOLE_SIZE - past) % HOLE_SIZE;
+    while next + HOLE_SIZE <= piece.len() {
         let begin = next;
-        while next + BLOCK <= piece.len() && piece[next] == 0 && piece[next..next + BLOCK] == ZEROS {
-            next += BLOCK;
+        while next + HOLE_SIZE <= piece.len() && piece[next] == 0 && piece[next..next + HOLE_SIZE] == ZEROS {
+            next += HOLE_SIZE;
         }
         if next > begin {
             file.write_all(&piece[start..begin])?;
@@ -56,7 +56,7 @@ pub(crate) fn append(file: &mut File, at: u64, piece: &[u8]) -> io::Result<()> {
             file.seek(SeekFrom::Start(at + next as u64))?;
             start = next;
         } else {
-            next += BLOCK;
+            next += HOLE_SIZE;
         }
     }
     file.write_all(&piece[start..])
@@ -77,7 +77,7 @@ mod tests {
         content[(2 << 20) + 17..(2 << 20) + 4200].fill(9);
         for step in [1000, 4096, 70_000, content.len()] {
             let path = dir.path().join(step.to_string());
-            let mut holes = Holes::new(File::create(&path).unwrap());
+            let mut holes = SparseWriter::new(File::create(&path).unwrap());
             let mut length = 0;
             for piece in content.chunks(step) {
                 holes.write_all(piece).unwrap();
@@ -87,7 +87,7 @@ mod tests {
             assert!(std::fs::read(&path).unwrap() == content, "{step}");
             let room = holes.into_file().metadata().unwrap().blocks() * 512;
             // File systems without holes exist, and pieces that are smaller than a block leave none.
-            assert!(step < BLOCK || room <= content.len() as u64 / 8, "{step}: {room}");
+            assert!(step < HOLE_SIZE || room <= content.len() as u64 / 8, "{step}: {room}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests over HTTP: connections, proxies, certificates, time-outs, redirects.
+//! HTTP requests: connections, proxies, certificates, timeouts and redirects.
 
 mod body;
 mod connect;
@@ -28,21 +28,21 @@ pub(crate) use uri::{encode, join};
 
 use crate::{Environment, Error, ErrorKind};
 
-const REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 
-/// What an answer has to reach in a second, in the long run.
-const SLOWEST: u64 = 512;
+/// Minimum average transfer rate of a response, in bytes per second.
+const MIN_RATE: u64 = 512;
 
-/// How long to wait.
+/// Timeouts of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection, with its handshake.
+    /// For a connection, including its handshakes.
     pub connect: Duration,
-    /// For the next piece of an answer.
+    /// For the next chunk of a response.
     pub idle: Duration,
-    /// For a program that keeps credentials.
+    /// For a credential helper.
     pub helper: Duration,
-    /// For an answer that comes, but hardly: slower than 512 bytes in a second, for longer than this.
+    /// How long a response may stay below 512 bytes per second on average.
     pub crawl: Duration,
 }
 
@@ -57,52 +57,59 @@ impl Default for Timeouts {
     }
 }
 
-/// Whose word is believed about who a server is.
+/// How server certificates are verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Trust {
-    /// Certificates must be right.
+    /// Certificates must be valid.
     Verified,
-    /// Anyone's.
-    Anyone,
+    /// Any certificate is accepted.
+    Any,
 }
 
-/// What is asked. It can be asked again.
+/// A request. It can be sent several times.
 #[derive(Debug, Clone)]
-pub(crate) struct Ask {
+pub(crate) struct HttpRequest {
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
     pub(crate) trust: Trust,
-    /// Who we are, for the server that it belongs to.
+    /// Credentials, bound to the server that they belong to.
     pub(crate) authorization: Option<Authorization>,
 }
 
-impl Ask {
-    /// Asks for what is at an address, without a name.
-    pub(crate) fn get(uri: Uri, trust: Trust) -> Ask {
-        Ask { method: Method::GET, uri, headers: HeaderMap::new(), body: Body::Empty, trust, authorization: None }
+impl HttpRequest {
+    /// Creates a GET request without credentials.
+    pub(crate) fn get(uri: Uri, trust: Trust) -> HttpRequest {
+        HttpRequest {
+            method: Method::GET,
+            uri,
+            headers: HeaderMap::new(),
+            body: Body::Empty,
+            trust,
+            authorization: None,
+        }
     }
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, Clone)]
 pub(crate) enum Failure {
-    /// The server cannot be reached.
+    /// The server is unreachable.
     Connect(String),
-    /// It speaks HTTP without TLS.
-    Plain,
+    /// The server speaks plain HTTP.
+    PlainHttp,
     /// Its certificate is not trusted.
     Certificate(String),
-    /// The connection broke, or nothing came for too long.
+    /// The connection broke or timed out.
     Broken(String),
-    /// Trying again would not help.
-    Final(String),
+    /// A permanent failure: a retry cannot succeed.
+    Permanent(String),
 }
 
 impl Failure {
-    /// Returns whether it may work the next time.
-    pub(crate) fn is_passing(&self) -> bool {
+    /// Returns whether a retry may succeed.
+    pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Failure::Connect(_) | Failure::Broken(_))
     }
 
@@ -110,11 +117,11 @@ impl Failure {
         let text = self.to_string();
         match self {
             Failure::Certificate(_) if roots == 0 => Error::new(ErrorKind::Certificate, text)
-                .hint("this system has no root certificates; name some with SSL_CERT_FILE, --ca-file or certs.d"),
+                .hint("this system has no root certificates; set SSL_CERT_FILE or --ca-file, or add some to certs.d"),
             Failure::Certificate(_) => Error::new(ErrorKind::Certificate, text).hint(
-                "trust its authority with --ca-file, SSL_CERT_FILE or certs.d, or do without checks with --skip-tls-verify",
+                "trust its authority with --ca-file, SSL_CERT_FILE or certs.d, or skip verification with --skip-tls-verify",
             ),
-            Failure::Plain => Error::new(ErrorKind::Network, text).hint("use --use-http for a registry without TLS"),
+            Failure::PlainHttp => Error::new(ErrorKind::Network, text).hint("add --use-http for a registry without TLS"),
             _ => Error::new(ErrorKind::Network, text),
         }
     }
@@ -123,20 +130,20 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Plain => f.write_str("http: server gave HTTP response to HTTPS client"),
+            Failure::PlainHttp => f.write_str("http: server gave HTTP response to HTTPS client"),
             Failure::Certificate(text) => write!(f, "tls: failed to verify certificate: {text}"),
-            Failure::Connect(text) | Failure::Broken(text) | Failure::Final(text) => f.write_str(text),
+            Failure::Connect(text) | Failure::Broken(text) | Failure::Permanent(text) => f.write_str(text),
         }
     }
 }
 
 type HyperClient = Client<connect::Connector, Body>;
 
-/// What connections have in common: none but plain ones go without trust, and hosts with
-/// certificates of their own are named.
+/// Connections are shared by requests with the same key: the trust, which plain HTTP does not have, and the host if
+/// it has its own certificates.
 type Key = (Option<Trust>, Option<String>);
 
-/// Sends requests; connections are kept for the next ones.
+/// Sends requests and pools connections.
 pub(crate) struct Http {
     environment: Environment,
     timeouts: Timeouts,
@@ -152,12 +159,12 @@ impl Http {
         Http { environment, timeouts, ca_files, proxies, roots: OnceLock::new(), clients: Mutex::default() }
     }
 
-    /// Returns how many root certificates are known.
+    /// Returns the number of root certificates.
     pub(crate) fn root_count(&self) -> usize {
         self.roots().map(|roots| roots.len()).unwrap_or_default()
     }
 
-    /// Returns the roots: the system's and those of `--ca-file`.
+    /// Returns the root certificates: the system's and those of `--ca-file`.
     pub(crate) fn roots(&self) -> Result<Arc<Roots>, String> {
         if let Some(roots) = self.roots.get() {
             return Ok(Arc::clone(roots));
@@ -166,7 +173,7 @@ impl Http {
         Ok(Arc::clone(self.roots.get_or_init(|| Arc::new(loaded))))
     }
 
-    /// Returns the proxy that is used for an address.
+    /// Returns the proxy for a URL.
     pub(crate) fn proxy_for(&self, uri: &Uri) -> Option<Uri> {
         self.proxies.intercept(uri).map(|proxy| proxy.uri().clone())
     }
@@ -181,10 +188,10 @@ impl Http {
         }
         let config = match trust {
             None => None,
-            Some(Trust::Anyone) => Some(tls::config(None, own.as_ref()).map_err(Failure::Final)?),
+            Some(Trust::Any) => Some(tls::config(None, own.as_ref()).map_err(Failure::Permanent)?),
             Some(Trust::Verified) => {
-                let roots = self.roots().map_err(Failure::Final)?;
-                Some(tls::config(Some(&roots), own.as_ref()).map_err(Failure::Final)?)
+                let roots = self.roots().map_err(Failure::Permanent)?;
+                Some(tls::config(Some(&roots), own.as_ref()).map_err(Failure::Permanent)?)
             }
         };
         let connector = connect::Connector::new(config, Arc::clone(&self.proxies), self.timeouts.connect);
@@ -193,13 +200,13 @@ impl Http {
         Ok(client)
     }
 
-    /// Asks, follows redirects, and returns the answer with what was asked last.
+    /// Sends a request, follows redirects, and returns the response with its final URL.
     ///
     /// # Errors
-    /// Fails when there is no answer. An answer of any status is one.
-    pub(crate) async fn ask(&self, mut ask: Ask) -> Result<Answer, Failure> {
-        for _ in 0..=REDIRECTS {
-            let response = self.ask_once(&ask).await?;
+    /// Fails when there is no response. Any status counts as a response.
+    pub(crate) async fn send(&self, mut request: HttpRequest) -> Result<HttpResponse, Failure> {
+        for _ in 0..=MAX_REDIRECTS {
+            let response = self.send_once(&request).await?;
             let status = response.status();
             let follows = matches!(
                 status,
@@ -211,80 +218,81 @@ impl Http {
             );
             let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
             let (true, Some(location)) = (follows, location) else {
-                return Ok(Answer {
+                return Ok(HttpResponse {
                     response,
-                    uri: ask.uri,
+                    uri: request.uri,
                     timeouts: self.timeouts,
                     begun: Instant::now(),
                     received: 0,
                     _held: None,
                 });
             };
-            let next = join(&ask.uri, location).ok_or_else(|| Failure::Final("redirected to no address".into()))?;
-            if ask.uri.scheme_str() == Some("https")
+            let next = join(&request.uri, location)
+                .ok_or_else(|| Failure::Permanent("redirected to an invalid URL".into()))?;
+            if request.uri.scheme_str() == Some("https")
                 && next.scheme_str() != Some("https")
-                && ask.trust == Trust::Verified
+                && request.trust == Trust::Verified
             {
-                return Err(Failure::Final(format!("redirected from HTTPS to HTTP at {}", host_of(&next))));
+                return Err(Failure::Permanent(format!("redirected from HTTPS to HTTP at {}", host_of(&next))));
             }
-            let elsewhere = Origin::of(&next) != Origin::of(&ask.uri);
-            if elsewhere && matches!(ask.body, Body::Private(_)) {
-                let text = format!("{} redirected credentials to {}", host_of(&ask.uri), host_of(&next));
-                return Err(Failure::Final(text));
+            let elsewhere = Origin::of(&next) != Origin::of(&request.uri);
+            if elsewhere && matches!(request.body, Body::Private(_)) {
+                let text = format!("{} redirected credentials to {}", host_of(&request.uri), host_of(&next));
+                return Err(Failure::Permanent(text));
             }
-            if status == StatusCode::SEE_OTHER && ask.method != Method::HEAD {
-                ask.method = Method::GET;
-                ask.body = Body::Empty;
+            if status == StatusCode::SEE_OTHER && request.method != Method::HEAD {
+                request.method = Method::GET;
+                request.body = Body::Empty;
             }
-            ask.uri = next;
+            request.uri = next;
         }
-        Err(Failure::Final(format!("stopped after {REDIRECTS} redirects")))
+        Err(Failure::Permanent(format!("stopped after {MAX_REDIRECTS} redirects")))
     }
 
-    async fn ask_once(&self, ask: &Ask) -> Result<Response<Incoming>, Failure> {
-        let client = self.client(&ask.uri, ask.trust)?;
-        let body = ask.body.clone();
-        let mut request = Request::builder().method(ask.method.clone()).uri(ask.uri.clone());
-        if let Some(headers) = request.headers_mut() {
-            *headers = ask.headers.clone();
-            if let Some(value) = ask.authorization.as_ref().and_then(|it| it.for_request(&ask.uri)) {
+    async fn send_once(&self, request: &HttpRequest) -> Result<Response<Incoming>, Failure> {
+        let client = self.client(&request.uri, request.trust)?;
+        let body = request.body.clone();
+        let mut built = Request::builder().method(request.method.clone()).uri(request.uri.clone());
+        if let Some(headers) = built.headers_mut() {
+            *headers = request.headers.clone();
+            if let Some(value) = request.authorization.as_ref().and_then(|it| it.for_request(&request.uri)) {
                 headers.insert(AUTHORIZATION, value);
             }
             headers.insert(USER_AGENT, HeaderValue::from_static("opm/alpha"));
-            if ask.uri.scheme_str() == Some("http")
-                && let Some(proxy) = self.proxies.intercept(&ask.uri)
+            if request.uri.scheme_str() == Some("http")
+                && let Some(proxy) = self.proxies.intercept(&request.uri)
                 && let Some(secret) = proxy.basic_auth()
             {
                 headers.insert(http::header::PROXY_AUTHORIZATION, secret.clone());
             }
         }
-        let request = request.body(body).map_err(|error| Failure::Final(error.to_string()))?;
-        // A body takes as long as it takes to send; the answer has to begin soon after.
-        let size = Duration::from_secs(ask.body.size() / (64 << 10));
-        let wait = self.timeouts.connect + self.timeouts.idle + size + ask.body.delay();
-        match tokio::time::timeout(wait, client.request(request)).await {
-            Err(_) => Err(Failure::Broken(format!("no answer within {} seconds", wait.as_secs()))),
+        let built = built.body(body).map_err(|error| Failure::Permanent(error.to_string()))?;
+        // The timeout allows for sending the body at 64 KiB/s; the response must start soon after.
+        let size = Duration::from_secs(request.body.size() / (64 << 10));
+        let wait = self.timeouts.connect + self.timeouts.idle + size + request.body.delay();
+        match tokio::time::timeout(wait, client.request(built)).await {
+            Err(_) => Err(Failure::Broken(format!("no response within {} seconds", wait.as_secs()))),
             Ok(Err(error)) => Err(failure(&error)),
             Ok(Ok(response)) => Ok(response),
         }
     }
 }
 
-/// An answer whose body is still to come.
-pub(crate) struct Answer {
+/// A response whose body is not read yet.
+pub(crate) struct HttpResponse {
     response: Response<Incoming>,
     uri: Uri,
     timeouts: Timeouts,
     begun: Instant,
     received: u64,
-    /// Lives as long as the answer.
+    /// Dropped with the response.
     _held: Option<Box<dyn Send + Sync>>,
 }
 
-impl Answer {
-    /// Keeps something until the answer is read or dropped.
-    pub(crate) fn holding(self, held: impl Send + Sync + 'static) -> Answer {
-        Answer { _held: Some(Box::new(held)), ..self }
+impl HttpResponse {
+    /// Keeps a value alive until the response is dropped.
+    pub(crate) fn holding(self, held: impl Send + Sync + 'static) -> HttpResponse {
+        HttpResponse { _held: Some(Box::new(held)), ..self }
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -299,25 +307,25 @@ impl Answer {
         self.response.headers()
     }
 
-    /// Returns the address that answered, which is another after redirects.
+    /// Returns the final URL, after redirects.
     pub(crate) fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// Returns the next piece of the body, or nothing at its end.
+    /// Returns the next chunk of the body, or `None` at its end.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             let idle = self.timeouts.idle;
             match tokio::time::timeout(idle, self.response.body_mut().frame()).await {
-                Err(_) => return Err(Failure::Broken(format!("nothing came for {} seconds", idle.as_secs()))),
+                Err(_) => return Err(Failure::Broken(format!("no data received for {} seconds", idle.as_secs()))),
                 Ok(None) => return Ok(None),
                 Ok(Some(Err(error))) => return Err(Failure::Broken(causes(&error))),
                 Ok(Some(Ok(frame))) => {
                     let Ok(data) = frame.into_data() else { continue };
                     self.received += data.len() as u64;
-                    // Who sends a byte now and then could keep us for ever.
-                    if self.begun.elapsed() > self.timeouts.crawl + Duration::from_secs(self.received / SLOWEST) {
-                        return Err(Failure::Final("the answer comes too slowly".into()));
+                    // A server that sends single bytes could block us forever.
+                    if self.begun.elapsed() > self.timeouts.crawl + Duration::from_secs(self.received / MIN_RATE) {
+                        return Err(Failure::Permanent("the response is too slow".into()));
                     }
                     return Ok(Some(data));
                 }
@@ -325,19 +333,19 @@ impl Answer {
         }
     }
 
-    /// Reads the whole body, unless it is larger than `limit`.
+    /// Reads the whole body, up to `limit` bytes.
     pub(crate) async fn whole(&mut self, limit: u64) -> Result<Vec<u8>, Failure> {
         let mut whole = Vec::new();
         while let Some(piece) = self.piece().await? {
             if (whole.len() + piece.len()) as u64 > limit {
-                return Err(Failure::Final(format!("the answer is larger than {limit} bytes")));
+                return Err(Failure::Permanent(format!("the response is larger than {limit} bytes")));
             }
             whole.extend_from_slice(&piece);
         }
         Ok(whole)
     }
 
-    /// Reads at most `limit` bytes of the body, and forgets errors: for messages.
+    /// Reads at most `limit` bytes of the body for an error message, ignoring failures.
     pub(crate) async fn beginning(&mut self, limit: usize) -> Vec<u8> {
         let mut whole = Vec::new();
         while let Ok(Some(piece)) = self.piece().await {
@@ -365,7 +373,7 @@ fn failure(error: &hyper_util::client::legacy::Error) -> Failure {
     if error.is_connect() { Failure::Connect(causes(error)) } else { Failure::Broken(causes(error)) }
 }
 
-/// Writes an error with its causes; hyper's own say little.
+/// Formats an error with its causes; hyper's top-level messages say little.
 fn causes(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

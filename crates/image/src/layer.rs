@@ -1,7 +1,7 @@
-//! Writes layers: the same files give the same bytes, whenever, wherever and by whomever.
+//! Writes layers reproducibly: the same files give the same bytes.
 //!
-//! Entries come in the order of their paths, belong to root, have the modes they are given and all
-//! the same time. Nothing is taken from the files but their content.
+//! Entries are sorted by path, belong to root, and have the given modes and one common time. Only the content of
+//! files is used.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use crate::gzip::GzipWriter;
 use crate::{Descriptor, Digest, Store, media_type, tar};
 
-/// A directory nested deeper is nothing that belongs into an image.
+/// Maximum nesting depth of directories in an image.
 const MAX_DEPTH: usize = 100;
 
-/// A layer in the making: files by their paths in the image.
+/// A layer to be written: entries by their path in the image.
 #[derive(Debug, Clone, Default)]
 pub struct Layer {
     entries: BTreeMap<Vec<u8>, Entry>,
@@ -23,82 +23,82 @@ pub struct Layer {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    what: What,
+    kind: EntryKind,
     mode: u32,
 }
 
 #[derive(Debug, Clone)]
-enum What {
+enum EntryKind {
     Directory,
     File(PathBuf, u64),
     Symlink(Vec<u8>),
 }
 
-/// The modes of a tree's files.
+/// The file modes of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
-    /// Of directories.
+    /// The mode of directories.
     pub directory: u32,
-    /// Of files.
+    /// The mode of files.
     pub file: u32,
 }
 
 impl Default for Modes {
-    /// Everybody may read, and root write.
+    /// Readable by everyone, writable by root.
     fn default() -> Modes {
         Modes { directory: 0o755, file: 0o644 }
     }
 }
 
-/// A layer that was written.
+/// A written layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltLayer {
-    /// The layer, as a manifest lists it.
+    /// The descriptor for the manifest.
     pub descriptor: Descriptor,
-    /// The digest of the layer before it was compressed, as a config lists it.
+    /// The digest of the uncompressed layer, for the config.
     pub diff_id: Digest,
 }
 
 impl Layer {
-    /// Starts with nothing.
+    /// Creates an empty layer.
     pub fn new() -> Layer {
         Layer::default()
     }
 
-    /// Adds a directory, and those it lies in.
+    /// Adds a directory and its parents.
     pub fn directory(&mut self, path: &str, mode: u32) {
-        self.put(names(path), What::Directory, mode);
+        self.put(normalize(path), EntryKind::Directory, mode);
     }
 
     /// Adds the file at `source`.
     ///
     /// # Errors
-    /// Fails when it cannot be looked at, or is no file.
+    /// Fails when the file cannot be read or is not a regular file.
     pub fn file(&mut self, path: &str, source: &Path, mode: u32) -> io::Result<()> {
         let metadata = fs::metadata(source).map_err(|error| in_path(source, &error))?;
         if !metadata.is_file() {
             return Err(in_path(source, &io::Error::other("not a regular file")));
         }
-        self.put(names(path), What::File(source.into(), metadata.len()), mode);
+        self.put(normalize(path), EntryKind::File(source.into(), metadata.len()), mode);
         Ok(())
     }
 
     /// Adds a symbolic link.
     pub fn symlink(&mut self, path: &str, target: &str) {
-        self.put(names(path), What::Symlink(target.into()), 0o777);
+        self.put(normalize(path), EntryKind::Symlink(target.into()), 0o777);
     }
 
     /// Adds everything below `directory` at `path`.
     ///
-    /// A link to a file becomes that file. A link to a directory is kept if it is relative and stays
-    /// inside, so that it leads to the same in the image.
+    /// A link to a file becomes a copy of that file. A link to a directory is kept if it is relative and stays
+    /// inside, so it has the same target in the image.
     ///
     /// # Errors
-    /// Fails when something cannot be looked at, is neither file nor directory nor link, or is a
-    /// link that would lead elsewhere in the image.
+    /// Fails when a path cannot be read, is not a file, directory or link, or is a link with another target in the
+    /// image.
     pub fn tree(&mut self, path: &str, directory: &Path, modes: Modes) -> io::Result<()> {
-        let path = names(path);
-        self.put(path.clone(), What::Directory, modes.directory);
+        let path = normalize(path);
+        self.put(path.clone(), EntryKind::Directory, modes.directory);
         let root = directory.canonicalize().map_err(|error| in_path(directory, &error))?;
         self.add_tree(&path, &root, &root, modes, 0)
     }
@@ -115,7 +115,7 @@ impl Layer {
             path.extend_from_slice(entry.file_name().as_bytes());
             let kind = entry.file_type().map_err(|error| in_path(&source, &error))?;
             if kind.is_dir() {
-                self.put(path.clone(), What::Directory, modes.directory);
+                self.put(path.clone(), EntryKind::Directory, modes.directory);
                 self.add_tree(&path, root, &source, modes, depth + 1)?;
                 continue;
             }
@@ -123,52 +123,55 @@ impl Layer {
                 let target = fs::read_link(&source).map_err(|error| in_path(&source, &error))?;
                 let inside = source.canonicalize().is_ok_and(|real| real.starts_with(root));
                 if target.is_absolute() || !inside {
-                    return Err(in_path(&source, &io::Error::other("the link leads out of the directory, or nowhere")));
+                    return Err(in_path(
+                        &source,
+                        &io::Error::other("the link target is missing or outside the directory"),
+                    ));
                 }
-                self.put(path, What::Symlink(target.as_os_str().as_bytes().into()), 0o777);
+                self.put(path, EntryKind::Symlink(target.as_os_str().as_bytes().into()), 0o777);
                 continue;
             }
             let metadata = fs::metadata(&source).map_err(|error| in_path(&source, &error))?;
             if !metadata.is_file() {
                 return Err(in_path(&source, &io::Error::other("neither a file nor a directory")));
             }
-            self.put(path, What::File(source, metadata.len()), modes.file);
+            self.put(path, EntryKind::File(source, metadata.len()), modes.file);
         }
         Ok(())
     }
 
-    fn put(&mut self, path: Vec<u8>, what: What, mode: u32) {
+    fn put(&mut self, path: Vec<u8>, kind: EntryKind, mode: u32) {
         let parents = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end]);
         for parent in parents {
-            let directory = || Entry { what: What::Directory, mode: Modes::default().directory };
+            let directory = || Entry { kind: EntryKind::Directory, mode: Modes::default().directory };
             self.entries.entry(parent.to_vec()).or_insert_with(directory);
         }
         if !path.is_empty() {
-            self.entries.insert(path, Entry { what, mode });
+            self.entries.insert(path, Entry { kind, mode });
         }
     }
 
-    /// Writes the layer into a store, compressed with gzip, all of it as of `time` in seconds since 1970.
+    /// Writes the layer into a store, compressed with gzip; all entries get the time `time` in seconds since 1970.
     ///
-    /// `progress` receives how many bytes of files were read since it was last called.
+    /// `progress` receives the number of bytes read since its last call.
     ///
     /// # Errors
-    /// Fails when a file cannot be read, or changes while it is, or the layer cannot be written.
+    /// Fails when a file cannot be read or changes meanwhile, or the layer cannot be written.
     pub fn write(&self, store: &Store, time: u64, progress: &dyn Fn(u64)) -> io::Result<BuiltLayer> {
         let mut out = GzipWriter::new(store.writer()?)?;
         let mut buffer = vec![0; 128 << 10];
         for (path, entry) in &self.entries {
             let mut name = path.clone();
-            let (flag, link, size) = match &entry.what {
-                What::Directory => {
+            let (flag, link, size) = match &entry.kind {
+                EntryKind::Directory => {
                     name.push(b'/');
                     (b'5', &[][..], 0)
                 }
-                What::File(_, size) => (b'0', &[][..], *size),
-                What::Symlink(target) => (b'2', &target[..], 0),
+                EntryKind::File(_, size) => (b'0', &[][..], *size),
+                EntryKind::Symlink(target) => (b'2', &target[..], 0),
             };
             out.write_all(&tar::headers(&tar::Entry { name: &name, flag, mode: entry.mode, size, link, time })?)?;
-            if let What::File(source, size) = &entry.what {
+            if let EntryKind::File(source, size) = &entry.kind {
                 copy(source, *size, &mut out, &mut buffer, progress)?;
             }
         }
@@ -203,10 +206,10 @@ fn copy(source: &Path, size: u64, out: &mut impl Write, buffer: &mut [u8], progr
     out.write_all(tar::padding(size))
 }
 
-/// Returns a path of an image as entries have it: without dots, and slashes at its ends.
-fn names(path: &str) -> Vec<u8> {
-    let names = path.split('/').filter(|name| !matches!(*name, "" | "." | ".."));
-    names.collect::<Vec<&str>>().join("/").into_bytes()
+/// Normalizes a path in the image: no leading or trailing slashes, no dot components.
+fn normalize(path: &str) -> Vec<u8> {
+    let normalize = path.split('/').filter(|name| !matches!(*name, "" | "." | ".."));
+    normalize.collect::<Vec<&str>>().join("/").into_bytes()
 }
 
 fn in_path(path: &Path, error: &io::Error) -> io::Error {

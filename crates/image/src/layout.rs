@@ -1,7 +1,7 @@
-//! The list of a layout's images: `index.json`.
+//! The images of an OCI layout: `index.json`.
 //!
-//! In a cache an image is found by the reference it was pulled by; because a reference has
-//! characters that names in layouts cannot have, it is written in hexadecimal there.
+//! The cache finds an image by the reference it was pulled by. Ref names of layouts do not allow all characters of a
+//! reference, so they contain it in hexadecimal.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,27 +17,27 @@ use crate::registry::{COSIGN, Document, MANIFEST_LIMIT};
 use crate::store::open_file;
 use crate::{Digest, Error, ErrorKind, Location, Store, archive, platform, scratch};
 
-/// The name of an image in a layout.
+/// The annotation with the name of an image.
 pub(crate) const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// The largest `index.json`.
+/// Maximum size of `index.json`.
 const INDEX_LIMIT: u64 = 64 << 20;
 
-/// Returns what a reference was pulled as.
+/// Returns the image that a reference was pulled as.
 pub(crate) fn named(store: &Store, reference: &str) -> io::Result<Option<Descriptor>> {
     let name = hex(reference);
     let index = read_index(store.root())?;
     Ok(index.manifests.into_iter().find(|entry| entry.annotations.get(REF_NAME) == Some(&name)))
 }
 
-/// Notes what a reference was pulled as.
+/// Records the image that a reference was pulled as.
 pub(crate) fn set_name(store: &Store, reference: &str, image: &Descriptor) -> io::Result<()> {
     set_tag(store, Some(&hex(reference)), image)
 }
 
-/// Lists an image in `index.json`, in place of the one of the same name.
+/// Adds an image to `index.json`, replacing the entry with the same name.
 pub(crate) fn set_tag(store: &Store, tag: Option<&str>, image: &Descriptor) -> io::Result<()> {
-    // The directory itself is locked, so that no other file has to lie in a layout.
+    // Lock the directory itself, so that the layout needs no extra lock file.
     let lock = File::open(store.root())?;
     lock.lock()?;
     let mut index = read_index(store.root())?;
@@ -54,13 +54,13 @@ pub(crate) fn set_tag(store: &Store, tag: Option<&str>, image: &Descriptor) -> i
     write_index(store.root(), &index)
 }
 
-/// Returns what a stored document is.
+/// Returns the media type of a stored document.
 pub(crate) fn media_type_of(store: &Store, digest: &Digest) -> String {
     let content = store.read(digest, MANIFEST_LIMIT).unwrap_or_default();
     Document::new(content, None).map_or_else(|_| media_type::OCI_MANIFEST.into(), |document| document.media_type)
 }
 
-/// Returns the list of images, which is empty if there is none.
+/// Reads `index.json`; a missing file gives an empty index.
 pub(crate) fn read_index(root: &Path) -> io::Result<Index> {
     let mut content = Vec::new();
     match File::open(root.join("index.json")) {
@@ -77,7 +77,7 @@ pub(crate) fn read_index(root: &Path) -> io::Result<Index> {
 
 pub(crate) fn write_index(root: &Path, index: &Index) -> io::Result<()> {
     let content = serde_json::to_vec(index).map_err(io::Error::other)?;
-    scratch::write_whole(&root.join("index.json"), &content)
+    scratch::write_atomic(&root.join("index.json"), &content)
 }
 
 pub(crate) fn empty_index() -> Index {
@@ -90,7 +90,7 @@ pub(crate) fn empty_index() -> Index {
     }
 }
 
-/// Finds an image by its name, or the only one if no name is given.
+/// Finds an image by its tag; without a tag, the only image.
 pub(crate) fn choose(index: &Index, tag: Option<&str>) -> Result<Descriptor, Error> {
     let names: Vec<&str> =
         index.manifests.iter().filter_map(|it| it.annotations.get(REF_NAME).map(String::as_str)).collect();
@@ -100,7 +100,7 @@ pub(crate) fn choose(index: &Index, tag: Option<&str>) -> Result<Descriptor, Err
         (None, [only]) => Ok(only.clone()),
         (None, []) => Err(Error::new(ErrorKind::NotFound, "the layout has no image")),
         (None, many) => {
-            let text = format!("the layout has {} images; a tag is needed to choose one", many.len());
+            let text = format!("the layout has {} images; add a tag to choose one", many.len());
             Err(known(Error::new(ErrorKind::NotFound, text)))
         }
         (Some(tag), many) => many
@@ -111,13 +111,13 @@ pub(crate) fn choose(index: &Index, tag: Option<&str>) -> Result<Descriptor, Err
     }
 }
 
-/// Writes an image into the layout at `path`, which keeps its other images.
+/// Writes an image to the layout at `path`, keeping its other images.
 pub(crate) fn save_to(store: &Store, graph: &Graph, path: &Path, tag: Option<&str>) -> Result<(), Error> {
     let target = Store::open(path).map_err(|error| Error::file(path.display(), &error))?;
     save(store, graph, &target, tag)
 }
 
-/// Writes an image into a layout, which keeps its other images.
+/// Writes an image to a layout, keeping its other images.
 pub(crate) fn save(store: &Store, graph: &Graph, target: &Store, tag: Option<&str>) -> Result<(), Error> {
     let wrong = |error: io::Error| Error::file(target.root().display(), &error);
     for blob in &graph.blobs {
@@ -134,7 +134,7 @@ pub(crate) fn save(store: &Store, graph: &Graph, target: &Store, tag: Option<&st
 }
 
 impl Inner {
-    /// Brings an image from a directory or a file into the store.
+    /// Reads an image from a directory or a file into the store.
     pub(crate) async fn open_file(
         self: &Arc<Self>,
         location: &Location,
@@ -152,15 +152,15 @@ impl Inner {
         Ok(image)
     }
 
-    /// Copies an image from a directory or a file into the store, `whole` or as much of it as the
-    /// platform needs, and returns the digest of its manifest or index.
+    /// Copies an image from a directory or a file into the store, `whole` or the part for the selected platform.
+    /// Returns the digest of its manifest or index.
     pub(crate) fn import(&self, location: &Location, whole: bool) -> Result<Digest, Error> {
         let reading = |error: Error| error.context(location);
         match location {
             Location::Layout { path, tag } => {
                 let index = read_index(path).map_err(|error| reading(Error::file(path.display(), &error)))?;
                 if !path.join("oci-layout").is_file() {
-                    return Err(reading(Error::new(ErrorKind::NotFound, "there is no OCI image layout")));
+                    return Err(reading(Error::new(ErrorKind::NotFound, "the directory contains no OCI image layout")));
                 }
                 let top = choose(&index, tag.as_deref()).map_err(reading)?;
                 let mut budget = Budget::new(&self.options.limits);
@@ -174,7 +174,7 @@ impl Inner {
                 archive::open_docker(path, reference.as_deref(), &self.options.store, &self.options.limits)
                     .map_err(reading)
             }
-            Location::Registry(_) => Err(reading(Error::new(ErrorKind::Unsupported, "a registry is no file"))),
+            Location::Registry(_) => Err(reading(Error::new(ErrorKind::Unsupported, "a registry is not a file"))),
         }
     }
 
@@ -209,7 +209,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Copies what a layout lists that was made for another of its manifests.
+    /// Copies the referrers that a layout lists.
     pub(crate) fn import_referrers(&self, path: &Path, index: &Index) -> Result<(), Error> {
         let folder = path.join("blobs/sha256");
         let mut budget = Budget::new(&self.options.limits);
@@ -228,7 +228,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Puts the image of the platform together from what is in the store.
+    /// Loads the image of the selected platform from the store.
     pub(crate) fn assemble(&self, name: &str, top: Digest) -> Result<Image, Error> {
         let mut digest = top;
         let mut document = self.read_document(&digest)?;
@@ -246,7 +246,7 @@ impl Inner {
     }
 }
 
-/// Copies a blob into the store if it has the digest that it is named by.
+/// Copies a blob into the store, verifying its digest.
 pub(crate) fn copy_blob(from: &Path, digest: &Digest, store: &Store, limit: u64) -> io::Result<()> {
     if store.blob(digest)?.is_some() {
         return Ok(());

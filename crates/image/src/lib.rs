@@ -1,8 +1,8 @@
-//! OCI images as values: what they are named, where they come from, what is in them.
+//! OCI images as values: their names, locations and content.
 //!
-//! Everything that is pulled or built lies in a [`Store`]: a directory of blobs by digest, laid
-//! out as an OCI image layout. Pulling fills it, unpacking and pushing read from it, building
-//! writes to it; so these never meet.
+//! Everything pulled or built is in a [`Store`]: a directory of blobs by digest in the form of an OCI image layout.
+//! Pulling fills the store, unpacking and pushing read from it, and building writes to it. These parts do not depend
+//! on each other.
 
 mod app_registry;
 mod archive;
@@ -58,13 +58,13 @@ pub use auth::AuthFile;
 pub use build::{Base, ImagePlan, build, build_index};
 pub use client::{Client, Options};
 pub use contained::contained;
-pub use copy::{Copied, CopyPlan};
-pub use deliver::{Delivered, Delivery, Supply, Unnamed};
+pub use copy::{CopyPlan, CopySummary};
+pub use deliver::{BlobPush, BlobPushSummary, BlobSource, ManifestPush};
 pub use digest::{Digest, DigestError, Hasher};
 pub use environment::Environment;
 pub use error::{Error, ErrorKind};
 pub use explain::{Certificates, CredentialsUsed, Explanation, Place, Problem};
-pub use holes::Holes;
+pub use holes::SparseWriter;
 pub use http::Timeouts;
 pub use layer::{BuiltLayer, Layer, Modes};
 pub use limits::Limits;
@@ -77,8 +77,8 @@ pub use pull::Image;
 pub use reference::{Reference, ReferenceError};
 pub use registries_conf::RegistriesConf;
 pub use registry::{Challenge, Retries};
-pub use scratch::NoScratch;
-pub use set::{MadeFor, Parts, Surveyed, Wanted};
+pub use scratch::ScratchGuard;
+pub use set::{Parts, Referrer, SurveyedImage, Wanted};
 pub use store::{Blob, BlobWriter, Store};
 pub use unpack::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked, unpack, unpack_only};
 pub use verify::Verification;

@@ -1,25 +1,24 @@
-//! How large images may be.
+//! Size limits of images.
 
 use crate::manifest::Manifest;
 use crate::{Environment, Error, ErrorKind};
 
-/// How large things may be.
+/// Size limits of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest config, in bytes.
+    /// Maximum size of a config, in bytes.
     pub config: u64,
-    /// How many layers an image for one platform may have.
+    /// Maximum number of layers of an image for one platform.
     pub layers: usize,
-    /// The largest layer as it is transferred, in bytes.
+    /// Maximum size of a layer as transferred, in bytes.
     pub layer: u64,
-    /// How many bytes all configs and layers of an image may have as they are transferred, those of all its platforms
-    /// and of what was made for it.
+    /// Maximum size of all configs and layers of an image as transferred, in bytes, over all platforms and referrers.
     pub image: u64,
-    /// How many manifests and indexes an image may consist of, with what was made for it.
+    /// Maximum number of manifests and indexes of an image, including its referrers.
     pub manifests: usize,
-    /// How many bytes these may have together.
+    /// Maximum total size of these manifests and indexes, in bytes.
     pub manifest_bytes: u64,
-    /// How deep indexes may be nested.
+    /// Maximum nesting depth of indexes.
     pub nesting: usize,
 }
 
@@ -38,7 +37,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The variables that set limits, and what each of them bounds without it.
+    /// The variables that set limits, with their defaults.
     pub fn variables() -> [(&'static str, u64); 5] {
         let usual = Limits::default();
         [
@@ -50,10 +49,10 @@ impl Limits {
         ]
     }
 
-    /// Takes what the environment sets.
+    /// Applies the limits set in the environment.
     ///
     /// # Errors
-    /// Fails when a variable is no number that makes sense.
+    /// Fails when a variable is not a number in range.
     pub(crate) fn with_environment(mut self, environment: &Environment) -> Result<Limits, Error> {
         let [image, layers, layer, manifests, nesting] = Limits::variables().map(|(name, _)| name);
         set(environment, image, u64::MAX - 1, &mut self.image)?;
@@ -68,13 +67,13 @@ impl Limits {
     pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), Error> {
         let wrong = |text: String| Err(Error::new(ErrorKind::Limit, text));
         if manifest.layers.len() > self.layers {
-            return wrong(format!("{} layers, more than {}", manifest.layers.len(), self.layers));
+            return wrong(format!("{} layers, the maximum is {}", manifest.layers.len(), self.layers));
         }
         if manifest.config.size > self.config {
-            return wrong(format!("a config of {} bytes, more than {}", manifest.config.size, self.config));
+            return wrong(format!("a config of {} bytes, the maximum is {}", manifest.config.size, self.config));
         }
         if let Some(layer) = manifest.layers.iter().find(|layer| layer.size > self.layer) {
-            return wrong(format!("layer {} has {} bytes, more than {}", layer.digest, layer.size, self.layer));
+            return wrong(format!("layer {} has {} bytes, the maximum is {}", layer.digest, layer.size, self.layer));
         }
         let sizes = std::iter::once(&manifest.config).chain(&manifest.layers).map(|blob| blob.size);
         match sizes.fold(0, u64::saturating_add) {
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn the_environment_sets_limits() {
         let with = |name: &str, value: &str| {
-            Limits::default().with_environment(&Environment::made_up(Path::new("/nonexistent"), &[(name, value)]))
+            Limits::default().with_environment(&Environment::isolated(Path::new("/nonexistent"), &[(name, value)]))
         };
         assert_eq!(with("OPM_MAX_MANIFESTS", "7").unwrap().manifests, 7);
         for (name, _) in Limits::variables() {

@@ -1,43 +1,43 @@
-//! Where an image is: in a registry, in a directory, in a file.
+//! Image locations: a registry, a directory or a file.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::{Reference, ReferenceError};
 
-/// Where an image is, or shall go.
+/// The location of an image, as a source or a target.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Location {
     /// A registry: `REF` or `docker://REF`.
     Registry(Reference),
-    /// A directory laid out as an OCI image layout: `oci:DIR[:TAG]`.
+    /// An OCI image layout directory: `oci:DIR[:TAG]`.
     Layout {
         /// The directory.
         path: PathBuf,
-        /// Which of its images; none means the only one.
+        /// The image to select; `None` means the only one.
         tag: Option<String>,
     },
     /// An OCI image layout in a tar file: `oci-archive:FILE[:TAG]`.
     LayoutArchive {
         /// The file.
         path: PathBuf,
-        /// Which of its images; none means the only one.
+        /// The image to select; `None` means the only one.
         tag: Option<String>,
     },
-    /// A tar file as `docker save` makes it: `docker-archive:FILE[:REF]`.
+    /// A tar file in the format of `docker save`: `docker-archive:FILE[:REF]`.
     DockerArchive {
         /// The file.
         path: PathBuf,
-        /// Which of its images; none means the only one.
+        /// The image to select; `None` means the only one.
         reference: Option<String>,
     },
 }
 
 impl Location {
-    /// Reads a location.
+    /// Parses a location.
     ///
     /// # Errors
-    /// Fails when the text is none.
+    /// Fails when the text is not a location.
     pub fn parse(text: &str) -> Result<Location, ReferenceError> {
         let file = |rest: &str| match rest.split_once(':') {
             Some((path, name)) if !path.is_empty() && !name.is_empty() => Ok((path.into(), Some(name.to_owned()))),
@@ -57,19 +57,19 @@ impl Location {
         }
     }
 
-    /// Returns whether a text can only be meant as an image: it is marked as one, or is a whole reference.
+    /// Returns whether a text can only be an image: it has a transport prefix or is a full reference.
     pub fn is_image(text: &str) -> bool {
         Location::is_marked(text) || Reference::parse(text).is_ok()
     }
 
-    /// Returns whether a text says by its first word that it is a location.
+    /// Returns whether a text has a transport prefix.
     pub(crate) fn is_marked(text: &str) -> bool {
         ["docker://", "oci:", "oci-archive:", "docker-archive:"].iter().any(|mark| text.starts_with(mark))
     }
 }
 
 impl fmt::Display for Location {
-    /// Writes a reference to a registry as it was written, without `docker://`.
+    /// Writes a registry reference as given, without `docker://`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mark, path, name) = match self {
             Location::Registry(reference) => return reference.fmt(f),

@@ -1,4 +1,4 @@
-//! The documents an image is made of. Fields that are not named here are kept.
+//! The documents of an image. Unknown fields are preserved.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use crate::Digest;
 
-/// The types of content, as registries name them.
+/// Media types.
 pub mod media_type {
     /// An image for one platform.
     pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
     /// Images for several platforms.
     pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
-    /// What an image is started with.
+    /// The config of an image.
     pub const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
     /// A layer.
     pub const OCI_LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
@@ -21,35 +21,35 @@ pub mod media_type {
     pub const OCI_LAYER_GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
     /// A layer, compressed with zstd.
     pub const OCI_LAYER_ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
-    /// An image for one platform, as Docker has it.
+    /// An image for one platform, in Docker's format.
     pub(crate) const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
-    /// Images for several platforms, as Docker has it.
+    /// Images for several platforms, in Docker's format.
     pub(crate) const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
-    /// What an image is started with, as Docker has it.
+    /// The config of an image, in Docker's format.
     pub const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
-    /// A layer, compressed with gzip, as Docker has it.
+    /// A layer, compressed with gzip, in Docker's format.
     pub(crate) const DOCKER_LAYER_GZIP: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
-    /// The first form of images, which nobody reads any more.
+    /// The obsolete first manifest format, which opm does not support.
     pub(crate) const DOCKER_SCHEMA_1: &str = "application/vnd.docker.distribution.manifest.v1+json";
     /// The same, signed.
     pub(crate) const DOCKER_SCHEMA_1_SIGNED: &str = "application/vnd.docker.distribution.manifest.v1+prettyjws";
 }
 
-/// Refers to content.
+/// A reference to content.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What the content is.
+    /// The media type of the content.
     #[serde(default)]
     pub media_type: String,
-    /// Its digest.
+    /// The digest of the content.
     pub digest: Digest,
-    /// Its length in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// For which platform it is, in an [`Index`].
+    /// The platform, in an [`Index`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// Notes on it.
+    /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// All other fields.
@@ -58,12 +58,12 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// Describes `content`.
+    /// Returns the descriptor of `content`.
     pub fn of(media_type: &str, content: &[u8]) -> Descriptor {
         Descriptor::new(media_type, Digest::of(content), content.len() as u64)
     }
 
-    /// Describes content that is not at hand.
+    /// Creates a descriptor from its parts.
     pub fn new(media_type: &str, digest: Digest, size: u64) -> Descriptor {
         Descriptor {
             media_type: media_type.into(),
@@ -76,10 +76,10 @@ impl Descriptor {
     }
 }
 
-/// What a program runs on.
+/// A platform.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
-    /// The architecture, in Go's words: `amd64`, `arm64`, ...
+    /// The architecture, as in Go: `amd64`, `arm64`, ...
     #[serde(default)]
     pub architecture: String,
     /// The operating system.
@@ -99,14 +99,14 @@ pub struct Platform {
 pub struct Manifest {
     /// Always 2.
     pub schema_version: u32,
-    /// What this document is; absent in some OCI manifests.
+    /// The media type of this document; absent in some OCI manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// What the image is started with: a [`Config`].
+    /// The descriptor of the [`Config`].
     pub config: Descriptor,
-    /// The layers, lowest first.
+    /// The layers, base first.
     pub layers: Vec<Descriptor>,
-    /// Notes on the image.
+    /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// All other fields.
@@ -114,18 +114,18 @@ pub struct Manifest {
     pub other: Map<String, Value>,
 }
 
-/// Images for several platforms, or the list of all that a layout holds.
+/// Images for several platforms, or the images of a layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Index {
     /// Always 2.
     pub schema_version: u32,
-    /// What this document is; absent in some OCI indexes.
+    /// The media type of this document; absent in some OCI indexes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// The images.
+    /// The manifests.
     pub manifests: Vec<Descriptor>,
-    /// Notes on the index.
+    /// Annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// All other fields.
@@ -133,28 +133,28 @@ pub struct Index {
     pub other: Map<String, Value>,
 }
 
-/// What an image is, beside its layers.
+/// The config of an image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// When it was made.
+    /// The creation time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// The architecture it is for.
+    /// The architecture.
     #[serde(default)]
     pub architecture: String,
-    /// The operating system it is for.
+    /// The operating system.
     #[serde(default)]
     pub os: String,
     /// The variant of the architecture.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub variant: String,
-    /// How it is started.
+    /// The runtime settings.
     #[serde(default)]
     pub config: Option<ImageConfig>,
     /// The digests of the layers, uncompressed.
     #[serde(default)]
     pub rootfs: RootFs,
-    /// How it was made.
+    /// The build history.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Value>,
     /// All other fields.
@@ -163,35 +163,35 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the labels, which say what an image is for.
+    /// Returns the labels.
     pub fn labels(&self) -> BTreeMap<String, String> {
         self.config.as_ref().and_then(|config| config.labels.clone()).unwrap_or_default()
     }
 }
 
-/// How an image is started.
+/// The runtime settings of an image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ImageConfig {
-    /// The user that runs it.
+    /// The user.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// The ports it listens on.
+    /// The exposed ports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exposed_ports: Option<BTreeMap<String, Value>>,
-    /// Its environment: `NAME=value`.
+    /// Environment variables: `NAME=value`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<Vec<String>>,
-    /// The program.
+    /// The entrypoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint: Option<Vec<String>>,
-    /// The arguments, unless others are given.
+    /// The default arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cmd: Option<Vec<String>>,
-    /// Where it runs.
+    /// The working directory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub working_dir: String,
-    /// What the image says about itself.
+    /// The labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
     /// All other fields.
@@ -205,7 +205,7 @@ pub struct RootFs {
     /// Always `layers`.
     #[serde(rename = "type", default)]
     pub kind: String,
-    /// The digests of the uncompressed layers, lowest first.
+    /// The digests of the uncompressed layers, base first.
     #[serde(default)]
     pub diff_ids: Vec<String>,
 }

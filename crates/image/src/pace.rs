@@ -1,27 +1,27 @@
-//! No more bytes in a second than somebody wants, over all connections together.
+//! A rate limiter shared by all connections.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much may come at once after a pause.
+/// Maximum burst after an idle period.
 const BURST: Duration = Duration::from_millis(100);
 
-/// Hands out room for bytes at a fixed rate.
+/// Limits transfers to a fixed rate.
 #[derive(Debug)]
-pub(crate) struct Pace {
-    /// Bytes in a second.
+pub(crate) struct RateLimiter {
+    /// Bytes per second.
     rate: u64,
-    /// When the next bytes may move.
+    /// When the next bytes may be sent.
     next: Mutex<Instant>,
 }
 
-impl Pace {
-    pub(crate) fn new(rate: u64) -> Pace {
-        Pace { rate: rate.max(1), next: Mutex::new(Instant::now()) }
+impl RateLimiter {
+    pub(crate) fn new(rate: u64) -> RateLimiter {
+        RateLimiter { rate: rate.max(1), next: Mutex::new(Instant::now()) }
     }
 
-    /// Takes room for some bytes, and returns how long to wait before any others move.
-    pub(crate) fn take(&self, bytes: u64) -> Duration {
+    /// Reserves `bytes` and returns how long to wait before sending more.
+    pub(crate) fn reserve(&self, bytes: u64) -> Duration {
         let now = Instant::now();
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let start = (*next).max(now.checked_sub(BURST).unwrap_or(now));
@@ -29,7 +29,7 @@ impl Pace {
         next.saturating_duration_since(now)
     }
 
-    /// Returns how long so many bytes take when `sharing` connections move at once.
+    /// Returns how long `bytes` take when `sharing` connections share the rate.
     pub(crate) fn time_for(&self, bytes: u64, sharing: usize) -> Duration {
         Duration::from_secs(bytes.saturating_mul(sharing.max(1) as u64) / self.rate)
     }
@@ -41,10 +41,10 @@ mod tests {
 
     #[test]
     fn bytes_take_the_time_that_the_rate_gives_them() {
-        let pace = Pace::new(1000);
-        let waits: Vec<Duration> = (0..4).map(|_| pace.take(500)).collect();
+        let rate_limiter = RateLimiter::new(1000);
+        let waits: Vec<Duration> = (0..4).map(|_| rate_limiter.reserve(500)).collect();
         assert!(waits[3] > Duration::from_millis(1700) && waits[3] <= Duration::from_secs(2), "{waits:?}");
         assert!(waits.windows(2).all(|two| two[0] < two[1]), "{waits:?}");
-        assert_eq!(pace.time_for(10_000, 2), Duration::from_secs(20));
+        assert_eq!(rate_limiter.time_for(10_000, 2), Duration::from_secs(20));
     }
 }

@@ -1,4 +1,4 @@
-//! Blobs that are not whole yet. They outlive a failure, so that the next try can go on.
+//! Partially downloaded blobs. They survive a failure, so that the next attempt can resume.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,42 +7,42 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
-use crate::scratch::{Scratch, open_up};
+use crate::scratch::{Scratch, apply_umask};
 use crate::store::Blob;
 use crate::{Digest, Hasher, Store};
 
 static SWEPT: Once = Once::new();
 
-/// How long a blob waits for somebody to go on with it.
-const PATIENCE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long a partial blob is kept for a later resume.
+const EXPIRY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Removes what nobody went on with for long.
+/// Removes partial blobs that were not resumed for a long time.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|time| time.elapsed().ok());
-        if age.is_some_and(|age| age > PATIENCE)
+        if age.is_some_and(|age| age > EXPIRY)
             && let Ok(file) = File::open(entry.path())
-            // Who writes to it holds the lock, and nobody else may take its name away.
+            // The writer holds the lock; only its holder may remove the file.
             && file.try_lock().is_ok()
             && is_same(&file, &entry.path())
         {
-            // Another process may have been faster.
+            // Another process may have removed it first.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Where the bytes of a blob are on their way.
+/// The file of a partial blob.
 enum Place {
-    /// `partial/<hex>`, whose name is ours as long as we hold its lock.
+    /// `partial/<hex>`; the lock holder owns the name.
     Shared { path: PathBuf, file: File },
-    /// A file that nobody else knows, so that it must not stay.
+    /// A private temporary file, removed when dropped.
     Private(Scratch),
-    /// The blob is under its own name.
+    /// The blob has its final name.
     Done,
 }
 
-/// A blob on its way into a store: `partial/<hex>`, locked while somebody writes to it.
+/// A blob that is being downloaded into a store: `partial/<hex>`, locked while it is written.
 pub(crate) struct Partial {
     store: Store,
     digest: Digest,
@@ -52,7 +52,7 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    /// Opens what is there of a blob, and reads it once, to go on from its end.
+    /// Opens a partial blob and hashes its content, to resume at its end.
     pub(crate) fn open(store: &Store, digest: Digest) -> io::Result<Partial> {
         let folder = store.root().join("partial");
         fs::create_dir_all(&folder)?;
@@ -61,16 +61,16 @@ impl Partial {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let place = match options.open(&path) {
-            // If another process is at it, both go on by themselves; the last one wins, with the same bytes.
-            // Nor may it be a file that became a whole blob while it was opened.
+            // If another process is downloading the blob, each continues on its own; the last rename wins, with the
+            // same bytes. The file may also have become the finished blob since it was opened.
             Ok(file) if file.try_lock().is_ok() && is_same(&file, &path) => Place::Shared { path, file },
-            // Another user's, or another process's.
+            // Locked by another process, or owned by another user.
             Ok(_) => Place::Private(Scratch::create(&folder)?),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Place::Private(Scratch::create(&folder)?),
             Err(error) => return Err(error),
         };
         let mut partial = Partial { store: store.clone(), digest, place, hasher: Hasher::new(), size: 0 };
-        partial.read_on()?;
+        partial.hash_existing()?;
         Ok(partial)
     }
 
@@ -78,11 +78,11 @@ impl Partial {
         match &mut self.place {
             Place::Shared { file, .. } => Ok(file),
             Place::Private(scratch) => Ok(scratch.file()),
-            Place::Done => Err(io::Error::other("the blob is whole")),
+            Place::Done => Err(io::Error::other("the blob is complete")),
         }
     }
 
-    fn read_on(&mut self) -> io::Result<()> {
+    fn hash_existing(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; 256 << 10];
         loop {
             match self.file()?.read(&mut buffer)? {
@@ -95,13 +95,13 @@ impl Partial {
         }
     }
 
-    /// Returns how much is there.
+    /// Returns the number of bytes present.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Forgets what is there.
-    pub(crate) fn start_over(&mut self) -> io::Result<()> {
+    /// Discards the content.
+    pub(crate) fn restart(&mut self) -> io::Result<()> {
         let file = self.file()?;
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
@@ -118,7 +118,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Puts the blob under its name if it has the right digest; or else returns the one it has.
+    /// Moves the blob to its final name if the digest matches; otherwise returns the actual digest.
     pub(crate) fn finish(&mut self) -> io::Result<Result<Blob, Digest>> {
         let digest = self.hasher.clone().finish();
         if digest != self.digest {
@@ -129,12 +129,12 @@ impl Partial {
         let target = self.store.path_of(&digest);
         let file = match std::mem::replace(&mut self.place, Place::Done) {
             Place::Shared { path, file } => {
-                open_up(&file)?;
+                apply_umask(&file)?;
                 fs::rename(&path, &target)?;
                 file
             }
             Place::Private(scratch) => scratch.finish(&target)?,
-            Place::Done => return Err(io::Error::other("the blob is whole")),
+            Place::Done => return Err(io::Error::other("the blob is complete")),
         };
         self.store.accept(digest, &file).map(Ok)
     }
@@ -150,7 +150,7 @@ impl Drop for Partial {
         if let Place::Shared { path, .. } = &self.place
             && self.size == 0
         {
-            // What is empty is of no use to the next try.
+            // An empty file is useless for a resume.
             let _ = fs::remove_file(path);
         }
     }

@@ -1,4 +1,4 @@
-//! What is sent for a blob: a file of a store, or parts of other files, put together.
+//! The content of a blob to upload: a file of the store, or ranges of other files.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -7,18 +7,18 @@ use std::path::PathBuf;
 use crate::store::Blob;
 use crate::{Digest, Error, ErrorKind, Hasher};
 
-/// A part of a file.
+/// A byte range of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The file.
     pub path: PathBuf,
-    /// Where the part starts.
+    /// The offset of the range.
     pub offset: u64,
-    /// How long it is.
+    /// The length of the range.
     pub size: u64,
 }
 
-/// The bytes of a blob, wherever they are. Only hashing makes one.
+/// The verified content of a blob, wherever it is stored. Only hashing creates one.
 #[derive(Debug, Clone)]
 pub(crate) struct Payload {
     digest: Digest,
@@ -34,7 +34,7 @@ impl From<Blob> for Payload {
 }
 
 impl Payload {
-    /// Reads pieces, which have to be this blob.
+    /// Reads the pieces and verifies that they form this blob.
     pub(crate) fn check(digest: Digest, size: u64, pieces: Vec<Piece>) -> Result<Payload, Error> {
         let named = |piece: &Piece, error: &io::Error| Error::file(piece.path.display(), error);
         let mut hasher = Hasher::new();
@@ -69,7 +69,7 @@ impl Payload {
         self.size
     }
 
-    /// Returns the parts of files that `size` bytes from `start` are.
+    /// Returns the file ranges of `size` bytes from `start`.
     pub(crate) fn part(&self, start: u64, size: u64) -> Vec<Piece> {
         let (mut at, end) = (0, start + size);
         let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! Which of an index's images is meant.
+//! Selects an image of an index by platform.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::manifest::{Descriptor, Index, Platform};
 use crate::{Error, ErrorKind};
 
-/// Why a text names no platform.
+/// The text is not a platform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected OS/ARCHITECTURE or OS/ARCHITECTURE/VARIANT, such as linux/arm64")]
 pub struct PlatformError;
@@ -31,8 +31,8 @@ impl Platform {
     }
 }
 
-/// Returns whether an image of an index is for one of these platforms. All are if none is named; one that says nothing
-/// of its platform always is.
+/// Returns whether an image of an index matches one of `platforms`. An empty list matches all; an image without a
+/// platform always matches.
 pub(crate) fn is_among(image: &Descriptor, platforms: &[Platform]) -> bool {
     let Some(own) = &image.platform else { return true };
     let same = |wanted: &Platform| {
@@ -71,8 +71,8 @@ impl fmt::Display for Platform {
     }
 }
 
-/// Chooses an image of `index`: for the platform that was asked for, or else for this machine's
-/// and, failing that, for linux/amd64, whose files are as good for a catalog.
+/// Selects an image of `index`: for the requested platform, or for this machine's, or else for linux/amd64, whose
+/// files serve a catalog equally well.
 pub(crate) fn choose<'a>(index: &'a Index, asked: Option<&Platform>) -> Result<&'a Descriptor, Error> {
     let host = Platform::host();
     let wanted = asked.unwrap_or(&host);
@@ -101,7 +101,7 @@ fn find<'a>(index: &'a Index, wanted: &Platform) -> Option<&'a Descriptor> {
     };
     let variant = |image: &Descriptor| image.platform.as_ref().map(|it| it.variant.clone()).unwrap_or_default();
     let exact = index.manifests.iter().filter(fits).find(|image| variant(image) == wanted.variant);
-    // A variant that nobody asked for does not stand in the way.
+    // Ignore the variant if none was requested.
     exact.or_else(|| {
         index.manifests.iter().filter(fits).find(|image| wanted.variant.is_empty() || variant(image).is_empty())
     })

@@ -1,4 +1,5 @@
-//! `policy.json`: which images may be used, and what has to be signed. Without such a file, all may.
+//! `policy.json`: which images are allowed, and which signatures they need. Without this file, all images are
+//! allowed.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,29 +13,29 @@ use crate::client::{INSECURE_POLICY, Inner};
 use crate::registry::Source;
 use crate::{Digest, Environment, Error, ErrorKind, Location, Reference};
 
-/// The largest policy or file of keys.
+/// Maximum size of a policy or key file.
 const FILE_LIMIT: u64 = 4 << 20;
 
-/// What the file says.
+/// A loaded policy file.
 #[derive(Debug)]
 pub(crate) struct Policy {
     rules: ::signature::Policy,
     file: PathBuf,
 }
 
-/// The leave to use an image once its signatures are checked; whatever becomes an image passes here.
+/// Permission to use an image once its signatures are verified. Every image passes through one.
 #[derive(Debug, Clone)]
-pub(crate) struct Admission(Option<Arc<Asked>>);
+pub(crate) struct Admission(Option<Arc<PendingCheck>>);
 
-/// What a policy asks of an image.
+/// The policy to check an image against.
 #[derive(Debug)]
-struct Asked {
+struct PendingCheck {
     policy: Arc<Policy>,
     location: Location,
 }
 
 impl Policy {
-    /// Reads a file, or else the user's, or else the system's.
+    /// Reads the given file, or else the user's, or else the system's.
     pub(crate) fn load(environment: &Environment, given: Option<&Path>) -> Result<Option<Policy>, Error> {
         if let Some(path) = given {
             let content = read(path).map_err(|error| Error::file(path.display(), &error))?;
@@ -62,13 +63,13 @@ impl Policy {
         &self.file
     }
 
-    /// Finds what is asked of an image.
+    /// Returns the requirements for an image.
     pub(crate) fn applied(&self, location: &Location) -> Applied<'_> {
         let (transport, scopes) = scopes(location);
         self.rules.applied(transport, &scopes)
     }
 
-    /// Checks what can be decided before anything of an image is at hand, and returns whether that is all.
+    /// Checks the requirements that need no content of the image; returns whether those are all.
     fn check(&self, location: &Location) -> Result<bool, Error> {
         let requirements = self.applied(location).requirements;
         for requirement in requirements {
@@ -80,9 +81,9 @@ impl Policy {
                     return Err(Error::new(ErrorKind::Forbidden, text).hint(hint));
                 }
                 // The containers tools do not implement it either.
-                Requirement::SignedBaseLayer => "which nobody implements",
+                Requirement::SignedBaseLayer => "which no tool implements",
                 _ if cfg!(feature = "signatures") => continue,
-                _ => "and signatures are not checked here",
+                _ => "and signatures are not verified here",
             };
             let text = format!("policy wants {} to be {}, {text}", shown(location), requirement.kind());
             return Err(Error::new(ErrorKind::Forbidden, text).hint(self.hint()));
@@ -90,7 +91,7 @@ impl Policy {
         Ok(!requirements.iter().any(Requirement::needs_signatures))
     }
 
-    /// Judges an image by its signatures.
+    /// Evaluates the requirements against the signatures of an image.
     pub(crate) fn judge(&self, location: &Location, digest: &Digest, signatures: &[Attached]) -> Vec<Judgement> {
         let name = match location {
             Location::Registry(reference) => Name::parse(&identity(reference)).ok(),
@@ -106,12 +107,12 @@ impl Policy {
     }
 
     fn hint(&self) -> String {
-        format!("the policy is {}; {INSECURE_POLICY}=true goes without", self.file.display())
+        format!("the policy is {}; {INSECURE_POLICY}=true disables it", self.file.display())
     }
 }
 
 impl crate::Client {
-    /// Returns the policy that does not count here, if it asks something of one of these images.
+    /// Returns the ignored policy file, if it has requirements for one of these images.
     pub fn ignored_policy<'a>(&self, mut images: impl Iterator<Item = &'a Reference>) -> Option<PathBuf> {
         let inner = self.inner();
         let Ok(Some(policy)) = inner.policy() else { return None };
@@ -121,17 +122,19 @@ impl crate::Client {
 }
 
 impl Inner {
-    /// Checks that the policy does not refuse an image from the start.
+    /// Checks that the policy does not reject an image outright.
     pub(crate) fn allow(&self, location: &Location) -> Result<Admission, Error> {
         if self.ignores_policy() {
             return Ok(Admission(None));
         }
         let Some(policy) = self.policy()? else { return Ok(Admission(None)) };
         let is_all = policy.check(location)?;
-        Ok(Admission((!is_all).then(|| Arc::new(Asked { policy: Arc::clone(policy), location: location.clone() }))))
+        Ok(Admission(
+            (!is_all).then(|| Arc::new(PendingCheck { policy: Arc::clone(policy), location: location.clone() })),
+        ))
     }
 
-    /// Returns the types of requirements for an image that need signatures.
+    /// Returns the types of the signature requirements for an image.
     pub(crate) fn needed_signatures(&self, reference: &Reference) -> Vec<&'static str> {
         let Ok(Some(policy)) = self.policy() else { return Vec::new() };
         let applied = policy.applied(&Location::Registry(reference.clone()));
@@ -140,16 +143,16 @@ impl Inner {
 }
 
 impl Admission {
-    /// Checks the signatures of a manifest: those that are kept, or else those of `source`.
+    /// Verifies the signatures of a manifest: those cached, or else those of `source`.
     ///
     /// # Errors
     /// Fails when the policy does not accept the image.
     pub(crate) async fn check(&self, inner: &Inner, source: Option<&Source>, digest: &Digest) -> Result<(), Error> {
-        let Some(asked) = &self.0 else { return Ok(()) };
-        let (policy, location) = (&asked.policy, &asked.location);
+        let Some(pending) = &self.0 else { return Ok(()) };
+        let (policy, location) = (&pending.policy, &pending.location);
         let is_registry = matches!(location, Location::Registry(_));
-        let kept = if is_registry { inner.kept_signatures(digest) } else { Vec::new() };
-        let judged = asked.judge(digest, kept.clone()).await?;
+        let kept = if is_registry { inner.cached_signatures(digest) } else { Vec::new() };
+        let judged = pending.judge(digest, kept.clone()).await?;
         if judged.iter().all(|judgement| judgement.accepted) {
             return Ok(());
         }
@@ -157,15 +160,15 @@ impl Admission {
         let judged = match source {
             Some(source) => {
                 let found = inner.collect(source, digest, policy.applied(location).requirements).await?;
-                let judged = asked.judge(digest, found.signatures.clone()).await?;
+                let judged = pending.judge(digest, found.signatures.clone()).await?;
                 if judged.iter().all(|judgement| judgement.accepted) {
-                    return inner.keep_signatures(digest, &found.signatures);
+                    return inner.cache_signatures(digest, &found.signatures);
                 }
                 notes = found.notes;
                 judged
             }
             None if is_registry && kept.is_empty() => {
-                let text = format!("the signatures of {} are not stored", shown(location));
+                let text = format!("the signatures of {} are not cached", shown(location));
                 return Err(Error::new(ErrorKind::Offline, text).hint(policy.hint()));
             }
             None => judged,
@@ -179,17 +182,17 @@ impl Admission {
     }
 }
 
-impl Asked {
-    /// Judges aside, because keys are files.
+impl PendingCheck {
+    /// Evaluates on a blocking thread, because it reads key files.
     async fn judge(self: &Arc<Self>, digest: &Digest, signatures: Vec<Attached>) -> Result<Vec<Judgement>, Error> {
-        let (asked, digest) = (Arc::clone(self), *digest);
-        tokio::task::spawn_blocking(move || asked.policy.judge(&asked.location, &digest, &signatures))
+        let (pending, digest) = (Arc::clone(self), *digest);
+        tokio::task::spawn_blocking(move || pending.policy.judge(&pending.location, &digest, &signatures))
             .await
             .map_err(|error| Error::new(ErrorKind::File, format!("checking signatures: {error}")))
     }
 }
 
-/// Returns an image as signatures name it; if there are a tag and a digest, the digest counts.
+/// Returns the image name as signatures contain it; a digest wins over a tag.
 fn identity(reference: &Reference) -> String {
     match reference.digest() {
         Some(digest) => format!("{}@{digest}", reference.name()),
@@ -216,13 +219,13 @@ pub(crate) fn shown(location: &Location) -> String {
     }
 }
 
-/// Returns what an image is called in a policy, the narrowest first.
+/// Returns the transport and the scopes of an image in a policy, narrowest first.
 fn scopes(location: &Location) -> (&'static str, Vec<String>) {
     match location {
         Location::Registry(reference) => ("docker", registry_scopes(reference)),
         Location::Layout { path, tag } => ("oci", file_scopes(path, tag.as_deref())),
         Location::LayoutArchive { path, tag } => ("oci-archive", file_scopes(path, tag.as_deref())),
-        // This one has no scopes but the empty one.
+        // This transport has only the empty scope.
         Location::DockerArchive { .. } => ("docker-archive", vec![String::new()]),
     }
 }
@@ -239,7 +242,7 @@ pub(crate) fn registry_scopes(reference: &Reference) -> Vec<String> {
         part = &part[..slash];
         scopes.push(part.to_owned());
     }
-    // Wildcards know no ports.
+    // Wildcards do not match ports.
     let host = reference.host();
     let mut host = host.split_once(':').map_or(host, |(host, _)| host);
     while let Some(dot) = host.find('.') {
@@ -251,7 +254,7 @@ pub(crate) fn registry_scopes(reference: &Reference) -> Vec<String> {
 }
 
 fn file_scopes(path: &Path, tag: Option<&str>) -> Vec<String> {
-    // Policies know files by their real names.
+    // Policies identify files by their canonical paths.
     let full = fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned());
     let tagged = tag.map(|tag| format!("{}:{tag}", full.display()));
     let parents = full.ancestors().filter(|path| path.parent().is_some()).map(|path| path.display().to_string());
@@ -298,10 +301,10 @@ mod tests {
         if cfg!(feature = "signatures") {
             assert_eq!(found, Ok(false));
         } else {
-            assert!(found.unwrap_err().ends_with("to be signedBy, and signatures are not checked here"));
+            assert!(found.unwrap_err().ends_with("to be signedBy, and signatures are not verified here"));
         }
         let policy = r#"{"default": [{"type": "signedBaseLayer", "baseLayerIdentity": {"type": "matchExact"}}]}"#;
-        assert!(outcome(policy, "a.test/x:v1").unwrap_err().ends_with("which nobody implements"));
+        assert!(outcome(policy, "a.test/x:v1").unwrap_err().ends_with("which no tool implements"));
     }
 
     #[test]

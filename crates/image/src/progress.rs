@@ -1,61 +1,61 @@
-//! What is going on, for those who wait.
+//! Progress events.
 
 use std::time::Duration;
 
 use crate::{Descriptor, Digest};
 
-/// Something that happened while images move.
+/// A progress event.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A tag or a digest is known to mean this manifest.
+    /// A tag or a digest was resolved to this manifest.
     Resolved {
-        /// The image, as it was named.
+        /// The image, as named by the user.
         reference: &'a str,
         /// Its manifest.
         digest: &'a Digest,
     },
-    /// A blob is on its way; `there` bytes of it are already here.
+    /// A transfer started; `received` bytes are present already.
     Started {
-        /// The image, as it was named.
+        /// The image, as named by the user.
         reference: &'a str,
         /// The blob.
         blob: &'a Descriptor,
-        /// How much of it an earlier try has left.
-        there: u64,
+        /// Bytes left by an earlier attempt.
+        received: u64,
     },
-    /// More of a blob has come. After a new start `there` is less than before.
+    /// A transfer advanced. After a restart `received` decreases.
     Advanced {
         /// The blob.
         blob: &'a Descriptor,
-        /// How much of it is here now.
-        there: u64,
+        /// Bytes present now.
+        received: u64,
     },
-    /// A blob is here, whole.
+    /// A transfer completed.
     Finished {
         /// The blob.
         blob: &'a Descriptor,
-        /// Whether it was here before.
+        /// Whether the blob was present before.
         cached: bool,
     },
-    /// Something failed and is tried again after a pause.
-    Waiting {
-        /// What is tried.
-        what: &'a str,
-        /// What happened.
-        why: &'a str,
-        /// How long the pause is.
-        pause: Duration,
+    /// A request failed and is retried after a delay.
+    Retrying {
+        /// The request.
+        operation: &'a str,
+        /// The failure.
+        reason: &'a str,
+        /// The delay.
+        delay: Duration,
     },
 }
 
-/// Receives what is going on, from several threads.
+/// Receives progress events from several threads.
 pub trait Progress: Send + Sync {
-    /// Takes note of an event. It must not wait for long.
+    /// Handles an event. It must not block for long.
     fn on(&self, event: &Event<'_>);
 }
 
-/// Drops what it receives.
+/// Ignores all events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

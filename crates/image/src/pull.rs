@@ -1,4 +1,4 @@
-//! Bringing images into a store.
+//! Pulls images into a store.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ use crate::{Digest, Error, ErrorKind, Location, Reference};
 /// An image in a store.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// What it was named.
+    /// The image, as named by the user.
     pub reference: String,
-    /// What that name means: the digest of the manifest or the index.
+    /// The digest that the name resolved to: a manifest or an index.
     pub digest: Digest,
     /// The digest of its manifest.
     pub manifest_digest: Digest,
@@ -27,27 +27,27 @@ pub struct Image {
     pub manifest: Manifest,
     /// Its config.
     pub config: Config,
-    /// Its layers, lowest first.
+    /// Its layers, base first.
     pub layers: Vec<(Descriptor, Blob)>,
 }
 
 impl Image {
-    /// Returns the labels, which say what the image is for.
+    /// Returns the labels.
     pub fn labels(&self) -> BTreeMap<String, String> {
         self.config.labels()
     }
 }
 
 impl Client {
-    /// Brings an image into the store; what is there is not fetched again.
+    /// Pulls an image into the store; blobs that are present are not fetched again.
     ///
     /// # Errors
-    /// Fails when there is no such image, or when it cannot be had whole and unchanged.
+    /// Fails when the image does not exist or cannot be fetched completely.
     pub fn pull(&self, location: &Location) -> Result<Image, Error> {
         self.block_on(self.pull_async(location))
     }
 
-    /// Does what [`Client::pull`] does, for those who can wait in other ways.
+    /// The async form of [`Client::pull`].
     ///
     /// # Errors
     /// Fails as [`Client::pull`] does.
@@ -60,7 +60,7 @@ impl Client {
         }
     }
 
-    /// Brings images into the store, several at a time, and returns them in their order.
+    /// Pulls images into the store, several concurrently, and returns them in the order of `locations`.
     pub fn pull_many(&self, locations: &[Location]) -> Vec<Result<Image, Error>> {
         self.block_on(async {
             let mut tasks = JoinSet::new();
@@ -72,7 +72,7 @@ impl Client {
                     (number, client.pull_async(&location).await)
                 });
             }
-            let lost = || Error::new(ErrorKind::Network, "the download was cut off");
+            let lost = || Error::new(ErrorKind::Network, "the download was aborted");
             let mut images: Vec<Result<Image, Error>> = locations.iter().map(|_| Err(lost())).collect();
             while let Some(done) = tasks.join_next().await {
                 if let Ok((number, outcome)) = done {
@@ -83,7 +83,7 @@ impl Client {
         })
     }
 
-    /// Reads what an image says of itself, its labels among it; its layers are not fetched.
+    /// Reads the config of an image, including its labels, without fetching layers.
     ///
     /// # Errors
     /// Fails as [`Client::pull`] does.
@@ -95,20 +95,20 @@ impl Client {
         }
         let admission = inner.allow(location)?;
         let name = reference.to_string();
-        self.block_on(inner.at_each_source(reference, |source| {
+        self.block_on(inner.try_sources(reference, |source| {
             let (inner, name, admission) = (inner.clone(), name.clone(), admission.clone());
             async move { inner.config_from(&name, &source, &admission).await }
         }))
     }
 
-    /// Returns the platforms of an image: of an index all that it lists, else the one of its config.
+    /// Returns the platforms of an image: those listed in its index, or the one of its config.
     ///
     /// # Errors
     /// Fails as [`Client::pull`] does.
     pub fn platforms(&self, location: &Location) -> Result<Vec<Platform>, Error> {
         let inner = self.inner();
         if let (Location::Registry(reference), false) = (location, inner.options.offline) {
-            let listed = self.block_on(inner.at_each_source(reference, |source| {
+            let listed = self.block_on(inner.try_sources(reference, |source| {
                 let inner = inner.clone();
                 async move {
                     let document = inner.registry.manifest(&source, &source.reference.version()).await?;
@@ -126,15 +126,15 @@ impl Client {
         Ok(vec![Platform { os, architecture, variant, ..Platform::default() }])
     }
 
-    /// Asks a registry what a reference means at the moment, without fetching it.
+    /// Returns the current digest of a reference from the registry, without fetching the image.
     ///
     /// # Errors
-    /// Fails when there is no such image or no answer.
+    /// Fails when the image does not exist or the registry does not respond.
     pub fn head(&self, reference: &Reference) -> Result<Digest, Error> {
         self.block_on(self.head_async(reference))
     }
 
-    /// Does what [`Client::head`] does, for those who can wait in other ways.
+    /// The async form of [`Client::head`].
     ///
     /// # Errors
     /// Fails as [`Client::head`] does.
@@ -148,7 +148,7 @@ impl Client {
         }
         let initializing = |error: Error| error.context(format!("initializing source docker://{reference}"));
         inner
-            .at_each_source(reference, |source| {
+            .try_sources(reference, |source| {
                 let inner = inner.clone();
                 async move { inner.registry.manifest_digest(&source, &source.reference.version()).await }
             })
@@ -172,7 +172,7 @@ impl Inner {
             held = Some(*digest);
         }
         let image = match held {
-            // All of it may be here already.
+            // The image may be stored completely.
             Some(digest) => self.complete(&name, None, digest, admission).await,
             None => Err(Error::new(ErrorKind::Offline, "not stored")),
         };
@@ -180,7 +180,7 @@ impl Inner {
             Ok(image) => image,
             Err(error) if self.options.offline => return Err(error),
             Err(_) => {
-                self.at_each_source(reference, |source| {
+                self.try_sources(reference, |source| {
                     let (inner, name, admission) = (self.clone(), name.clone(), admission.clone());
                     async move { inner.pull_from(&name, &source, &admission).await }
                 })
@@ -198,7 +198,7 @@ impl Inner {
         Ok(image)
     }
 
-    /// Pulls from one place, with the errors that this gives.
+    /// Pulls from one source.
     async fn pull_from(
         self: std::sync::Arc<Self>,
         name: &str,
@@ -231,7 +231,7 @@ impl Inner {
         stored.map_err(|error| Error::file("storing a manifest", &error))
     }
 
-    /// Follows a stored manifest or index to the image, and fetches what is missing from `source`.
+    /// Resolves a stored manifest or index to an image and fetches missing parts from `source`.
     pub(crate) async fn complete(
         self: &std::sync::Arc<Self>,
         name: &str,
@@ -254,13 +254,13 @@ impl Inner {
             });
         }
         while let Some(done) = tasks.join_next().await {
-            // The other blobs are given up: dropping the set stops them.
+            // Dropping the task set cancels the other blobs.
             done.unwrap_or_else(|error| Err(Error::new(ErrorKind::Network, error.to_string())))?;
         }
         self.image(name, digest, manifest_digest, manifest)
     }
 
-    /// Follows a stored manifest or index to the manifest of one image.
+    /// Resolves a stored manifest or index to the manifest of one image.
     pub(crate) async fn choose(
         &self,
         name: &str,
@@ -287,7 +287,7 @@ impl Inner {
             document = self.read_document(&manifest_digest)?;
             if document.content.len() as u64 != chosen.size {
                 let (is, size) = (document.content.len(), chosen.size);
-                let text = format!("manifest {manifest_digest} has {is} bytes, not {size} as its index says");
+                let text = format!("manifest {manifest_digest} has {is} bytes, its index says {size}");
                 return Err(Error::new(ErrorKind::Digest, text));
             }
         }
@@ -300,7 +300,7 @@ impl Inner {
         Ok((manifest_digest, manifest))
     }
 
-    /// Puts an image together whose blobs are all in the store.
+    /// Returns an image whose blobs are all in the store.
     pub(crate) fn image(
         &self,
         name: &str,
@@ -313,7 +313,7 @@ impl Inner {
         let mut layers = Vec::new();
         for layer in &manifest.layers {
             let missing = || Error::new(ErrorKind::Digest, format!("layer {} is missing or damaged", layer.digest));
-            let blob = store.described(layer).map_err(|error| Error::file("reading a layer", &error))?;
+            let blob = store.blob_for(layer).map_err(|error| Error::file("reading a layer", &error))?;
             layers.push((layer.clone(), blob.ok_or_else(missing)?));
         }
         Ok(Image { reference: name.into(), digest, manifest_digest, manifest, config, layers })
@@ -329,22 +329,22 @@ impl Inner {
         Document::new(content.map_err(|error| Error::file("reading a manifest", &error))?, None)
     }
 
-    /// Returns what a reference meant when it was last pulled.
+    /// Returns the image that a reference resolved to when it was last pulled.
     pub(crate) fn stored(&self, reference: &Reference) -> Result<Descriptor, Error> {
         let stored = layout::named(&self.options.store, &reference.to_string())
             .map_err(|error| Error::file("reading the store", &error))?;
         let by_digest = || reference.digest().map(|digest| Descriptor::new("", *digest, 0));
         stored.or_else(by_digest).ok_or_else(|| {
-            Error::new(ErrorKind::Offline, format!("{reference} is not stored, and the network may not be used"))
+            Error::new(ErrorKind::Offline, format!("{reference} is not stored, and network access is disabled"))
         })
     }
 }
 
 fn not_stored(digest: &Digest) -> Error {
-    Error::new(ErrorKind::Offline, format!("{digest} is not stored, and the network may not be used"))
+    Error::new(ErrorKind::Offline, format!("{digest} is not stored, and network access is disabled"))
 }
 
 pub(crate) fn parse<'a, T: serde::Deserialize<'a>>(content: &'a [u8], what: &str) -> Result<T, Error> {
     serde_json::from_slice(content)
-        .map_err(|error| Error::new(ErrorKind::Unsupported, format!("the {what} is not understood: {error}")))
+        .map_err(|error| Error::new(ErrorKind::Unsupported, format!("invalid {what}: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Bringing images out of a store: to registries, directories and files.
+//! Pushes images from a store to registries, directories and files.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::store::Blob;
 use crate::{Descriptor, Digest, Error, ErrorKind, Location, Reference, Store, archive, layout};
 
 impl Client {
-    /// Brings an image, or an index with all of its images, from the store to another place.
+    /// Pushes an image, or an index with all its images, from the store to a location.
     ///
-    /// What a registry has is not sent again. A layout keeps its other images; a file is replaced.
+    /// Blobs that the registry has are not sent again. A layout keeps its other images; a file is replaced.
     ///
     /// # Errors
-    /// Fails when something of the image is not in the store, or the place does not take it.
+    /// Fails when a part of the image is missing from the store, or the target rejects it.
     pub fn push(&self, image: &Digest, to: &Location) -> Result<(), Error> {
         self.block_on(self.push_async(image, to))
     }
 
-    /// Does what [`Client::push`] does, for those who can wait in other ways.
+    /// The async form of [`Client::push`].
     ///
     /// # Errors
     /// Fails as [`Client::push`] does.
@@ -43,18 +43,19 @@ impl Client {
 }
 
 impl Inner {
-    /// Returns a blob that must be in the store.
+    /// Returns a blob from the store; a missing or damaged blob is an error.
     pub(crate) async fn stored_blob(&self, blob: &Descriptor) -> Result<Blob, Error> {
-        let missing = || Error::new(ErrorKind::NotFound, format!("blob {} is not stored, or damaged", blob.digest));
+        let missing =
+            || Error::new(ErrorKind::NotFound, format!("blob {} is missing from the store or damaged", blob.digest));
         stored(&self.options.store, blob).await?.ok_or_else(missing)
     }
 
-    /// Returns the place that a push to `reference` goes to.
+    /// Returns the source that a push to `reference` uses.
     pub(crate) fn target(&self, reference: &Reference) -> Result<Source, Error> {
         if self.options.offline {
-            return Err(Error::new(ErrorKind::Offline, format!("{reference}: the network may not be used")));
+            return Err(Error::new(ErrorKind::Offline, format!("{reference}: network access is disabled")));
         }
-        // Mirrors are for reading; the last candidate is the registry itself.
+        // Mirrors are read-only; the last candidate is the registry itself.
         let candidates = self.conf()?.candidates(reference)?;
         Ok(candidates.into_iter().last().map_or_else(|| Source::new(reference.clone()), |candidate| candidate.source))
     }
@@ -68,10 +69,10 @@ impl Inner {
             tasks.spawn(async move {
                 let _turn = inner.blobs.acquire().await;
                 let name = target.reference.to_string();
-                inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, there: 0 });
+                inner.options.progress.on(&Event::Started { reference: &name, blob: &blob, received: 0 });
                 let stored = async || inner.stored_blob(&blob).await;
                 let sent = inner.registry.send(&target, &blob, None, stored).await?;
-                let cached = sent != crate::registry::Way::Sent;
+                let cached = sent != crate::registry::UploadOutcome::Uploaded;
                 inner.options.progress.on(&Event::Finished { blob: &blob, cached });
                 Ok(())
             });
@@ -86,7 +87,7 @@ impl Inner {
                 _ => document.digest.to_string(),
             };
             if number == last && reference.digest().is_some_and(|digest| *digest != document.digest) {
-                let text = format!("the image has digest {}, which is another", document.digest);
+                let text = format!("the image has digest {}, which does not match", document.digest);
                 return Err(writing(Error::new(ErrorKind::Digest, text)));
             }
             self.registry.put_manifest(&target, document, &version).await.map_err(writing)?;
@@ -102,7 +103,7 @@ pub(crate) fn save(store: &Store, graph: &Graph, to: &Location) -> Result<(), Er
         Location::Layout { path, tag } => layout::save_to(store, graph, path, tag.as_deref()),
         Location::LayoutArchive { path, tag } => archive::save_layout(store, &[(graph, tag.as_deref())], path),
         Location::DockerArchive { path, reference } => archive::save_docker(store, graph, path, reference.as_deref()),
-        Location::Registry(_) => Err(Error::new(ErrorKind::Unsupported, "a registry is no file")),
+        Location::Registry(_) => Err(Error::new(ErrorKind::Unsupported, "a registry is not a file")),
     };
     outcome.map_err(writing)
 }

@@ -1,11 +1,11 @@
-//! Names of images in registries: `host/path:tag` and `host/path@sha256:…`.
+//! Image references: `host/path:tag` and `host/path@sha256:…`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Digest;
 
-/// The name of an image in a registry. It is printed as it was written.
+/// An image reference. It displays as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reference {
     text: String,
@@ -15,22 +15,22 @@ pub struct Reference {
     digest: Option<Digest>,
 }
 
-/// Why a text names no image.
+/// Why a text is not a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
-    /// It breaks the grammar.
+    /// It violates the grammar.
     #[error("invalid reference format")]
     Format,
-    /// The path has capital letters.
+    /// The path has uppercase letters.
     #[error("invalid reference format: repository name ({0}) must be lowercase")]
     Uppercase(String),
     /// The path is too long.
     #[error("repository name must not be more than {MAX_NAME} characters")]
     TooLong,
-    /// The registry is missing, or the name is a short form of another.
+    /// The registry is missing, or the name is a short form.
     #[error("repository name must be canonical")]
     NotCanonical,
-    /// There is nothing behind the name.
+    /// It has neither tag nor digest.
     #[error("Docker reference {0} is not for an unknown digest case; tag or digest is needed, such as {0}:latest")]
     NoVersion(String),
 }
@@ -39,13 +39,12 @@ const MAX_NAME: usize = 255;
 const MAX_TAG: usize = 128;
 
 impl Reference {
-    /// Reads a reference that names its registry and a tag or a digest.
+    /// Parses a reference with a registry and a tag or a digest.
     ///
-    /// If it has both, the digest counts. `name:sha256@<64 digits>` is taken as
-    /// `name@sha256:<64 digits>`.
+    /// If it has both, the digest wins. `name:sha256@<64 digits>` is read as `name@sha256:<64 digits>`.
     ///
     /// # Errors
-    /// Fails when the text is something else.
+    /// Fails when the text is not such a reference.
     pub fn parse(text: &str) -> Result<Reference, ReferenceError> {
         let reference = Reference::parse_name(text)?;
         if reference.tag.is_none() && reference.digest.is_none() {
@@ -54,10 +53,10 @@ impl Reference {
         Ok(reference)
     }
 
-    /// Reads a reference that names its registry, and maybe a tag or a digest.
+    /// Parses a reference with a registry; tag and digest are optional.
     ///
     /// # Errors
-    /// Fails when the text is something else.
+    /// Fails when the text is not such a reference.
     pub fn parse_name(text: &str) -> Result<Reference, ReferenceError> {
         let (name, tag, digest) = split(text)?;
         let (host, repository) = match name.split_once('/') {
@@ -86,32 +85,32 @@ impl Reference {
         })
     }
 
-    /// Returns the registry: a name or address, maybe with a port.
+    /// Returns the registry: a host name or address with an optional port.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the path of the repository in the registry.
+    /// Returns the repository path.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// Returns registry and path.
+    /// Returns registry and repository path.
     pub fn name(&self) -> String {
         format!("{}/{}", self.host, self.repository)
     }
 
-    /// Returns the tag, if one is written.
+    /// Returns the tag, if present.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// Returns the digest, if one is written.
+    /// Returns the digest, if present.
     pub fn digest(&self) -> Option<&Digest> {
         self.digest.as_ref()
     }
 
-    /// Returns what the registry is asked for: the digest, else the tag.
+    /// Returns the digest, or else the tag: the version to request from the registry.
     pub fn version(&self) -> String {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => digest.to_string(),
@@ -120,21 +119,21 @@ impl Reference {
         }
     }
 
-    /// Returns the same repository with another digest.
+    /// Returns the repository with another digest.
     #[must_use]
     pub fn with_digest(&self, digest: Digest) -> Reference {
         let text = format!("{}@{digest}", self.name());
         Reference { text, tag: None, digest: Some(digest), ..self.clone() }
     }
 
-    /// Returns the same reference with the digest of what it names now, beside the tag: `name:tag@digest`.
+    /// Returns the reference with a digest added to its tag: `name:tag@digest`.
     #[must_use]
     pub fn pinned(&self, digest: Digest) -> Reference {
         let written = self.text.split_once('@').map_or(&*self.text, |(written, _)| written);
         Reference { text: format!("{written}@{digest}"), digest: Some(digest), ..self.clone() }
     }
 
-    /// Returns the same repository with another tag, or nothing if that is no tag.
+    /// Returns the repository with another tag, or `None` if the tag is invalid.
     pub fn with_tag(&self, tag: &str) -> Option<Reference> {
         is_tag(tag).then(|| Reference {
             text: format!("{}:{tag}", self.name()),
@@ -159,7 +158,7 @@ impl FromStr for Reference {
     }
 }
 
-/// Splits a name from its tag and its digest.
+/// Splits a reference into name, tag and digest.
 fn split(text: &str) -> Result<(&str, Option<&str>, Option<Digest>), ReferenceError> {
     let wrong = ReferenceError::Format;
     let (rest, digest) = match text.split_once('@') {
@@ -170,7 +169,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>, Option<Digest>), ReferenceEr
         }
         Some((rest, digest)) => (rest, Some(digest.parse().map_err(|_| wrong.clone())?)),
     };
-    // A colon before a slash belongs to the port of the registry.
+    // A colon before a slash belongs to the port.
     let (name, tag) = match rest.rfind(':') {
         Some(colon) if !rest[colon..].contains('/') => (&rest[..colon], Some(&rest[colon + 1..])),
         _ => (rest, None),
@@ -188,12 +187,12 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| word(byte) || byte == b'.' || byte == b'-')
 }
 
-/// Distinguishes a registry from the first part of a path, as the container tools do.
+/// Distinguishes a registry from the first path component, as the container tools do.
 fn looks_like_host(part: &str) -> bool {
     part == "localhost" || part.contains(['.', ':']) || part.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Checks a name or address, maybe with a port.
+/// Checks a host name or address with an optional port.
 pub(crate) fn is_host(host: &str) -> bool {
     let (name, port) = if let Some(rest) = host.strip_prefix('[') {
         let Some((address, port)) = rest.split_once(']') else { return false };
@@ -222,7 +221,7 @@ fn check_path(path: &str) -> Result<(), ReferenceError> {
     if path.split('/').all(is_component) { Ok(()) } else { Err(ReferenceError::Format) }
 }
 
-/// Letters and digits, held together by a point, one or two underscores, or hyphens.
+/// Letters and digits, separated by a dot, one or two underscores, or hyphens.
 fn is_component(component: &str) -> bool {
     let word = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = component.as_bytes();
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_image_is_told_apart() {
+    fn invalid_references_give_different_errors() {
         let message = |text: &str| Reference::parse(text).map(|_| ()).unwrap_err().to_string();
         assert_eq!(message("etcd:v1"), "repository name must be canonical");
         assert_eq!(message("library/etcd:v1"), "repository name must be canonical");

@@ -1,5 +1,4 @@
-//! `registries.conf`: mirrors, other places, registries that are blocked or do without TLS, and
-//! short names.
+//! `registries.conf`: mirrors, rewritten locations, blocked or insecure registries, and short names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +10,10 @@ use serde::Deserialize;
 use crate::registry::Source;
 use crate::{Environment, Error, ErrorKind, Reference};
 
-/// The largest file that is read.
+/// Maximum size of a file.
 const FILE_LIMIT: u64 = 4 << 20;
 
-/// What the files say, put together.
+/// The merged configuration.
 #[derive(Debug, Clone, Default)]
 pub struct RegistriesConf {
     registries: Vec<Rule>,
@@ -23,7 +22,7 @@ pub struct RegistriesConf {
     files: Vec<PathBuf>,
 }
 
-/// What holds for all references that begin with a prefix.
+/// A rule for all references with a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
     prefix: String,
@@ -42,7 +41,7 @@ struct Mirror {
     pull: Pull,
 }
 
-/// For what a mirror is used.
+/// Which references a mirror serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 enum Pull {
     #[default]
@@ -63,7 +62,7 @@ struct Content {
     registry: Vec<RawRule>,
     #[serde(default)]
     aliases: BTreeMap<String, String>,
-    /// The first form of the file.
+    /// The format of version 1.
     #[serde(default)]
     registries: Option<First>,
 }
@@ -112,7 +111,7 @@ struct List {
     registries: Vec<String>,
 }
 
-/// Where an image is searched for.
+/// A source to try for an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) source: Source,
@@ -120,11 +119,11 @@ pub(crate) struct Candidate {
 }
 
 impl RegistriesConf {
-    /// Reads the files: the user's or else the system's, and then the drop-ins of both; or only the
-    /// one that CONTAINERS_REGISTRIES_CONF names.
+    /// Reads the user's file or else the system's, then the drop-ins of both; or only the file that
+    /// CONTAINERS_REGISTRIES_CONF names.
     ///
     /// # Errors
-    /// Fails when one of them cannot be read or understood.
+    /// Fails when a file cannot be read or parsed.
     pub(crate) fn load(environment: &Environment) -> Result<RegistriesConf, Error> {
         let mut conf = RegistriesConf::default();
         if let Some(path) = environment.dir("CONTAINERS_REGISTRIES_CONF").or(environment.dir("REGISTRIES_CONFIG_PATH"))
@@ -162,10 +161,10 @@ impl RegistriesConf {
         self.add(path, &text).map_err(|text| Error::new(ErrorKind::File, format!("{}: {text}", path.display())))
     }
 
-    /// Adds what a file says; it counts more than what was there before.
+    /// Merges a file, which overrides earlier ones.
     ///
     /// # Errors
-    /// Fails when the text is not understood.
+    /// Fails when the text is invalid.
     pub fn add(&mut self, path: &Path, text: &str) -> Result<(), String> {
         let content: Content = toml::from_str(text).map_err(|error| error.to_string().trim_end().replace('\n', " "))?;
         for raw in content.registry {
@@ -202,7 +201,7 @@ impl RegistriesConf {
             self.search = search;
         }
         for (name, target) in content.aliases {
-            // An empty one takes back an earlier one.
+            // An empty value removes an earlier alias.
             if target.is_empty() {
                 self.aliases.remove(&name);
             } else {
@@ -223,29 +222,29 @@ impl RegistriesConf {
         &self.files
     }
 
-    /// Finds the rule with the longest prefix, and how much of the reference that covers.
+    /// Finds the rule with the longest prefix, and the length of its match.
     fn rule_for(&self, text: &str) -> Option<(&Rule, usize)> {
         let fitting = self.registries.iter().filter_map(|rule| Some((rule, covers(&rule.prefix, text)?)));
         fitting.max_by_key(|(rule, _)| rule.prefix.len())
     }
 
-    /// Returns the file with the rule that holds for a reference.
+    /// Returns the file with the rule for a reference.
     pub(crate) fn file_for(&self, reference: &Reference) -> Option<&Path> {
         self.rule_for(&plain(reference)).map(|(rule, _)| rule.file.as_path())
     }
 
-    /// Returns what an image is called in the places where it is searched for, in order.
+    /// Returns the references to try for an image, in order.
     ///
     /// # Errors
-    /// Fails when its registry is blocked, or when a rule leads nowhere.
+    /// Fails when the registry is blocked or a rule gives an invalid reference.
     pub fn places(&self, reference: &Reference) -> Result<Vec<Reference>, Error> {
         Ok(self.candidates(reference)?.into_iter().map(|candidate| candidate.source.reference).collect())
     }
 
-    /// Returns where an image is searched for, in order.
+    /// Returns the sources to try for an image, in order.
     ///
     /// # Errors
-    /// Fails when its registry is blocked, or when a rule leads nowhere.
+    /// Fails when the registry is blocked or a rule gives an invalid reference.
     pub(crate) fn candidates(&self, reference: &Reference) -> Result<Vec<Candidate>, Error> {
         let text = plain(reference);
         let Some((rule, covered)) = self.rule_for(&text) else {
@@ -284,7 +283,7 @@ impl RegistriesConf {
         Ok(candidates)
     }
 
-    /// Returns what a name without a registry can mean, in order.
+    /// Expands a name without a registry to its candidates, in order.
     pub(crate) fn full_names(&self, short: &str) -> Vec<String> {
         let end = short.find('@').unwrap_or(short.len());
         let end = short[..end].rfind(':').unwrap_or(end);
@@ -295,7 +294,7 @@ impl RegistriesConf {
         self.search
             .iter()
             .map(|registry| {
-                // Docker's hub has its own folder for names without one.
+                // Docker Hub keeps names without a namespace in `library/`.
                 let library = if registry == "docker.io" && !short.contains('/') { "library/" } else { "" };
                 format!("{registry}/{library}{short}")
             })
@@ -303,7 +302,7 @@ impl RegistriesConf {
     }
 }
 
-/// Writes a reference in the form that prefixes are compared with.
+/// Returns a reference in the form that prefixes match.
 fn plain(reference: &Reference) -> String {
     let name = reference.name();
     match (reference.digest(), reference.tag()) {
@@ -313,10 +312,10 @@ fn plain(reference: &Reference) -> String {
     }
 }
 
-/// Returns how much of a reference a prefix covers, if it fits.
+/// Returns the length of the match, if the prefix matches.
 fn covers(prefix: &str, text: &str) -> Option<usize> {
     let end = match prefix.strip_prefix('*') {
-        // `*.example.com` stands for any host below.
+        // `*.example.com` matches any subdomain.
         Some(suffix) => {
             let at = text.find(suffix).filter(|at| *at > 0)?;
             if text[..at].contains('/') {
@@ -326,7 +325,7 @@ fn covers(prefix: &str, text: &str) -> Option<usize> {
         }
         None => text.strip_prefix(prefix).map(|_| prefix.len())?,
     };
-    // Behind a host a colon begins a port, which makes it another.
+    // After a host, a colon starts a port, which makes it another host.
     let fits = match text.as_bytes().get(end) {
         None | Some(b'/' | b'@') => true,
         Some(b':') => text[..end].contains('/'),
@@ -352,7 +351,7 @@ impl RawRule {
             return Err(format!("invalid prefix {prefix:?}: expected *. in front of a domain"));
         }
         let prefix = if prefix.is_empty() { location.clone() } else { prefix };
-        // A place for all hosts below a domain is none unless it is written.
+        // A wildcard rule has a location only if it is set.
         let location = if location.is_empty() && !wild { prefix.clone() } else { location };
         let mut mirrors = Vec::new();
         for raw in self.mirror {

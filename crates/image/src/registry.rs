@@ -1,4 +1,4 @@
-//! Talking to registries.
+//! The registry client.
 
 mod blob;
 mod challenge;
@@ -21,7 +21,7 @@ pub(crate) use client::Call;
 pub(crate) use client::{Registry, Settings};
 pub(crate) use endpoint::{Source, address};
 pub(crate) use manifest::{Document, MANIFEST_LIMIT};
-pub(crate) use push::Way;
+pub(crate) use push::UploadOutcome;
 pub(crate) use referrers::{COSIGN, fallback_tag};
 #[cfg(feature = "signatures")]
-pub(crate) use refusal::said;
+pub(crate) use refusal::response_error;

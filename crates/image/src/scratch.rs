@@ -1,5 +1,5 @@
-//! Files that are being written: random names that nobody else can have, private, on the file system of their
-//! destination, and gone on every way out but the one that puts them in place.
+//! Temporary files: private, with random names, on the file system of their destination. They are removed unless they
+//! are renamed into place.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -9,46 +9,46 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How the name of a scratch file starts.
+/// The prefix of temporary file names.
 const PREFIX: &str = ".scratch-";
 
-/// How old a scratch file is that a process left behind when it was killed.
+/// The age after which a temporary file counts as abandoned by a killed process.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What exists now.
+/// The temporary files of this process.
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn live() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As long as this exists, no scratch file does.
-pub struct NoScratch(MutexGuard<'static, BTreeSet<PathBuf>>);
+/// A guard: while it exists, this process has no temporary files.
+pub struct ScratchGuard(MutexGuard<'static, BTreeSet<PathBuf>>);
 
-impl NoScratch {
-    /// Removes all scratch files of this process, which is about to end. Who writes to one fails, and who wants
-    /// another waits until this is dropped.
-    pub fn now() -> NoScratch {
+impl ScratchGuard {
+    /// Removes all temporary files of this process before it exits. Writers fail, and new files wait until the guard
+    /// is dropped.
+    pub fn remove_all() -> ScratchGuard {
         let mut live = live();
         for path in std::mem::take(&mut *live) {
             remove(&path);
         }
-        NoScratch(live)
+        ScratchGuard(live)
     }
 }
 
-impl Drop for NoScratch {
+impl Drop for ScratchGuard {
     fn drop(&mut self) {
         self.0.clear();
     }
 }
 
 fn remove(path: &Path) {
-    // Gone already, or nothing can be done about it.
+    // The file may be gone; nothing can be done about other errors.
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
-/// A file that is being written.
+/// A temporary file.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     file: File,
@@ -56,16 +56,16 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a file in `folder`, which only this user can read.
+    /// Creates a file in `folder` that only this user can read.
     pub(crate) fn create(folder: &Path) -> io::Result<Scratch> {
-        // No signal may come between making the file and knowing of it.
+        // A signal handler must not run between creating and registering the file.
         let mut live = live();
         let (file, path) = tempfile::Builder::new().prefix(PREFIX).tempfile_in(folder)?.keep()?;
         live.insert(path.clone());
         Ok(Scratch { file, path })
     }
 
-    /// Makes a file next to `destination`.
+    /// Creates a file in the directory of `destination`.
     pub(crate) fn beside(destination: &Path) -> io::Result<Scratch> {
         let folder = destination.parent().filter(|folder| !folder.as_os_str().is_empty());
         Scratch::create(folder.unwrap_or(Path::new(".")))
@@ -75,12 +75,12 @@ impl Scratch {
         &mut self.file
     }
 
-    /// Puts the file in place, in the mode that files usually get, and returns it.
+    /// Renames the file into place with the default mode, and returns it.
     pub(crate) fn finish(self, destination: &Path) -> io::Result<File> {
-        open_up(&self.file)?;
+        apply_umask(&self.file)?;
         let mut live = live();
         if !live.contains(&self.path) {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "the process is about to end"));
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "the process is exiting"));
         }
         fs::rename(&self.path, destination)?;
         live.remove(&self.path);
@@ -97,13 +97,13 @@ impl Drop for Scratch {
     }
 }
 
-/// A directory for what is of no use later.
+/// A temporary directory.
 pub(crate) struct ScratchDir {
     path: PathBuf,
 }
 
 impl ScratchDir {
-    /// Makes a directory in `folder`, which only this user can read.
+    /// Creates a directory in `folder` that only this user can read.
     pub(crate) fn create(folder: &Path) -> io::Result<ScratchDir> {
         let mut live = live();
         let path = tempfile::Builder::new().prefix(PREFIX).tempdir_in(folder)?.keep();
@@ -124,19 +124,19 @@ impl Drop for ScratchDir {
     }
 }
 
-/// Writes a file aside and puts it in place.
-pub(crate) fn write_whole(destination: &Path, content: &[u8]) -> io::Result<()> {
+/// Writes a file atomically: to a temporary file that is renamed into place.
+pub(crate) fn write_atomic(destination: &Path, content: &[u8]) -> io::Result<()> {
     let mut scratch = Scratch::beside(destination)?;
     io::Write::write_all(scratch.file(), content)?;
     scratch.finish(destination).map(|_| ())
 }
 
-/// Gives a file the mode that files usually get.
-pub(crate) fn open_up(file: &File) -> io::Result<()> {
+/// Applies the default mode of new files.
+pub(crate) fn apply_umask(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o666 & !umask()))
 }
 
-/// Removes files from `folder` that killed processes left behind.
+/// Removes files in `folder` that killed processes left behind.
 pub(crate) fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let hidden = entry.file_name().to_string_lossy().starts_with('.');
@@ -148,13 +148,13 @@ pub(crate) fn sweep(folder: &Path) {
     }
 }
 
-/// Returns what this process takes away from the mode of new files.
+/// Returns the umask of this process.
 fn umask() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
     *UMASK.get_or_init(|| {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-        // Where the system does not know, files stay private.
+        // If the umask is unknown, files stay private.
         line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o077)
     })
 }
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(count(), 1);
         two.finish(&dir.path().join("kept")).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().file_name(), "kept");
-        write_whole(&dir.path().join("whole"), b"x").unwrap();
+        write_atomic(&dir.path().join("whole"), b"x").unwrap();
         assert_eq!(count(), 2);
     }
 

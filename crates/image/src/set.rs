@@ -1,4 +1,4 @@
-//! Many images as one set: what each consists of, and every different blob once.
+//! Sets of images: the parts of each image, and every distinct blob once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,48 +10,48 @@ use crate::gather::{Gatherer, Origin};
 use crate::graph::Graph;
 use crate::manifest::{Descriptor, Platform};
 use crate::registry::Source;
-use crate::turns::each_in_turn;
+use crate::turns::for_each_by_registry;
 use crate::{Digest, Error, ErrorKind, Limits, Reference, Store};
 
-/// How often what failed is retried when all the rest is done.
+/// Maximum number of retry rounds after the remaining items are done.
 pub(crate) const ROUNDS: u32 = 2;
 
-/// An image whose manifests are in the store, with what was made for it.
+/// An image whose manifests, including those of its referrers, are in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Surveyed {
+pub struct SurveyedImage {
     /// The digest of its manifest or index.
     pub digest: Digest,
-    /// What that is.
+    /// The media type of that manifest or index.
     pub media_type: String,
     /// Signatures, attestations and the like.
-    pub referrers: Vec<MadeFor>,
+    pub referrers: Vec<Referrer>,
 }
 
-/// Something that was made for an image.
+/// A referrer of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MadeFor {
+pub struct Referrer {
     /// The digest of its manifest.
     pub digest: Digest,
-    /// The tag it is found by; nothing if the registry lists it.
+    /// Its tag; `None` if the registry lists it by its subject.
     pub tag: Option<String>,
-    /// What it was made for, if the registry lists it.
+    /// Its subject, if the registry lists it.
     pub subject: Option<Digest>,
 }
 
-/// What an image in a store consists of.
+/// The documents and blobs of an image in a store.
 #[derive(Debug, Clone, Default)]
 pub struct Parts {
-    /// Manifests and indexes, those that are referred to first.
+    /// Manifests and indexes, children before parents.
     pub documents: Vec<Descriptor>,
-    /// Configs and layers, each once.
+    /// Configs and layers, without duplicates.
     pub blobs: Vec<Descriptor>,
 }
 
 impl Parts {
-    /// Follows a manifest or index in a store; of an index only the images for `platforms`, if any is named.
+    /// Collects the parts of a manifest or index in a store, limited to `platforms`; empty means all.
     ///
     /// # Errors
-    /// Fails when a manifest is missing or is not understood, or there is too much of it.
+    /// Fails when a manifest is missing or invalid, or a limit is exceeded.
     pub fn of(store: &Store, image: &Digest, platforms: &[Platform], limits: &Limits) -> Result<Parts, Error> {
         let graph = Graph::of_platforms(store, image, platforms, limits)?;
         Ok(Parts {
@@ -61,34 +61,34 @@ impl Parts {
     }
 }
 
-/// A blob, and the repositories that have it.
+/// A blob to fetch and its sources.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// The blob.
     pub blob: Descriptor,
-    /// Images that it is a part of, in the repositories to ask.
+    /// Images that contain it, in the repositories to try.
     pub from: Vec<Arc<Reference>>,
 }
 
 impl Client {
-    /// Brings the manifests of images and of what was made for them into the store, several at a time, and returns
-    /// what they are in their order. An image that is given by its digest and in the store is not asked for. What failed
-    /// because a registry was away is retried when the rest is done.
-    pub fn survey(&self, images: &[(Reference, Vec<Platform>)], referrers: bool) -> Vec<Result<Surveyed, Error>> {
-        let lost = || Error::new(ErrorKind::Network, "the request was cut off");
-        let mut found: Vec<Result<Surveyed, Error>> = images.iter().map(|_| Err(lost())).collect();
+    /// Fetches the manifests of images and their referrers into the store, several concurrently, and returns the
+    /// results in the order of `images`. Images given by digest that are in the store need no request. Transient
+    /// failures are retried after the remaining images are done.
+    pub fn survey(&self, images: &[(Reference, Vec<Platform>)], referrers: bool) -> Vec<Result<SurveyedImage, Error>> {
+        let aborted = || Error::new(ErrorKind::Network, "the request was aborted");
+        let mut found: Vec<Result<SurveyedImage, Error>> = images.iter().map(|_| Err(aborted())).collect();
         for round in 0..=ROUNDS {
-            let away = |outcome: &Result<Surveyed, Error>| {
+            let away = |outcome: &Result<SurveyedImage, Error>| {
                 outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Network)
             };
             let left: Vec<usize> = (0..images.len()).filter(|number| away(&found[*number])).collect();
-            // Where all of them fail the registry is away for good, or its name is wrong.
+            // If all of them fail, the registry is down for long, or its name is wrong.
             if left.is_empty() || round > 0 && left.len() == images.len() {
                 break;
             }
             if round > 0 {
-                let pause = pause(self.inner().options.retries.first, round);
-                // A clock has to be made where it runs.
+                let pause = pause(self.inner().options.retries.first_delay, round);
+                // The timer must be created inside the runtime.
                 self.block_on(async { tokio::time::sleep(pause).await });
             }
             for (number, outcome) in self.survey_round(images, left, referrers) {
@@ -107,9 +107,9 @@ impl Client {
         images: &[(Reference, Vec<Platform>)],
         numbers: Vec<usize>,
         referrers: bool,
-    ) -> Vec<(usize, Result<Surveyed, Error>)> {
+    ) -> Vec<(usize, Result<SurveyedImage, Error>)> {
         let items = numbers.into_iter().map(|number| (images[number].0.host().to_owned(), number));
-        self.block_on(each_in_turn(self.inner().options.parallel, items, |number| {
+        self.block_on(for_each_by_registry(self.inner().options.parallel, items, |number| {
             let (reference, platforms) = &images[number];
             let (client, reference, platforms) = (self.clone(), reference.clone(), platforms.clone());
             async move { (number, client.survey_one(&reference, &platforms, referrers).await) }
@@ -121,14 +121,14 @@ impl Client {
         reference: &Reference,
         platforms: &[Platform],
         referrers: bool,
-    ) -> Result<Surveyed, Error> {
+    ) -> Result<SurveyedImage, Error> {
         let inner = self.inner();
         if inner.options.offline {
-            return Err(Error::new(ErrorKind::Offline, format!("{reference}: the network may not be used")));
+            return Err(Error::new(ErrorKind::Offline, format!("{reference}: network access is disabled")));
         }
         let admission = inner.allow(&crate::Location::Registry(reference.clone()))?;
         inner
-            .at_each_source(reference, |source| {
+            .try_sources(reference, |source| {
                 let (inner, admission) = (inner.clone(), admission.clone());
                 async move {
                     let stored = source.reference.digest().filter(|digest| inner.read_document(digest).is_ok());
@@ -148,30 +148,30 @@ impl Client {
                     let items = if referrers { gatherer.referrers(&graph).await? } else { Vec::new() };
                     let made = items.into_iter().filter_map(|item| {
                         let digest = item.graph.top()?.digest;
-                        Some(MadeFor { digest, tag: item.tag, subject: item.subject.map(|(subject, _)| subject) })
+                        Some(Referrer { digest, tag: item.tag, subject: item.subject.map(|(subject, _)| subject) })
                     });
                     let media_type = graph.top().map(|top| top.media_type).unwrap_or_default();
-                    Ok(Surveyed { digest, media_type, referrers: made.collect() })
+                    Ok(SurveyedImage { digest, media_type, referrers: made.collect() })
                 }
             })
             .await
     }
 
-    /// Brings blobs into the store, the largest first, each once however many images have it; returns why those did
-    /// not come that are missing. What failed is retried when the rest is done. When the disk is full, no further
-    /// blob begins.
+    /// Fetches blobs into the store, largest first, each once however many images contain it; returns the errors of
+    /// the failed ones. Failures are retried after the remaining blobs are done. Once the disk is full, no new blob
+    /// starts.
     pub fn fetch_set(&self, mut wanted: Vec<Wanted>) -> HashMap<Digest, Error> {
         wanted.sort_by(|a, b| b.blob.size.cmp(&a.blob.size).then_with(|| a.blob.digest.cmp(&b.blob.digest)));
         self.block_on(async {
             let mut failed: HashMap<Digest, Error> = HashMap::new();
             for round in 0..=ROUNDS {
                 if round > 0 {
-                    // Those that may come yet: a registry that was away can be back.
+                    // Transient failures are retried: the registry may be back.
                     wanted.retain(|one| failed.get(&one.blob.digest).is_some_and(|it| it.kind() == ErrorKind::Network));
                     if wanted.is_empty() {
                         break;
                     }
-                    tokio::time::sleep(pause(self.inner().options.retries.first, round)).await;
+                    tokio::time::sleep(pause(self.inner().options.retries.first_delay, round)).await;
                 }
                 let outcomes = self.fetch_round(&wanted).await;
                 settle(&mut failed, wanted.iter().map(|one| one.blob.digest), outcomes);
@@ -184,11 +184,11 @@ impl Client {
         let full = Arc::new(AtomicBool::new(false));
         let host = |one: &Wanted| one.from.first().map_or_else(String::new, |from| from.host().to_owned());
         let items = wanted.iter().map(|one| (host(one), one));
-        each_in_turn(self.inner().options.parallel, items, |one| {
+        for_each_by_registry(self.inner().options.parallel, items, |one| {
             let (inner, full, one) = (self.inner(), Arc::clone(&full), one.clone());
             async move {
                 if full.load(Ordering::Relaxed) {
-                    return (one.blob.digest, Err(Error::new(ErrorKind::File, "not begun: the disk is full")));
+                    return (one.blob.digest, Err(Error::new(ErrorKind::File, "skipped: the disk is full")));
                 }
                 let outcome = inner.fetch_from_any(&one).await;
                 if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::File) {
@@ -201,7 +201,7 @@ impl Client {
     }
 }
 
-/// Notes which blobs failed, why, and how often in all. One without an outcome did not arrive.
+/// Records failed blobs with their errors and total attempts. A blob without an outcome counts as failed.
 pub(crate) fn settle(
     failed: &mut HashMap<Digest, Error>,
     blobs: impl Iterator<Item = Digest>,
@@ -209,8 +209,8 @@ pub(crate) fn settle(
 ) {
     let mut outcomes: HashMap<Digest, Result<(), Error>> = outcomes.into_iter().collect();
     for digest in blobs {
-        let lost = || Err(Error::new(ErrorKind::Network, "the request was cut off"));
-        match outcomes.remove(&digest).unwrap_or_else(lost) {
+        let aborted = || Err(Error::new(ErrorKind::Network, "the request was aborted"));
+        match outcomes.remove(&digest).unwrap_or_else(aborted) {
             Ok(()) => drop(failed.remove(&digest)),
             Err(error) => {
                 let tries = failed.get(&digest).map_or(0, Error::tries).saturating_add(error.tries());
@@ -220,25 +220,25 @@ pub(crate) fn settle(
     }
 }
 
-/// Returns how long to wait before what failed is retried: as long as a registry takes to start again.
+/// Returns the delay before a retry round: about the time that a registry takes to restart.
 pub(crate) fn pause(first: Duration, round: u32) -> Duration {
     first * 16 * round
 }
 
 impl Inner {
-    /// Fetches a blob from the first repository that gives it.
+    /// Fetches a blob from the first repository that provides it.
     pub(crate) async fn fetch_from_any(&self, wanted: &Wanted) -> Result<(), Error> {
         let mut last = None;
         for reference in &wanted.from {
             let fetch = |source: Source| async move {
                 self.registry.fetch(&source, &wanted.blob, &self.options.store).await.map(|_| ())
             };
-            match self.at_each_source(reference, fetch).await {
+            match self.try_sources(reference, fetch).await {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::File => return Err(error),
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no repository is known to have it")))
+        Err(last.unwrap_or_else(|| Error::new(ErrorKind::NotFound, "no repository is known to have the blob")))
     }
 }

@@ -1,4 +1,4 @@
-//! Signatures of images: where they are, and whether they are what the policy asks for.
+//! Collects the signatures of images for the policy.
 
 mod attachments;
 mod extension;
@@ -16,28 +16,28 @@ use crate::manifest::Descriptor;
 use crate::registry::Source;
 use crate::{Digest, Error, ErrorKind};
 
-/// How many signatures of an image are read. Whoever makes more wants to keep us busy.
-pub(crate) const MOST: usize = 128;
-/// The largest signature, in bytes.
-pub(crate) const LARGEST: u64 = 1 << 20;
-/// How large all signatures of an image may be together, in bytes.
-pub(crate) const LARGEST_TOGETHER: u64 = 8 << 20;
+/// Maximum number of signatures of an image that are read, against denial of service.
+pub(crate) const MAX_SIGNATURES: usize = 128;
+/// Maximum size of a signature, in bytes.
+pub(crate) const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
+/// Maximum total size of the signatures of an image, in bytes.
+pub(crate) const MAX_TOTAL_BYTES: u64 = 8 << 20;
 
-/// What signatures are kept as.
-const KEPT: &str = "application/vnd.opm.signatures.v1+json";
+/// The media type of cached signatures.
+const CACHE_MEDIA_TYPE: &str = "application/vnd.opm.signatures.v1+json";
 
-/// Signatures of an image, and where they were searched.
+/// The signatures of an image and the searched places.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected {
     pub(crate) signatures: Vec<Attached>,
-    /// Places, in the user's words.
+    /// The searched places, for messages.
     pub(crate) searched: Vec<String>,
-    /// What may explain that there are none.
+    /// Explanations if there are none.
     pub(crate) notes: Vec<String>,
 }
 
 impl Collected {
-    /// Adds a signature, unless it is one too many or too much.
+    /// Adds a signature within the limits.
     fn add(&mut self, signature: Attached) -> Result<(), Error> {
         self.signatures.push(signature);
         let size = |one: &Attached| match one {
@@ -45,8 +45,8 @@ impl Collected {
             Attached::Sigstore(it) => it.payload.len() as u64,
         };
         let together: u64 = self.signatures.iter().map(size).sum();
-        if self.signatures.len() > MOST || together > LARGEST_TOGETHER {
-            let text = format!("more than {MOST} signatures, or more than {LARGEST_TOGETHER} bytes of them");
+        if self.signatures.len() > MAX_SIGNATURES || together > MAX_TOTAL_BYTES {
+            let text = format!("more than {MAX_SIGNATURES} signatures, or more than {MAX_TOTAL_BYTES} bytes of them");
             return Err(Error::new(ErrorKind::Limit, text));
         }
         Ok(())
@@ -55,12 +55,12 @@ impl Collected {
 
 #[derive(Serialize, Deserialize)]
 struct CachedSignatures {
-    /// Each as a file of a signature storage, in base64.
+    /// Each in the format of a signature storage file, in base64.
     signatures: Vec<String>,
 }
 
 impl Inner {
-    /// Brings the signatures of a manifest that `requirements` could accept.
+    /// Collects the signatures of a manifest that `requirements` could accept.
     pub(crate) async fn collect(
         &self,
         source: &Source,
@@ -83,7 +83,7 @@ impl Inner {
                 self.read_attachments(source, digest, &mut found).await.map_err(reading)?;
             } else {
                 let text = format!(
-                    "sigstore signatures of {} are not looked up: set use-sigstore-attachments in registries.d",
+                    "opm does not look up sigstore signatures of {}: set use-sigstore-attachments in registries.d",
                     source.reference.name()
                 );
                 found.notes.push(text);
@@ -92,33 +92,33 @@ impl Inner {
         Ok(found)
     }
 
-    /// Keeps signatures beside an image, so that it can be checked again without the network.
-    pub(crate) fn keep_signatures(&self, digest: &Digest, signatures: &[Attached]) -> Result<(), Error> {
+    /// Caches signatures with the image, so that it can be verified again offline.
+    pub(crate) fn cache_signatures(&self, digest: &Digest, signatures: &[Attached]) -> Result<(), Error> {
         let encode = |one: &Attached| base64_simd::STANDARD.encode_to_string(one.to_file());
         let kept = CachedSignatures { signatures: signatures.iter().map(encode).collect() };
         let content = serde_json::to_vec(&kept).unwrap_or_default();
         let store = &self.options.store;
         let wrong = |error: std::io::Error| Error::file("storing signatures", &error);
         let stored = store.put(&content).map_err(wrong)?;
-        let descriptor = Descriptor::new(KEPT, stored, content.len() as u64);
-        layout::set_name(store, &kept_name(digest), &descriptor).map_err(wrong)
+        let descriptor = Descriptor::new(CACHE_MEDIA_TYPE, stored, content.len() as u64);
+        layout::set_name(store, &cache_name(digest), &descriptor).map_err(wrong)
     }
 
-    /// Returns the signatures that are kept beside an image; what cannot be read is not there.
-    pub(crate) fn kept_signatures(&self, digest: &Digest) -> Vec<Attached> {
+    /// Returns the cached signatures of an image; unreadable ones count as absent.
+    pub(crate) fn cached_signatures(&self, digest: &Digest) -> Vec<Attached> {
         let store = &self.options.store;
-        let Ok(Some(descriptor)) = layout::named(store, &kept_name(digest)) else { return Vec::new() };
-        let content = store.read(&descriptor.digest, 2 * LARGEST_TOGETHER).unwrap_or_default();
+        let Ok(Some(descriptor)) = layout::named(store, &cache_name(digest)) else { return Vec::new() };
+        let content = store.read(&descriptor.digest, 2 * MAX_TOTAL_BYTES).unwrap_or_default();
         let Ok(kept) = serde_json::from_slice::<CachedSignatures>(&content) else { return Vec::new() };
         let decode = |text: &String| {
             let content = base64_simd::STANDARD.decode_to_vec(text.as_bytes()).ok()?;
             Attached::from_file(&content).ok()
         };
-        kept.signatures.iter().take(MOST).filter_map(decode).collect()
+        kept.signatures.iter().take(MAX_SIGNATURES).filter_map(decode).collect()
     }
 }
 
-/// Returns what the signatures of a manifest are called in the store.
-fn kept_name(digest: &Digest) -> String {
+/// Returns the cache key of the signatures of a manifest.
+fn cache_name(digest: &Digest) -> String {
     format!("signatures of {digest}")
 }

@@ -1,4 +1,4 @@
-//! Blobs by digest, in a directory laid out as an OCI image layout.
+//! Blobs by digest in a directory, in the form of an OCI image layout.
 //!
 //! ```text
 //! oci-layout              {"imageLayoutVersion":"1.0.0"}
@@ -6,12 +6,11 @@
 //! blobs/sha256/<hex>      content
 //! ```
 //!
-//! A blob appears under its name only when all of it is written and its digest is right, so any number of processes can
-//! share a store. Still nobody believes a name: others may write there, too. Content is read before a [`Blob`] exists.
+//! A blob gets its final name only when it is complete and its digest matches, so processes can share a store. Names
+//! are not trusted, because other tools may write to the store: content is hashed before a [`Blob`] exists.
 //!
-//! A power failure can leave a name without the bytes behind it. A store that outlives one is [`Store::durable`]: a large
-//! blob gets its name when the disk has its bytes, small ones are read before they count, and [`Store::seal`] brings
-//! all of them to the disk.
+//! A power failure can leave a name without its bytes. [`Store::durable`] protects against that: a large blob is
+//! synced before it gets its name, small blobs are hashed before use, and [`Store::seal`] syncs all of them.
 
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
@@ -23,17 +22,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::scratch::{self, Scratch};
 use crate::{Descriptor, Digest, Hasher};
 
-/// A directory of blobs.
+/// A store: a directory of blobs.
 #[derive(Debug, Clone)]
 pub struct Store {
     root: PathBuf,
-    /// Large blobs are on the disk before they get their names.
+    /// Syncs large blobs before renaming them.
     durable: bool,
-    /// Files that were read, and have the digest they are named by.
+    /// Files that were hashed and match their digest.
     verified: Arc<Mutex<HashMap<Digest, Stamp>>>,
 }
 
-/// Distinguishes one state of a file from all others.
+/// Identifies one state of a file: a different stamp means that the file changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -55,7 +54,7 @@ impl Stamp {
     }
 }
 
-/// A blob in a store whose content was read and has this digest and this size. Only hashing makes one.
+/// A blob in a store with verified digest and size. Only hashing creates one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
     digest: Digest,
@@ -74,75 +73,75 @@ impl Blob {
         self.size
     }
 
-    /// Returns where it lies.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// The smallest blob that is brought to the disk by itself. To read a smaller one again costs less than to wait for the
-/// disk.
-const LARGE: u64 = 64 << 10;
+/// Blobs of at least this size are synced individually. Hashing a smaller one again is cheaper than a sync.
+const SYNC_THRESHOLD: u64 = 64 << 10;
 
-/// How often a file is read that others replace meanwhile: pulls of one image put the same blob there.
-const READS: usize = 8;
+/// Maximum number of reads of a file that others replace meanwhile: concurrent pulls of one image write the same
+/// blob.
+const READ_ATTEMPTS: usize = 8;
 
-/// What reading a blob has found.
-enum Found {
-    Whole(Blob),
-    /// There is none, or it is damaged.
-    Wrong,
-    /// The file is not the one it was when reading began.
+/// The outcome of reading a blob.
+enum ReadOutcome {
+    Valid(Blob),
+    /// The blob is missing or damaged.
+    Invalid,
+    /// The file was replaced while it was read.
     Changed,
 }
 
 impl Store {
-    /// Opens the store at `root`, making it if there is none.
+    /// Opens the store at `root`, creating it if needed.
     ///
     /// # Errors
-    /// Fails when the directory cannot be made or written to.
+    /// Fails when the directory cannot be created or written.
     pub fn open(root: &Path) -> io::Result<Store> {
         fs::create_dir_all(root.join("blobs/sha256"))?;
         let layout = root.join("oci-layout");
         if !layout.exists() {
-            scratch::write_whole(&layout, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
+            scratch::write_atomic(&layout, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         }
         scratch::sweep(&root.join("blobs"));
         Ok(Store { root: root.into(), durable: false, verified: Arc::default() })
     }
 
-    /// Returns the store at `root` if there is one. Nothing is made.
+    /// Returns the store at `root` if it exists.
     pub(crate) fn existing(root: &Path) -> Option<Store> {
         let there = root.join("oci-layout").is_file() && root.join("blobs/sha256").is_dir();
         there.then(|| Store { root: root.into(), durable: false, verified: Arc::default() })
     }
 
-    /// Returns the store as one that outlives a power failure.
+    /// Returns the store with protection against power failures.
     #[must_use]
     pub fn durable(self) -> Store {
         Store { durable: true, ..self }
     }
 
-    /// Brings everything in the store to the disk, with the names of all blobs.
+    /// Syncs the store, including the names of all blobs.
     ///
     /// # Errors
-    /// Fails when the disk does not take it.
+    /// Fails when the sync fails.
     pub fn seal(&self) -> io::Result<()> {
         let root = File::open(&self.root)?;
         rustix::fs::syncfs(&root)?;
         Ok(())
     }
 
-    /// Brings the bytes of a blob to the disk, if it may not get its name before.
+    /// Syncs a blob that must be on disk before it gets its name.
     pub(crate) fn sync(&self, file: &File, size: u64) -> io::Result<()> {
-        if self.durable && size >= LARGE { file.sync_data() } else { Ok(()) }
+        if self.durable && size >= SYNC_THRESHOLD { file.sync_data() } else { Ok(()) }
     }
 
-    /// Returns whether a blob of a durable store is here: a large one is if its file has the right length, a small one
-    /// is read.
+    /// Returns whether a durable store has a blob: a large one needs a file of the right length, a small one is
+    /// hashed.
     pub fn holds(&self, blob: &Descriptor) -> bool {
         let long = self.path_of(&blob.digest).metadata().is_ok_and(|it| it.is_file() && it.len() == blob.size);
-        long && (blob.size >= LARGE || self.blob(&blob.digest).is_ok_and(|found| found.is_some()))
+        long && (blob.size >= SYNC_THRESHOLD || self.blob(&blob.digest).is_ok_and(|found| found.is_some()))
     }
 
     /// Returns the directory of the store.
@@ -150,29 +149,29 @@ impl Store {
         &self.root
     }
 
-    /// Returns a blob if it is here and undamaged. Its content is read, unless that was done before and the file did
-    /// not change since.
+    /// Returns a blob if it is present and undamaged. Hashes the content, unless that was done before and the file
+    /// has not changed.
     ///
     /// # Errors
-    /// Fails when it cannot be read.
+    /// Fails when the file cannot be read.
     pub fn blob(&self, digest: &Digest) -> io::Result<Option<Blob>> {
-        for _ in 0..READS {
+        for _ in 0..READ_ATTEMPTS {
             match self.read_whole(digest)? {
-                Found::Whole(blob) => return Ok(Some(blob)),
-                Found::Wrong => return Ok(None),
-                Found::Changed => {}
+                ReadOutcome::Valid(blob) => return Ok(Some(blob)),
+                ReadOutcome::Invalid => return Ok(None),
+                ReadOutcome::Changed => {}
             }
         }
         Ok(None)
     }
 
-    fn read_whole(&self, digest: &Digest) -> io::Result<Found> {
+    fn read_whole(&self, digest: &Digest) -> io::Result<ReadOutcome> {
         let path = self.path_of(digest);
-        let Some(mut file) = open_file(&path)? else { return Ok(Found::Wrong) };
+        let Some(mut file) = open_file(&path)? else { return Ok(ReadOutcome::Invalid) };
         let stamp = Stamp::of(&file.metadata()?);
         let found = Blob { digest: *digest, size: stamp.size, path };
-        if self.known().get(digest) == Some(&stamp) {
-            return Ok(Found::Whole(found));
+        if self.verified_files().get(digest) == Some(&stamp) {
+            return Ok(ReadOutcome::Valid(found));
         }
         let mut hasher = Hasher::new();
         let mut buffer = vec![0; 256 << 10];
@@ -183,26 +182,26 @@ impl Store {
             }
         }
         if Stamp::of(&file.metadata()?) != stamp {
-            return Ok(Found::Changed);
+            return Ok(ReadOutcome::Changed);
         }
         if hasher.finish() != *digest {
-            return Ok(Found::Wrong);
+            return Ok(ReadOutcome::Invalid);
         }
-        self.known().insert(*digest, stamp);
-        Ok(Found::Whole(found))
+        self.verified_files().insert(*digest, stamp);
+        Ok(ReadOutcome::Valid(found))
     }
 
-    /// Returns what is described if it is here, of that size and undamaged.
+    /// Returns a blob if it is present and undamaged and has the size of its descriptor.
     ///
     /// # Errors
-    /// Fails when it cannot be read.
-    pub(crate) fn described(&self, blob: &Descriptor) -> io::Result<Option<Blob>> {
-        // What has another length needs no reading.
+    /// Fails when the file cannot be read.
+    pub(crate) fn blob_for(&self, blob: &Descriptor) -> io::Result<Option<Blob>> {
+        // A file of another length needs no hashing.
         let likely = self.path_of(&blob.digest).metadata().is_ok_and(|about| about.len() == blob.size);
         Ok(if likely { self.blob(&blob.digest)?.filter(|found| found.size == blob.size) } else { None })
     }
 
-    /// Returns where the blob would lie. Whether it does, and what is there, is another matter: see [`Store::blob`].
+    /// Returns the path of a blob, which may be missing or damaged: see [`Store::blob`].
     pub fn path_of(&self, digest: &Digest) -> PathBuf {
         self.root.join("blobs/sha256").join(digest.hex())
     }
@@ -210,7 +209,7 @@ impl Store {
     /// Reads a blob of at most `limit` bytes into memory.
     ///
     /// # Errors
-    /// Fails when it is not here, larger, or damaged.
+    /// Fails when the blob is missing, larger or damaged.
     pub fn read(&self, digest: &Digest, limit: u64) -> io::Result<Vec<u8>> {
         let path = self.path_of(digest);
         let mut content = Vec::new();
@@ -225,38 +224,38 @@ impl Store {
         Ok(content)
     }
 
-    /// Stores content that is at hand.
+    /// Stores content.
     ///
     /// # Errors
-    /// Fails when it cannot be written.
+    /// Fails when the content cannot be written.
     pub fn put(&self, content: &[u8]) -> io::Result<Digest> {
         let mut writer = self.writer()?;
         writer.write_all(content)?;
         writer.finish(None).map(|blob| blob.digest)
     }
 
-    /// Starts a blob that comes piece by piece.
+    /// Starts a blob that is written incrementally.
     ///
     /// # Errors
-    /// Fails when no scratch file can be made.
+    /// Fails when no temporary file can be created.
     pub fn writer(&self) -> io::Result<BlobWriter> {
         let scratch = Scratch::create(&self.root.join("blobs"))?;
         Ok(BlobWriter { store: self.clone(), scratch, hasher: Hasher::new(), size: 0 })
     }
 
-    /// Takes a file for a blob that now lies under its name: `file` is the one whose bytes were hashed.
+    /// Registers a blob that has its final name: `file` is the hashed file.
     pub(crate) fn accept(&self, digest: Digest, file: &File) -> io::Result<Blob> {
         let stamp = Stamp::of(&file.metadata()?);
-        self.known().insert(digest, stamp);
+        self.verified_files().insert(digest, stamp);
         Ok(Blob { digest, size: stamp.size, path: self.path_of(&digest) })
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Stamp>> {
+    fn verified_files(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Stamp>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Opens a file, if there is one; what is no file, and could keep us for ever, counts as none.
+/// Opens a regular file, if it exists; a FIFO, which would block forever, counts as missing.
 pub(crate) fn open_file(path: &Path) -> io::Result<Option<File>> {
     match fs::metadata(path) {
         Ok(about) if about.is_file() => {}
@@ -271,7 +270,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// A blob on its way into a store. Dropped, it leaves nothing behind.
+/// A blob that is being written into a store. Dropping it removes the temporary file.
 pub struct BlobWriter {
     store: Store,
     scratch: Scratch,
@@ -280,15 +279,15 @@ pub struct BlobWriter {
 }
 
 impl BlobWriter {
-    /// Returns how much is written so far.
+    /// Returns the number of bytes written.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Puts the blob under its digest, which must be `expected` if that is given.
+    /// Moves the blob to its final name; its digest must be `expected`, if given.
     ///
     /// # Errors
-    /// Fails when the digest is another, or the file cannot be put in place.
+    /// Fails when the digest differs or the rename fails.
     pub fn finish(mut self, expected: Option<&Digest>) -> io::Result<Blob> {
         let digest = std::mem::take(&mut self.hasher).finish();
         if let Some(expected) = expected
@@ -327,7 +326,7 @@ mod tests {
         let digest = store.put(b"right").unwrap();
         assert_eq!(store.blob(&digest).unwrap().unwrap().size(), 5);
         let path = store.path_of(&digest);
-        // Clocks of file systems are coarse.
+        // File system clocks are coarse.
         std::thread::sleep(std::time::Duration::from_millis(30));
         fs::write(&path, b"wrong").unwrap();
         assert_eq!(store.blob(&digest).unwrap(), None);
@@ -336,7 +335,7 @@ mod tests {
         assert_eq!(store.blob(&digest).unwrap(), None);
         store.put(b"right").unwrap();
         assert!(store.blob(&digest).unwrap().is_some());
-        assert_eq!(store.described(&Descriptor::new("", digest, 6)).unwrap(), None);
+        assert_eq!(store.blob_for(&Descriptor::new("", digest, 6)).unwrap(), None);
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert_eq!(store.blob(&digest).unwrap(), None);
@@ -347,14 +346,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap().durable();
         let small = Descriptor::of("", b"right");
-        let large = Descriptor::of("", &vec![7; LARGE as usize]);
+        let large = Descriptor::of("", &vec![7; SYNC_THRESHOLD as usize]);
         assert!(!store.holds(&small) && !store.holds(&large));
         store.put(b"right").unwrap();
-        store.put(&vec![7; LARGE as usize]).unwrap();
+        store.put(&vec![7; SYNC_THRESHOLD as usize]).unwrap();
         assert!(store.holds(&small) && store.holds(&large));
         store.seal().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(30));
-        // What a power failure leaves of a file that no disk had.
+        // A file after a power failure: its length without its bytes.
         fs::write(store.path_of(&small.digest), [0; 5]).unwrap();
         fs::write(store.path_of(&large.digest), [0; 5]).unwrap();
         assert!(!store.holds(&small) && !store.holds(&large));

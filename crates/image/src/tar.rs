@@ -1,61 +1,61 @@
-//! Tar files as they are written: the same bytes for the same content.
+//! Writes tar files deterministically.
 //!
-//! [`file_header`] is for archives of plain files, whose names are short; [`headers`] is for layers, which hold
-//! anything. What is read comes from elsewhere and is read with more care, in `unpack`.
+//! [`file_header`] is for archives of regular files with short names; [`headers`] is for layers with any entries.
+//! Archives to read are untrusted and need more care: see `unpack`.
 
 use std::io;
 
-/// The size of headers, and what everything is rounded up to.
+/// The block size of tar.
 pub const BLOCK: usize = 512;
 
-/// What an archive ends with.
+/// The end-of-archive marker.
 pub(crate) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 
-/// The longest name that fits a header.
+/// Maximum length of a name in a header.
 pub(crate) const LONGEST_NAME: usize = 100;
 
-/// Returns how much room a file takes, with its header.
-pub fn room(size: u64) -> u64 {
+/// Returns the size of a file in an archive, including its header.
+pub fn entry_size(size: u64) -> u64 {
     BLOCK as u64 + size.next_multiple_of(BLOCK as u64)
 }
 
-/// Returns what follows the content of a file of `size` bytes.
+/// Returns the padding after a file of `size` bytes.
 pub fn padding(size: u64) -> &'static [u8] {
     &END[..(BLOCK - (size % BLOCK as u64) as usize) % BLOCK]
 }
 
-/// Makes the header of a plain file, always the same for the same name and size. A name ends at 100 bytes.
+/// Returns the header of a regular file, deterministic for name and size. Names are cut at 100 bytes.
 pub fn file_header(name: &str, size: u64) -> [u8; BLOCK] {
     let entry = Entry { name: name.as_bytes(), flag: b'0', mode: 0o644, size, link: b"", time: 0 };
     block(&entry, true)
 }
 
-/// What the header of an entry says.
+/// The header fields of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) name: &'a [u8],
-    /// The kind of the entry.
+    /// The type flag.
     pub(crate) flag: u8,
     pub(crate) mode: u32,
     pub(crate) size: u64,
-    /// Where a link leads.
+    /// The target of a link.
     pub(crate) link: &'a [u8],
     /// In seconds since 1970.
     pub(crate) time: u64,
 }
 
-/// Returns the headers of an entry: one block, with an extended header before it if that is too small.
+/// Returns the header of an entry: one block, preceded by a pax header if the fields do not fit.
 pub(crate) fn headers(entry: &Entry<'_>) -> io::Result<Vec<u8>> {
     let mut records = Vec::new();
     for (key, value) in [("path", entry.name), ("linkpath", entry.link)] {
         if value.len() > LONGEST_NAME || !value.is_ascii() {
             match std::str::from_utf8(value) {
                 Ok(text) => records.push(record(key, text)),
-                // Extended headers are text; the block itself holds any bytes.
+                // Pax headers are UTF-8; the block itself holds any bytes.
                 Err(_) if value.len() <= LONGEST_NAME => {}
                 Err(_) => {
                     let shown = String::from_utf8_lossy(value);
-                    return Err(io::Error::other(format!("{shown:?}: the name is not UTF-8 and too long")));
+                    return Err(io::Error::other(format!("{shown:?}: the name is too long and not UTF-8")));
                 }
             }
         }
@@ -79,8 +79,8 @@ pub(crate) fn headers(entry: &Entry<'_>) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Returns one block of header. What does not fit is cut off, and stands in the extended header; without one, a large
-/// size is written in base 256, as all tools read it.
+/// Returns one header block. Values that do not fit are cut; the pax header has them. Without one, a large size is
+/// written in base 256, which all tools read.
 fn block(entry: &Entry<'_>, base_256: bool) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     let mut field = |range: std::ops::Range<usize>, value: &[u8]| {
@@ -109,13 +109,13 @@ fn block(entry: &Entry<'_>, base_256: bool) -> [u8; BLOCK] {
     block
 }
 
-/// Writes a number into a field of twelve bytes, if it fits with a zero byte behind it.
+/// Formats a number for a field of twelve bytes with a trailing NUL, if it fits.
 fn octal(number: u64) -> Option<String> {
     let digits = format!("{number:011o}");
     (digits.len() <= 11).then_some(digits)
 }
 
-/// Returns a record of an extended header, which begins with its own length.
+/// Returns a pax record, which starts with its own length.
 fn record(key: &str, value: &str) -> String {
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;
@@ -145,7 +145,7 @@ mod tests {
     fn a_small_entry_of_a_layer_has_the_header_of_a_plain_file() {
         let entry = Entry { name: b"blobs/x", flag: b'0', mode: 0o644, size: 700, link: b"", time: 0 };
         assert_eq!(headers(&entry).unwrap(), file_header("blobs/x", 700));
-        assert_eq!((room(0), room(1), room(512)), (512, 1024, 1024));
+        assert_eq!((entry_size(0), entry_size(1), entry_size(512)), (512, 1024, 1024));
         assert_eq!((padding(0).len(), padding(1).len(), padding(512).len()), (0, 511, 0));
     }
 }

@@ -1,16 +1,17 @@
-//! Much work for few connections: what waits for its turn is an item in a list, and no task that holds memory.
+//! A scheduler for many requests over few connections: pending work is an item in a queue, not a task that holds
+//! memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 
 use tokio::task::JoinSet;
 
-/// How much may be under way at most, however many registries there are.
-pub(crate) const MOST: usize = 64;
+/// Maximum number of tasks in flight over all registries.
+pub(crate) const CONCURRENCY: usize = 64;
 
-/// Does something for each item, in their order, `parallel` at a time for each registry; registries do not wait for each
-/// other. Returns what came of it, in no order.
-pub(crate) async fn each_in_turn<I, T, W>(
+/// Runs `work` for each item in order, with up to `parallel` concurrent tasks per registry. Registries do not wait
+/// for each other. Returns the results in completion order.
+pub(crate) async fn for_each_by_registry<I, T, W>(
     parallel: usize,
     items: impl Iterator<Item = (String, I)>,
     work: impl Fn(I) -> W,
@@ -19,26 +20,26 @@ where
     T: Send + 'static,
     W: Future<Output = T> + Send + 'static,
 {
-    // What waits at each registry, and how much is under way there.
-    let mut waiting: BTreeMap<String, (VecDeque<I>, usize)> = BTreeMap::new();
+    // The queue of each registry and its number of tasks in flight.
+    let mut queues: BTreeMap<String, (VecDeque<I>, usize)> = BTreeMap::new();
     for (host, item) in items {
-        waiting.entry(host).or_default().0.push_back(item);
+        queues.entry(host).or_default().0.push_back(item);
     }
-    let parallel = parallel.clamp(1, MOST);
+    let parallel = parallel.clamp(1, CONCURRENCY);
     let mut tasks: JoinSet<(String, T)> = JoinSet::new();
     let mut outcomes = Vec::new();
     loop {
         let mut begun = true;
-        // One of each at a time, so that the first registry does not take all the room.
+        // Round robin, so that the first registry does not take all slots.
         while std::mem::take(&mut begun) {
-            for (host, (items, busy)) in &mut waiting {
-                if tasks.len() < MOST
-                    && *busy < parallel
+            for (host, (items, in_flight)) in &mut queues {
+                if tasks.len() < CONCURRENCY
+                    && *in_flight < parallel
                     && let Some(item) = items.pop_front()
                 {
                     let (host, work) = (host.clone(), work(item));
                     tasks.spawn(async move { (host, work.await) });
-                    *busy += 1;
+                    *in_flight += 1;
                     begun = true;
                 }
             }
@@ -47,11 +48,11 @@ where
             None => return outcomes,
             Some(Ok((host, outcome))) => {
                 outcomes.push(outcome);
-                if let Some((_, busy)) = waiting.get_mut(&host) {
-                    *busy -= 1;
+                if let Some((_, in_flight)) = queues.get_mut(&host) {
+                    *in_flight -= 1;
                 }
             }
-            // A task that panicked has no outcome, and its registry one turn less.
+            // A panicked task has no outcome, and its registry loses one slot.
             Some(Err(_)) => {}
         }
     }
@@ -67,16 +68,16 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn each_registry_has_its_own_turns_and_all_is_done() {
-        let busy: Arc<[AtomicUsize; 2]> = Arc::default();
+        let in_flight: Arc<[AtomicUsize; 2]> = Arc::default();
         let peak: Arc<[AtomicUsize; 2]> = Arc::default();
         let items = (0..40).map(|number| (format!("r{}.test", number % 2), number));
-        let mut done = each_in_turn(3, items, |number: usize| {
-            let (busy, peak) = (busy.clone(), peak.clone());
+        let mut done = for_each_by_registry(3, items, |number: usize| {
+            let (in_flight, peak) = (in_flight.clone(), peak.clone());
             async move {
-                let now = busy[number % 2].fetch_add(1, Ordering::SeqCst) + 1;
+                let now = in_flight[number % 2].fetch_add(1, Ordering::SeqCst) + 1;
                 peak[number % 2].fetch_max(now, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(2)).await;
-                busy[number % 2].fetch_sub(1, Ordering::SeqCst);
+                in_flight[number % 2].fetch_sub(1, Ordering::SeqCst);
                 number
             }
         })

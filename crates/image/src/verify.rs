@@ -1,4 +1,4 @@
-//! What a policy makes of an image, for people to read.
+//! Reports how the policy judges an image.
 
 use std::path::PathBuf;
 
@@ -10,47 +10,47 @@ use crate::registry::Source;
 use crate::signatures::Collected;
 use crate::{Digest, Error, ErrorKind, Location};
 
-/// What a policy makes of an image.
+/// How the policy judges an image.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
-    /// The image, as it was named.
+    /// The image, as named by the user.
     pub reference: String,
-    /// What the name means: a manifest or an index.
+    /// The digest that the name resolved to: a manifest or an index.
     pub digest: Digest,
-    /// The manifest that has to be signed: that of the platform, if the name means an index.
+    /// The manifest that must be signed: for an index, that of the platform.
     pub manifest_digest: Digest,
-    /// The policy accepts the image.
+    /// Whether the policy accepts the image.
     pub accepted: bool,
-    /// The policy; none means that all images are accepted.
+    /// The policy; `None` means that all images are accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PathBuf>,
-    /// The part of the policy that counts, such as `docker quay.io/me`, or `default`.
+    /// The scope that applies, such as `docker quay.io/me`, or `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// What each requirement comes to.
+    /// The result of each requirement.
     pub requirements: Vec<Judgement>,
-    /// Where signatures were searched.
+    /// The places searched for signatures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub searched: Vec<String>,
-    /// What else is good to know.
+    /// Additional notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl Client {
-    /// Finds out what the policy makes of an image; its layers are not fetched.
+    /// Evaluates the policy for an image without fetching its layers.
     ///
     /// # Errors
-    /// Fails when there is no such image, or when its signatures cannot be searched. An image that the policy does
-    /// not accept is no failure.
+    /// Fails when the image does not exist or its signatures cannot be fetched. An image that the policy rejects is
+    /// not an error.
     pub fn verify(&self, location: &Location) -> Result<Verification, Error> {
         let inner = self.inner();
         self.block_on(async {
             match location {
                 Location::Registry(reference) if !inner.options.offline => {
                     inner
-                        .at_each_source(reference, |source| {
+                        .try_sources(reference, |source| {
                             let inner = inner.clone();
                             async move { inner.verify_at(location, &source).await }
                         })
@@ -59,12 +59,12 @@ impl Client {
                 _ => {
                     let (digest, manifest_digest) = inner.stored_digests(location).await?;
                     let signatures = match location {
-                        Location::Registry(_) => inner.kept_signatures(&manifest_digest),
+                        Location::Registry(_) => inner.cached_signatures(&manifest_digest),
                         _ => Vec::new(),
                     };
                     let mut found = Collected { signatures, ..Collected::default() };
                     if !matches!(location, Location::Registry(_)) {
-                        found.notes.push("signatures of images in files are not searched".into());
+                        found.notes.push("opm does not search signatures of images in files".into());
                     }
                     inner.verified(location, digest, manifest_digest, found)
                 }
@@ -86,13 +86,13 @@ impl Inner {
         let requirements = policy.applied(location).requirements;
         let found = self.collect(source, &manifest_digest, requirements).await?;
         let mut verification = self.verified(location, digest, manifest_digest, found)?;
-        // Who signs an index only has signed no image, as far as policies go.
+        // Policies check the image of the platform: a signature of the index alone does not count.
         if !verification.accepted && digest != manifest_digest {
             let index = self.collect(source, &digest, requirements).await.unwrap_or_default();
             if !index.signatures.is_empty() {
                 let text = format!(
-                    "the index {digest} has signatures, and a policy wants the image of the platform to be signed: \
-                     sign all of them, with cosign by --recursive"
+                    "the index {digest} is signed, but the policy requires a signature of the platform's image: \
+                     sign all images, for example with cosign sign --recursive"
                 );
                 verification.notes.push(text);
             }
@@ -116,7 +116,7 @@ impl Inner {
         });
         let mut notes = found.notes;
         if self.ignores_policy() && policy.is_some() {
-            notes.push(format!("{INSECURE_POLICY} is set: other commands use images whatever the policy says"));
+            notes.push(format!("{INSECURE_POLICY} is set: other commands ignore the policy"));
         }
         Ok(Verification {
             reference: location.to_string(),
@@ -131,7 +131,7 @@ impl Inner {
         })
     }
 
-    /// Returns what an image in a file, or one that is stored, is.
+    /// Returns the digests of an image in a file or in the store.
     async fn stored_digests(self: &std::sync::Arc<Self>, location: &Location) -> Result<(Digest, Digest), Error> {
         if let Location::Registry(reference) = location {
             let digest = self.stored(reference)?.digest;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use image::{Digest, NoScratch, Store};
+use image::{Digest, ScratchGuard, Store};
 
 #[test]
 fn what_is_half_written_is_gone_when_the_process_ends() {
@@ -13,7 +13,7 @@ fn what_is_half_written_is_gone_when_the_process_ends() {
     let mut writer = store.writer().unwrap();
     writer.write_all(b"half").unwrap();
     assert_eq!(blobs(), 2, "the directory of blobs, and one on its way");
-    let ending = NoScratch::now();
+    let ending = ScratchGuard::remove_all();
     assert_eq!(blobs(), 1);
     let (store_too, content) = (store.clone(), b"later");
     let late = std::thread::spawn(move || store_too.put(content));

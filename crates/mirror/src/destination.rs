@@ -1,33 +1,33 @@
-//! Where images go in a registry.
+//! The repositories and tags of images at the destination.
 
 use image::{Digest, Reference};
 
-/// How the path of a source becomes one at the destination.
+/// How a source path maps to a destination path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// The path of the source without its registry.
     #[default]
     Path,
-    /// The same behind the name of its registry, so that no two sources meet.
+    /// The path prefixed with its registry, so that sources never collide.
     Host,
 }
 
-/// The registry that a set goes to, with the path in front of all repositories.
+/// The destination registry and the path prefix of all repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The registry, maybe with a port.
+    /// The registry, with an optional port.
     pub host: String,
-    /// The path in front of all repositories; empty if there is none.
+    /// The path prefix of all repositories; may be empty.
     pub prefix: String,
-    /// How many components a path may have.
+    /// Maximum number of path components.
     pub max_nested_paths: Option<usize>,
 }
 
 impl Target {
-    /// Reads `REGISTRY[/PATH]`, maybe behind `docker://`.
+    /// Parses `REGISTRY[/PATH]`, with an optional `docker://`.
     ///
     /// # Errors
-    /// Fails when the text is none.
+    /// Fails when the text has another form.
     pub fn parse(text: &str, max_nested_paths: Option<usize>) -> Result<Target, String> {
         let plain = text.strip_prefix("docker://").unwrap_or(text).trim_end_matches('/');
         let (host, prefix) = plain.split_once('/').unwrap_or((plain, ""));
@@ -41,7 +41,7 @@ impl Target {
         Ok(Target { host: host.into(), prefix: prefix.into(), max_nested_paths })
     }
 
-    /// Returns the path of a repository in the registry.
+    /// Returns the full path of a repository in the registry.
     pub fn path(&self, path: &str) -> String {
         let whole = if self.prefix.is_empty() { path.to_owned() } else { format!("{}/{path}", self.prefix) };
         match self.max_nested_paths {
@@ -50,10 +50,10 @@ impl Target {
         }
     }
 
-    /// Returns the repository of a path.
+    /// Returns the repository for a path.
     ///
     /// # Errors
-    /// Fails when that is no repository.
+    /// Fails when the result is not a valid repository.
     pub fn repository(&self, path: &str) -> Result<Reference, String> {
         let name = format!("{}/{}", self.host, self.path(path));
         Reference::parse_name(&name).map_err(|error| format!("{name:?}: {error}"))
@@ -67,7 +67,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Joins what is too much of a path with `-`.
+/// Joins excess path components with `-`.
 fn nested(path: &str, most: usize) -> String {
     let parts: Vec<&str> = path.split('/').collect();
     if parts.len() <= most {
@@ -78,22 +78,22 @@ fn nested(path: &str, most: usize) -> String {
     if kept.is_empty() { joined } else { format!("{}/{joined}", kept.join("/")) }
 }
 
-/// Returns the path that a source gets at the destination.
+/// Returns the destination path of a source.
 pub fn path_of(source: &Reference, layout: Layout) -> String {
     match layout {
         Layout::Path => source.repository().to_owned(),
-        // A port is no part of a path.
+        // A path cannot contain the colon of a port.
         Layout::Host => format!("{}/{}", source.host().replace(':', "-").to_lowercase(), source.repository()),
     }
 }
 
-/// Returns the tag that a source gets at the destination.
+/// Returns the destination tag of a source.
 pub fn tag_of(source: &Reference, digest: &Digest) -> String {
     source.tag().map_or_else(|| format!("sha256-{}", digest.hex()), str::to_owned)
 }
 
-/// Returns whether a text is a path of a repository: components of lower-case letters and digits, joined by `.`, `_`,
-/// `__` or any number of `-`.
+/// Returns whether a text is a repository path: components of lowercase letters and digits, joined by `.`, `_`, `__`
+/// or any number of `-`.
 pub(crate) fn is_path(text: &str) -> bool {
     let component = |part: &str| {
         let ends = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());

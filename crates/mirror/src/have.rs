@@ -1,4 +1,5 @@
-//! What the other side has already: lists of blobs, from a set or from a registry, or the lock of an earlier set.
+//! The content that the destination already has: lists of blobs from a set or a registry, or the lock of an earlier
+//! set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,33 +10,34 @@ use image::Digest;
 use crate::lock::Lock;
 use crate::set::{Contents, read_lock};
 
-/// The largest list.
+/// Maximum size of a list.
 const LIMIT: u64 = 256 << 20;
 
-/// What the other side has.
+/// The content of the destination.
 #[derive(Debug, Default)]
 pub struct Have {
     blobs: BTreeSet<Digest>,
-    /// Images of locks, with the platforms that went over; all of them if none is named.
+    /// Images of locks with their mirrored platforms; empty means all.
     images: BTreeMap<Digest, Vec<String>>,
-    /// The locks of sets that are there, as far as they are known.
+    /// The known locks of sets at the destination.
     locks: BTreeSet<Digest>,
 }
 
-/// What a set builds on: parts that are on the other side, and the sets that brought them.
+/// What a set builds on: blobs at the destination and the sets that brought them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Base {
-    /// The parts.
+    /// The blobs.
     pub blobs: BTreeSet<Digest>,
-    /// The locks of the sets, as far as they are known.
+    /// The known locks of those sets.
     pub locks: BTreeSet<Digest>,
 }
 
 impl Have {
-    /// Reads lists of blobs and locks: `blobs.txt` of a set, a directory with a set, what `verify --have` wrote, `lock.json`.
+    /// Reads lists of blobs and locks: `blobs.txt` of a set, the directory of a set, the output of `verify --have`,
+    /// `lock.json`.
     ///
     /// # Errors
-    /// Fails when one is none of these.
+    /// Fails when a file is none of these.
     pub fn read(paths: &[PathBuf]) -> Result<Have, String> {
         let mut have = Have::default();
         for path in paths {
@@ -63,7 +65,7 @@ impl Have {
             return Ok(());
         }
         self.blobs.extend(parse(&text).map_err(named)?);
-        // The list of a set lies beside its lock.
+        // The list of a set is next to its lock.
         if path.file_name().is_some_and(|name| name == "blobs.txt") {
             let lock = read_lock(&path.with_file_name("lock.json"));
             self.locks.extend(lock.ok().map(|lock| lock.digest()));
@@ -71,8 +73,8 @@ impl Have {
         Ok(())
     }
 
-    /// Returns the parts of a set that the other side has. A lock names images, so of it only images count that are in
-    /// this set as well.
+    /// Returns the blobs of a set that the destination has. A lock names images, so only its images that are also in
+    /// this set count.
     pub fn of(&self, lock: &Lock, contents: &Contents) -> Base {
         let mut found = self.blobs.clone();
         for (image, parts) in lock.images.iter().zip(&contents.by_image) {
@@ -81,7 +83,7 @@ impl Have {
                 None => false,
             };
             let mut tops = image.tops();
-            // All parts of an image are in one list: those of its signatures have to be there as well.
+            // An image counts with all its referrers, because they share one list of parts.
             if tops.next().is_some_and(|digest| known(&digest)) && tops.all(|digest| self.images.contains_key(&digest))
             {
                 found.extend(parts.iter().copied());
@@ -90,16 +92,16 @@ impl Have {
         Base { blobs: found, locks: self.locks.clone() }
     }
 
-    /// Returns whether nothing is there.
+    /// Returns whether the destination has nothing.
     pub fn is_empty(&self) -> bool {
         self.blobs.is_empty() && self.images.is_empty()
     }
 }
 
-/// Reads lines of a digest, maybe with a size behind it.
+/// Parses lines of a digest and an optional size.
 ///
 /// # Errors
-/// Fails at the first line that is something else.
+/// Fails at the first invalid line.
 pub fn parse(text: &str) -> Result<BTreeSet<Digest>, String> {
     let mut found = BTreeSet::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

@@ -1,4 +1,4 @@
-//! The file `kind: ImageSetConfiguration`: what somebody wants to have in a closed network.
+//! The `ImageSetConfiguration` file: the content to mirror.
 
 mod fields;
 mod read;
@@ -13,50 +13,50 @@ use regex::Regex;
 
 pub use read::read;
 
-/// The largest file.
+/// Maximum size of a file.
 pub const LIMIT: usize = 4 << 20;
 
-/// Something that is wrong with a file, and where.
+/// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The line, from 1.
+    /// The line, starting at 1.
     pub line: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
-/// What a file is for.
+/// The purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// To bring over: `ImageSetConfiguration`.
+    /// Content to mirror: `ImageSetConfiguration`.
     Mirror,
-    /// What to remove: `DeleteImageSetConfiguration`.
+    /// Content to delete: `DeleteImageSetConfiguration`.
     Delete,
 }
 
-/// What a file asks for.
+/// The content of a file.
 #[derive(Debug, Clone, Default)]
 pub struct ImageSet {
-    /// The size of an archive in GiB, if one is written.
+    /// The archive size in GiB, if set.
     pub archive_size: Option<u64>,
     /// The catalogs.
     pub catalogs: Vec<CatalogRequest>,
-    /// Images that no catalog names.
+    /// Additional images.
     pub additional: Vec<AdditionalImage>,
-    /// What is never brought over.
+    /// Patterns of images to exclude.
     pub blocked: Vec<Regex>,
-    /// Parts of the file that nothing is done for, each with its line.
+    /// Unsupported parts of the file, each with its line.
     pub unsupported: Vec<(&'static str, usize)>,
 }
 
-/// Where a catalog is.
+/// The location of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CatalogSource {
-    /// In a registry.
+    /// A registry.
     Registry(Reference),
-    /// In a directory that is an OCI layout.
+    /// An OCI layout directory.
     Layout(PathBuf),
 }
 
@@ -69,41 +69,41 @@ impl std::fmt::Display for CatalogSource {
     }
 }
 
-/// What is asked for of a catalog.
+/// The request for one catalog.
 #[derive(Debug, Clone)]
 pub struct CatalogRequest {
-    /// Where it is.
+    /// The location.
     pub source: CatalogSource,
-    /// Every bundle of what is kept, not only heads.
+    /// Keeps every bundle, not only heads.
     pub full: bool,
-    /// The repository at the destination.
+    /// The destination repository.
     pub target_catalog: Option<String>,
-    /// The tag at the destination.
+    /// The destination tag.
     pub target_tag: Option<String>,
-    /// The file with a CatalogSource to start from.
+    /// The file of a CatalogSource template.
     pub template: Option<String>,
-    /// The platforms whose images are brought over; all of them if none is named.
+    /// The platforms to mirror; empty means all.
     pub platforms: Vec<Platform>,
-    /// What is kept; everything if nothing is named.
+    /// The packages to keep; empty means all.
     pub packages: Vec<PackageRequest>,
 }
 
 impl CatalogRequest {
-    /// Returns whether the catalog goes over as it is.
+    /// Returns whether the catalog is mirrored unchanged.
     pub fn is_whole(&self) -> bool {
         self.full && self.packages.is_empty()
     }
 }
 
-/// An image that no catalog names.
+/// An additional image that no catalog references.
 #[derive(Debug, Clone)]
 pub struct AdditionalImage {
     /// The image.
     pub reference: Reference,
-    /// The repository at the destination.
+    /// The destination repository.
     pub target_repo: Option<String>,
-    /// The tag at the destination.
+    /// The destination tag.
     pub target_tag: Option<String>,
-    /// The platforms that are brought over; all of them if none is named.
+    /// The platforms to mirror; empty means all.
     pub platforms: Vec<Platform>,
 }

@@ -1,8 +1,9 @@
-//! Catalogs and all images they need, from connected networks into closed ones.
+//! Mirrors catalogs and all images they need from connected networks into disconnected ones.
 //!
-//! In reading order: [`imageset`] reads what somebody wants, [`part`] takes that part of a catalog, [`plan`] finds the
-//! images it needs and [`lock`] is what comes of that; [`set`] is the directory that holds it all, [`volume`] carries
-//! it, [`push`] brings it to a registry, and [`resources`] leads clusters to it. [`report`] says what is missing.
+//! In reading order: [`imageset`] parses the request, [`part`] selects the requested part of a catalog, [`plan`]
+//! finds the images it needs, and [`lock`] pins the result. [`set`] is the directory that holds everything,
+//! [`volume`] packs it for transport, [`push`] uploads it to a registry, and [`resources`] configures clusters for
+//! it. [`report`] lists what is missing.
 
 pub mod destination;
 pub mod have;

@@ -1,4 +1,4 @@
-//! Lists of what is to be removed from a registry, as `oc-mirror delete` writes and reads them.
+//! Lists of images to delete from a registry, in the format of `oc-mirror delete`.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use serde_json::{Value, json};
 use crate::destination::Target;
 use crate::lock::Role;
 
-/// The largest list.
+/// Maximum size of a list.
 pub const LIMIT: u64 = 64 << 20;
-/// What a list says it is.
+/// The `kind` of a list.
 const KIND: &str = "DeleteImageList";
 
 /// An image on a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Where it came from.
+    /// The source of the image.
     pub source: String,
-    /// What it is for.
+    /// The role of the image.
     pub role: Role,
 }
 
-/// Writes a list, sorted by what images are named at the registry.
+/// Writes a list, sorted by image name at the registry.
 pub fn write(images: &BTreeMap<String, Listed>) -> String {
     let items: Vec<Value> = images
         .iter()
@@ -39,10 +39,10 @@ pub fn write(images: &BTreeMap<String, Listed>) -> String {
     fbc::yaml::document(fbc::json::Text::from(&document).raw())
 }
 
-/// Reads a list, and returns the images that are below a registry's path, and the names of those that are not.
+/// Parses a list; returns the images below the target, and the names of the others.
 ///
 /// # Errors
-/// Fails when the text is no such list.
+/// Fails when the text is not such a list.
 pub fn read(text: &[u8], target: &Target) -> Result<(Vec<Reference>, Vec<String>), String> {
     if text.len() as u64 > LIMIT {
         return Err(format!("larger than {LIMIT} bytes"));

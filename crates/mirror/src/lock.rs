@@ -1,7 +1,7 @@
-//! What was chosen: every image by its digest, who needs it, and where it goes.
+//! The lock: every selected image by digest, with the bundles that need it and its destination.
 //!
-//! The same catalogs and the same file give the same lock, byte for byte: everything is sorted, and there are no times
-//! and no paths of machines in it.
+//! The same catalogs and the same file give the same lock, byte for byte: everything is sorted, and it contains
+//! neither times nor local paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,155 +11,155 @@ use serde::{Deserialize, Serialize};
 
 use crate::destination::is_path;
 
-/// The version of the form.
+/// The version of the format.
 const VERSION: u32 = 1;
-/// The largest lock.
+/// Maximum size of a lock.
 pub const LIMIT: u64 = 256 << 20;
-/// How many images a lock may have.
+/// Maximum number of images in a lock.
 const IMAGES: usize = 200_000;
 
-/// What was chosen.
+/// The selected content.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lock {
-    /// The version of the form.
+    /// The version of the format.
     pub version: u32,
-    /// The digest of the file that asks for all this, and of the flags that change what is chosen.
+    /// The digest of the request file and of the flags that affect the selection.
     pub request: String,
     /// The catalogs.
     pub catalogs: Vec<LockedCatalog>,
-    /// All images, those of catalogs too, sorted by destination.
+    /// All images, including catalogs, sorted by destination.
     pub images: Vec<LockedImage>,
-    /// What is not brought over, and why.
+    /// Excluded content, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
 
-/// A catalog as it was chosen.
+/// A selected catalog.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedCatalog {
-    /// The catalog, as the file names it.
+    /// The catalog, as named in the file.
     pub source: String,
-    /// The digest it had.
+    /// Its digest.
     pub digest: String,
-    /// The directory of its part, and the name of its image in reports.
+    /// The directory of its selected part, and its name in reports.
     pub name: String,
-    /// The digest of what is kept of its text; empty until that is written.
+    /// The digest of the selected content; empty until it is written.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub content: String,
-    /// The digest of its image at the destination; empty until that is built.
+    /// The digest of its image at the destination; empty until it is built.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub image: String,
-    /// It goes over as it is.
+    /// Whether the catalog is mirrored unchanged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole: bool,
-    /// The repository at the destination.
+    /// The destination repository.
     pub path: String,
-    /// The tag there.
+    /// The destination tag.
     pub tag: String,
-    /// A CatalogSource to start from.
+    /// The CatalogSource template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<serde_json::Value>,
-    /// What is kept of it.
+    /// The selected packages.
     pub packages: BTreeMap<String, LockedPackage>,
 }
 
-/// A package as it was chosen.
+/// A selected package.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedPackage {
     /// Its default channel.
     pub default_channel: String,
-    /// The bundles of its channels.
+    /// The selected bundles of each channel.
     pub channels: BTreeMap<String, Vec<String>>,
 }
 
-/// What an image is for.
+/// The role of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A bundle.
     Bundle,
-    /// An image that a bundle names.
+    /// An image that a bundle references.
     Related,
-    /// One that the file names.
+    /// An additional image from the file.
     Additional,
     /// A catalog.
     Catalog,
 }
 
-/// An image as it was chosen.
+/// A selected image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedImage {
-    /// The image, as somebody names it.
+    /// The image, as referenced by its source.
     pub source: String,
-    /// Its digest, which stays.
+    /// The pinned digest.
     pub digest: String,
-    /// What it is.
+    /// The media type.
     pub media_type: String,
-    /// How many bytes all of it has, with what was made for it.
+    /// The total size in bytes, including referrers.
     pub bytes: u64,
-    /// The platforms that go over; all of them if none is named.
+    /// The platforms to mirror; empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<String>,
-    /// Signatures and the like.
+    /// Signatures and other referrers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub referrers: Vec<LockedReferrer>,
-    /// The repository at the destination, without the registry.
+    /// The destination repository, without the registry.
     pub path: String,
-    /// The tag there.
+    /// The destination tag.
     pub tag: String,
-    /// What it is for.
+    /// The role.
     pub role: Role,
-    /// The bundles that need it, each behind its package.
+    /// The bundles that need it, as `package/bundle`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_by: Vec<String>,
 }
 
-/// Something that was made for an image.
+/// A referrer of an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockedReferrer {
     /// The digest of its manifest.
     pub digest: String,
-    /// The tag it is found by; none if registries list it.
+    /// Its tag; `None` if registries list it by its subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// What it was made for, if registries list it.
+    /// Its subject, if registries list it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
 }
 
-/// Something that is not brought over.
+/// Excluded content.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LeftOut {
     /// The image or bundle.
     pub source: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The bundles that name it, each behind its package.
+    /// The bundles that reference it, as `package/bundle`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_by: Vec<String>,
 }
 
 impl LockedImage {
-    /// Returns its digest.
+    /// Returns the parsed digest.
     ///
     /// # Errors
-    /// Fails when the lock has none there.
+    /// Fails when the digest is invalid.
     pub fn digest(&self) -> Result<Digest, String> {
-        self.digest.parse().map_err(|_| format!("{}: {:?} is no digest", self.source, self.digest))
+        self.digest.parse().map_err(|_| format!("{}: {:?} is not a digest", self.source, self.digest))
     }
 
-    /// Returns the platforms that go over.
+    /// Returns the platforms to mirror.
     pub fn platforms(&self) -> Vec<Platform> {
         self.platforms.iter().filter_map(|platform| platform.parse().ok()).collect()
     }
 
-    /// Returns the digests of its manifest and of what was made for it.
+    /// Returns the digests of its manifest and its referrers.
     pub fn tops(&self) -> impl Iterator<Item = Digest> + '_ {
         let all = std::iter::once(&self.digest).chain(self.referrers.iter().map(|referrer| &referrer.digest));
         all.filter_map(|digest| digest.parse().ok())
@@ -167,12 +167,12 @@ impl LockedImage {
 }
 
 impl Lock {
-    /// Starts a lock.
+    /// Creates an empty lock.
     pub fn new(request: Digest) -> Lock {
         Lock { version: VERSION, request: request.to_string(), ..Lock::default() }
     }
 
-    /// Sorts everything, so that the same choice gives the same bytes.
+    /// Sorts everything, so that the same selection gives the same bytes.
     pub fn sort(&mut self) {
         self.catalogs.sort_by(|a, b| (&a.path, &a.tag).cmp(&(&b.path, &b.tag)));
         for image in &mut self.images {
@@ -187,33 +187,33 @@ impl Lock {
         self.left_out.dedup();
     }
 
-    /// Returns the lock as text.
+    /// Returns the serialized lock.
     pub fn to_text(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
         text.push('\n');
         text
     }
 
-    /// Returns the digest of the lock, by which people can compare what they have.
+    /// Returns the digest of the lock, which identifies its content.
     pub fn digest(&self) -> Digest {
         let mut hashing = Hashing(Hasher::new());
-        // Hashing does not fail, nor does a lock that was read or made here.
+        // Neither hashing nor serializing a lock can fail.
         let _ = serde_json::to_writer_pretty(&mut hashing, self);
         hashing.0.update(b"\n");
         hashing.0.finish()
     }
 
-    /// Reads a lock, which others may have written.
+    /// Parses an untrusted lock.
     ///
     /// # Errors
-    /// Fails when it is none, or names something that cannot be.
+    /// Fails when the text is not a lock or contains invalid values.
     pub fn read(text: &[u8]) -> Result<Lock, String> {
         if text.len() as u64 > LIMIT {
             return Err(format!("the lock has more than {LIMIT} bytes"));
         }
-        let lock: Lock = serde_json::from_slice(text).map_err(|error| format!("not a lock of a mirror: {error}"))?;
+        let lock: Lock = serde_json::from_slice(text).map_err(|error| format!("not a mirror lock: {error}"))?;
         if lock.version != VERSION {
-            return Err(format!("the lock has version {}, and this program reads {VERSION}", lock.version));
+            return Err(format!("the lock has version {}, this opm supports {VERSION}", lock.version));
         }
         if lock.images.len() > IMAGES {
             return Err(format!("the lock has more than {IMAGES} images"));
@@ -222,7 +222,7 @@ impl Lock {
         for image in &lock.images {
             image.digest()?;
             check_place(&image.source, &image.path, &image.tag)?;
-            let wrong = |text: &String| format!("{}: {text:?} makes no sense there", image.source);
+            let wrong = |text: &String| format!("{}: invalid value {text:?}", image.source);
             if let Some(platform) = image.platforms.iter().find(|it| it.parse::<Platform>().is_err()) {
                 return Err(wrong(platform));
             }
@@ -238,28 +238,28 @@ impl Lock {
             if let Some(other) = places.insert((&image.path, &image.tag), &image.digest)
                 && other != image.digest
             {
-                return Err(format!("two images go to {}:{}", image.path, image.tag));
+                return Err(format!("two images have the destination {}:{}", image.path, image.tag));
             }
         }
         let mut names = BTreeSet::new();
         for catalog in &lock.catalogs {
             check_place(&catalog.source, &catalog.path, &catalog.tag)?;
             if !is_name(&catalog.name) || !names.insert(&catalog.name) {
-                return Err(format!("{:?} is no name of a catalog, or that of two", catalog.name));
+                return Err(format!("catalog name {:?} is invalid or duplicate", catalog.name));
             }
             if !catalog.image.is_empty() && !lock.images.iter().any(|image| image.digest == catalog.image) {
-                return Err(format!("the image of catalog {} is not among the images", catalog.name));
+                return Err(format!("the image of catalog {} is not in the list of images", catalog.name));
             }
         }
         Ok(lock)
     }
 
-    /// Returns how many bytes the different images have; blobs that several have count for each.
+    /// Returns the total size of the distinct images; shared blobs count once per image.
     pub fn bytes(&self) -> u64 {
         self.images.iter().fold(0, |sum, image| sum.saturating_add(image.bytes))
     }
 
-    /// Returns the different bundles, each behind its package.
+    /// Returns the distinct bundles, as `package/bundle`.
     pub fn bundles(&self) -> BTreeSet<String> {
         let packages = self.catalogs.iter().flat_map(|catalog| &catalog.packages);
         packages
@@ -270,7 +270,7 @@ impl Lock {
     }
 }
 
-/// Takes text for its digest alone.
+/// A writer that only computes a digest.
 struct Hashing(Hasher);
 
 impl io::Write for Hashing {
@@ -288,11 +288,11 @@ fn check_place(source: &str, path: &str, tag: &str) -> Result<(), String> {
     let whole = format!("registry.invalid/{path}:{tag}");
     match is_path(path) && Reference::parse(&whole).is_ok() {
         true => Ok(()),
-        false => Err(format!("{source}: {path}:{tag} is no place for an image")),
+        false => Err(format!("{source}: {path}:{tag} is not a valid destination")),
     }
 }
 
-/// Returns whether a text can be the name of a directory.
+/// Returns whether a text can be a directory name.
 fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !text.is_empty() && text.len() <= 200 && !text.starts_with('.') && text.bytes().all(plain)
@@ -330,13 +330,15 @@ mod tests {
             change(&mut other);
             Lock::read(other.to_text().as_bytes()).unwrap_err()
         };
-        assert!(refused(&|lock| lock.images[0].path = "../x".into()).contains("is no place for an image"));
-        assert!(refused(&|lock| lock.images[0].digest = "sha256:0".into()).contains("is no digest"));
+        assert!(refused(&|lock| lock.images[0].path = "../x".into()).contains("is not a valid destination"));
+        assert!(refused(&|lock| lock.images[0].digest = "sha256:0".into()).contains("is not a digest"));
         assert!(refused(&|lock| lock.version = 9).contains("has version 9"));
-        assert!(refused(&|lock| lock.images.push(image("a", "v1", "2"))).contains("two images go to a:v1"));
+        assert!(
+            refused(&|lock| lock.images.push(image("a", "v1", "2"))).contains("two images have the destination a:v1")
+        );
         let catalog =
             LockedCatalog { name: "../x".into(), path: "a".into(), tag: "b".into(), ..LockedCatalog::default() };
-        assert!(refused(&|lock| lock.catalogs.push(catalog.clone())).contains("is no name of a catalog"));
+        assert!(refused(&|lock| lock.catalogs.push(catalog.clone())).contains("is invalid or duplicate"));
         assert!(Lock::read(b"{\"version\":1,\"more\":2}").is_err());
     }
 

@@ -1,4 +1,4 @@
-//! A part of a catalog: chosen, with the images it needs, and written as a catalog of its own.
+//! A part of a catalog: selected, with the images it needs, and written as a catalog.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -20,27 +20,27 @@ use image::Digest;
 
 use crate::lock::LockedPackage;
 
-/// How many bundles a note names.
+/// Maximum number of bundles in a note.
 const SHOWN: usize = 3;
 
-/// A catalog that was read, and what is kept of it.
+/// A loaded catalog and its selected part.
 pub struct Part {
     fbc: Fbc,
     limits: fbc::Limits,
-    /// What is kept.
+    /// The selected packages, channels and bundles.
     pub outline: Outline,
-    /// What else the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// What its bundles offer and need; of those that are kept, once the choice is made.
+    /// What bundles provide and require; after the selection, of the selected bundles only.
     facts: AllFacts,
 }
 
 /// An image that a bundle needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Needed {
-    /// The image, as the bundle names it.
+    /// The image, as referenced by the bundle.
     pub image: String,
-    /// It is the image of the bundle itself.
+    /// Whether it is the bundle image itself.
     pub is_bundle: bool,
     /// The package of the bundle.
     pub package: String,
@@ -49,10 +49,10 @@ pub struct Needed {
 }
 
 impl Part {
-    /// Reads a catalog, all of which is kept so far.
+    /// Loads a catalog; everything is selected at first.
     ///
     /// # Errors
-    /// Fails with every reason when the catalog cannot be read.
+    /// Fails with all errors when the catalog cannot be loaded.
     pub fn read(root: &Path, limits: &fbc::Limits) -> Result<Part, Vec<String>> {
         let facts: Mutex<AllFacts> = Mutex::new(HashMap::new());
         let look = |blob: &Blob, text: Raw<'_>, _: &mut Vec<Problem>| {
@@ -74,8 +74,8 @@ impl Part {
         Ok(Part { fbc, limits: limits.clone(), outline, notes: Vec::new(), facts })
     }
 
-    /// Takes the parts that are asked for of catalogs that a cluster has at once; with nothing asked for, all of one.
-    /// Returns what is wrong with each.
+    /// Selects the requested parts of catalogs that a cluster installs together; without a request, all of a catalog.
+    /// Returns the problems of each catalog.
     pub fn choose(parts: &mut [(&mut Part, Option<&Request>)]) -> Vec<Vec<String>> {
         let before: Vec<Outline> = parts.iter().map(|(part, _)| part.outline.clone()).collect();
         let mut sides: Vec<image_set::Side<'_>> = parts
@@ -100,7 +100,7 @@ impl Part {
                 }
                 Err(refused) => refused.into_iter().map(shown).collect(),
             });
-            // The rest has done its work, and catalogs are large.
+            // Drop the facts of the other bundles, because catalogs are large.
             let Part { outline, facts, .. } = &mut **part;
             facts.retain(|(package, bundle), _| {
                 outline.packages.get(package).is_some_and(|package| package.bundles.contains_key(bundle))
@@ -110,7 +110,7 @@ impl Part {
         wrong
     }
 
-    /// Reports who found an upgrade in another catalog, which was mirrored before, and finds none in this one.
+    /// Reports bundles that have an upgrade in an earlier mirrored catalog but not in this one.
     pub fn stranded_since(&self, root: &Path) -> Vec<String> {
         let mut fbc = Fbc::default();
         let options = LoadOptions { limits: self.limits.clone(), ..LoadOptions::default() };
@@ -118,15 +118,15 @@ impl Part {
             Ok(loaded) if loaded.problems.is_empty() => {
                 stranded(Outline::new(&fbc), &self.outline, "this set, and found one in the last")
             }
-            // There is no earlier one, or not all of it.
+            // There is no complete earlier catalog.
             _ => Vec::new(),
         }
     }
 
-    /// Returns the images of all kept bundles: their own, and those they name.
+    /// Returns the images of all selected bundles: bundle images and related images.
     ///
     /// # Errors
-    /// Fails when the catalog cannot be read any more.
+    /// Fails when the catalog can no longer be read.
     pub fn images(&self) -> io::Result<BTreeSet<Needed>> {
         let mut found = BTreeSet::new();
         let mut buffer = TextBuffer::default();
@@ -147,7 +147,7 @@ impl Part {
                         found.insert(needed(image.into_owned(), false));
                     }
                 }
-                // A bundle can carry all it consists of, and then has no image.
+                // A bundle can embed its manifests and then has no image.
                 if !own.is_empty() {
                     found.insert(needed(own, true));
                 }
@@ -156,7 +156,7 @@ impl Part {
         Ok(found)
     }
 
-    /// Returns what is kept, as a lock has it.
+    /// Returns the selected packages in the form of a lock.
     pub fn packages(&self) -> BTreeMap<String, LockedPackage> {
         let packages = self.outline.packages.iter().map(|(name, package)| {
             let channels = package.channels.iter().map(|(name, channel)| {
@@ -171,10 +171,10 @@ impl Part {
         packages.collect()
     }
 
-    /// Removes bundles, as `opm edit remove` does: the entry that replaced one takes over its edges.
+    /// Removes bundles like `opm edit remove`: the entry that replaces one inherits its edges.
     ///
     /// # Errors
-    /// Fails when that would leave nothing.
+    /// Fails when nothing would be left.
     pub fn drop_bundles(&mut self, bundles: &BTreeSet<(String, String)>) -> Result<(), String> {
         let before = self.outline.clone();
         for (package, bundle) in bundles {
@@ -184,11 +184,11 @@ impl Part {
             }
             let gone: BTreeSet<&str> = bundles.iter().filter(|(of, _)| of == package).map(|(_, it)| &**it).collect();
             if kept.bundles.keys().all(|name| gone.contains(name.as_str())) {
-                self.notes.push(format!("package {package:?} goes: images of all its bundles are missing"));
+                self.notes.push(format!("package {package:?} is dropped: images of all its bundles are missing"));
                 self.outline.packages.remove(package);
                 continue;
             }
-            // A default channel without bundles goes, and another one takes its place.
+            // A default channel without bundles is dropped, and another channel becomes the default.
             let stays = |channel: &edit::outline::Channel| channel.entries.iter().any(|entry| *entry.name != **bundle);
             let default_stays = kept.channels.get(&kept.default_channel).is_some_and(stays);
             let other = kept.channels.iter().find(|(_, channel)| stays(channel)).map(|(name, _)| name.clone());
@@ -199,24 +199,24 @@ impl Part {
                 Ok(notes) => self.notes.extend(notes),
                 Err(refusal) => return Err(refusal.message),
             }
-            self.notes.push(format!("{package}: {bundle:?} goes: an image of it is missing"));
+            self.notes.push(format!("{package}: {bundle:?} is dropped: one of its images is missing"));
         }
         if self.outline.packages.is_empty() {
-            return Err("nothing of the catalog is left: every bundle lacks an image".to_owned());
+            return Err("the catalog would be empty: every bundle lacks an image".to_owned());
         }
-        self.notes.extend(stranded(before, &self.outline, "the mirror, for want of images"));
+        self.notes.extend(stranded(before, &self.outline, "the mirror, because images are missing"));
         Ok(())
     }
 
-    /// Returns what bundles of these catalogs need that none of them has.
+    /// Returns the requirements of selected bundles that no bundle of these catalogs provides.
     pub fn unmet(parts: &[&Part]) -> BTreeSet<String> {
         image_set::unmet(&parts.iter().map(|part| (&part.outline, &part.facts)).collect::<Vec<_>>())
     }
 
-    /// Writes what is kept as a catalog, a directory for each package, and checks it.
+    /// Writes the selected part as a catalog, with a directory per package, and validates it.
     ///
     /// # Errors
-    /// Fails when it cannot be written, or would not be valid.
+    /// Fails when it cannot be written or is not valid.
     pub fn write(&self, directory: &Path) -> Result<Digest, String> {
         let named = |error: io::Error| format!("{}: {error}", directory.display());
         fs::create_dir_all(directory).map_err(named)?;
@@ -225,7 +225,7 @@ impl Part {
             let place = match package.as_str() {
                 "" => directory.to_owned(),
                 name if name.contains(['/', '\0']) || name.starts_with('.') => {
-                    return Err(format!("{name:?} is no name of a directory"));
+                    return Err(format!("{name:?} is not a valid directory name"));
                 }
                 name => directory.join(name),
             };
@@ -246,11 +246,11 @@ impl Part {
         let errors: Vec<String> = checked.errors().map(|problem| problem.message.clone()).collect();
         match errors.is_empty() {
             true => Ok(Digest::of(sums.as_bytes())),
-            false => Err(format!("what is kept would not be a valid catalog:\n  {}", errors.join("\n  "))),
+            false => Err(format!("the selected part is not a valid catalog:\n  {}", errors.join("\n  "))),
         }
     }
 
-    /// Returns the blobs of each package, changed where what is kept differs.
+    /// Returns the blobs of each package, modified where the selection requires it.
     fn blobs(&self) -> io::Result<BTreeMap<String, Vec<SetBlob<'_>>>> {
         let mut found: BTreeMap<String, Vec<SetBlob<'_>>> = BTreeMap::new();
         let plain = |index: &usize| SetBlob::Same(&self.fbc.blobs()[*index]);
@@ -306,7 +306,7 @@ impl Part {
     }
 }
 
-/// Reports who comes to the newest bundle with the whole catalog and not with what is kept of it.
+/// Reports installed bundles that reach the head in the whole catalog but not in the selected part.
 fn stranded(mut before: Outline, kept: &Outline, place: &str) -> Vec<String> {
     before.packages.retain(|name, _| kept.packages.contains_key(name));
     for (name, package) in &mut before.packages {
@@ -328,11 +328,11 @@ fn stranded(mut before: Outline, kept: &Outline, place: &str) -> Vec<String> {
     notes.collect()
 }
 
-/// A blob of what is kept.
+/// A blob of the selected part.
 enum SetBlob<'a> {
-    /// As it was.
+    /// Unchanged.
     Same(&'a Blob),
-    /// Changed.
+    /// Modified.
     Changed(Blob),
 }
 
@@ -345,7 +345,7 @@ impl SetBlob<'_> {
     }
 }
 
-/// Returns the entries of a channel that are kept: as they are written, unless their edges were changed.
+/// Returns the selected entries of a channel: as written, unless their edges changed.
 fn entries(written: &serde_json::Value, kept: &[fbc::blob::Entry]) -> serde_json::Value {
     let list = kept.iter().map(|entry| {
         let old = written.as_array().into_iter().flatten().find(|old| old["name"] == *entry.name);

@@ -1,8 +1,8 @@
-//! From what somebody wants to images by digest: nothing but manifests is asked for.
+//! Resolves a request to images by digest, fetching manifests only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use image::{Client, Digest, Location, Parts, Platform, Reference, Surveyed};
+use image::{Client, Digest, Location, Parts, Platform, Reference, SurveyedImage};
 
 use crate::destination::{Layout, path_of, tag_of};
 use crate::imageset::{CatalogRequest, CatalogSource, ImageSet};
@@ -10,63 +10,63 @@ use crate::lock::{LeftOut, Lock, LockedCatalog, LockedImage, LockedReferrer, Rol
 use crate::part::Part;
 use crate::report::{Cause, Missing};
 
-/// A catalog that was opened.
+/// A loaded catalog.
 pub struct Opened {
-    /// What is asked for of it.
+    /// The request for it.
     pub request: CatalogRequest,
-    /// The digest it has.
+    /// Its digest.
     pub digest: Digest,
-    /// What is kept of it.
+    /// The selected part.
     pub part: Part,
-    /// A CatalogSource to start from.
+    /// The CatalogSource template.
     pub template: Option<serde_json::Value>,
 }
 
-/// How images are chosen.
+/// How images are selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// How the path of a source becomes one at the destination.
+    /// How a source path maps to a destination path.
     pub layout: Layout,
-    /// Signatures and the like go along.
+    /// Mirrors signatures and other referrers, too.
     pub referrers: bool,
-    /// The original image of a catalog that is not whole goes along.
+    /// Mirrors the original image of a filtered catalog, too.
     pub keep_original: bool,
-    /// An image whose signatures cannot be fetched goes over without them.
+    /// Mirrors an image without its referrers if those cannot be fetched.
     pub keep_unsigned: bool,
 }
 
-/// What is to be brought over, as far as it is there.
+/// The content to mirror, as far as it is available.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The catalogs; those that are not whole have no image yet.
+    /// The catalogs; filtered ones have no image yet.
     pub catalogs: Vec<LockedCatalog>,
     /// The images.
     pub images: Vec<LockedImage>,
-    /// What nobody wants.
+    /// Excluded content.
     pub left_out: Vec<LeftOut>,
-    /// What is not there.
+    /// Unavailable content.
     pub missing: Vec<Missing>,
-    /// What else the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// What wants an image, and what it wants of it.
-struct Use {
+/// The requirements on an image from all its users.
+struct ImageUse {
     role: Role,
     used_by: BTreeSet<String>,
-    /// Nothing means all platforms.
+    /// The platforms to mirror; `None` means all.
     platforms: Option<Vec<Platform>>,
     target_repo: Option<String>,
     target_tag: Option<String>,
 }
 
-impl Use {
-    fn new(role: Role, platforms: &[Platform]) -> Use {
+impl ImageUse {
+    fn new(role: Role, platforms: &[Platform]) -> ImageUse {
         let platforms = (!platforms.is_empty()).then(|| platforms.to_vec());
-        Use { role, used_by: BTreeSet::new(), platforms, target_repo: None, target_tag: None }
+        ImageUse { role, used_by: BTreeSet::new(), platforms, target_repo: None, target_tag: None }
     }
 
-    /// Adds another user: whoever wants all platforms gets them for everybody.
+    /// Adds another user; if one needs all platforms, all are mirrored.
     fn join(&mut self, role: Role, platforms: &[Platform]) {
         self.role = self.role.min(role);
         match &mut self.platforms {
@@ -82,32 +82,32 @@ impl Use {
     }
 }
 
-/// Finds all images of a set and what they are.
+/// Finds all images of a set and their manifests.
 ///
 /// # Errors
-/// Fails when a catalog cannot be read any more, or different images would go to one place.
+/// Fails when a catalog can no longer be read, or different images have the same destination.
 pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Options) -> Result<Plan, String> {
     let mut plan = Plan::default();
-    let mut uses: BTreeMap<String, Use> = BTreeMap::new();
+    let mut uses: BTreeMap<String, ImageUse> = BTreeMap::new();
     for catalog in opened {
         let needed = catalog.part.images().map_err(|error| format!("{}: {error}", catalog.request.source))?;
         for one in needed {
             let role = if one.is_bundle { Role::Bundle } else { Role::Related };
             let platforms = &catalog.request.platforms;
-            let own = uses.entry(one.image).or_insert_with(|| Use::new(role, platforms));
+            let own = uses.entry(one.image).or_insert_with(|| ImageUse::new(role, platforms));
             own.join(role, platforms);
             own.used_by.insert(format!("{}/{}", one.package, one.bundle));
         }
     }
     for image in &set.additional {
         let text = image.reference.to_string();
-        let own = uses.entry(text).or_insert_with(|| Use::new(Role::Additional, &image.platforms));
+        let own = uses.entry(text).or_insert_with(|| ImageUse::new(Role::Additional, &image.platforms));
         own.join(Role::Additional, &image.platforms);
         own.target_repo = own.target_repo.take().or(image.target_repo.clone());
         own.target_tag = own.target_tag.take().or(image.target_tag.clone());
     }
     let mut wanted: Vec<(Reference, Vec<Platform>)> = Vec::new();
-    let mut kept: Vec<(String, Use)> = Vec::new();
+    let mut kept: Vec<(String, ImageUse)> = Vec::new();
     for (text, own) in uses {
         match find(client, &text) {
             Ok(reference) if is_blocked(set, &text, &reference, options.layout) => plan.left_out.push(LeftOut {
@@ -122,10 +122,10 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Option
             Err(cause) => plan.missing.push(missing(text, None, &own, cause)),
         }
     }
-    // Catalogs that go over as they are, and originals of others.
+    // Unfiltered catalogs, and the originals of filtered ones.
     for catalog in opened.iter().filter(|catalog| catalog.request.is_whole() || options.keep_original) {
         if let CatalogSource::Registry(reference) = &catalog.request.source {
-            let mut own = Use::new(Role::Catalog, &catalog.request.platforms);
+            let mut own = ImageUse::new(Role::Catalog, &catalog.request.platforms);
             own.target_repo.clone_from(&catalog.request.target_catalog);
             own.target_tag = Some(match catalog.request.is_whole() {
                 true => catalog_tag(&catalog.request, &catalog.digest),
@@ -137,7 +137,9 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Option
     }
     if let Some(policy) = client.ignored_policy(wanted.iter().map(|(reference, _)| reference)) {
         let policy = policy.display();
-        plan.notes.push(format!("{policy} asks more of these images, and does not count; --enforce-policy obeys it"));
+        plan.notes.push(format!(
+            "{policy} has requirements for these images, which are ignored; add --enforce-policy to apply them"
+        ));
     }
     let mut surveyed = client.survey(&wanted, options.referrers);
     if options.referrers && options.keep_unsigned {
@@ -158,11 +160,11 @@ pub fn plan(client: &Client, set: &ImageSet, opened: &[&Opened], options: Option
     Ok(plan)
 }
 
-/// Takes images whose signatures and the like cannot be fetched without them.
+/// Retries images without their referrers if those cannot be fetched.
 fn without_referrers(
     client: &Client,
     wanted: &[(Reference, Vec<Platform>)],
-    surveyed: &mut [Result<Surveyed, image::Error>],
+    surveyed: &mut [Result<SurveyedImage, image::Error>],
     notes: &mut Vec<String>,
 ) {
     let failed: Vec<usize> = (0..wanted.len()).filter(|number| surveyed[*number].is_err()).collect();
@@ -170,18 +172,18 @@ fn without_referrers(
     for (number, outcome) in failed.into_iter().zip(client.survey(&again, false)) {
         if outcome.is_ok() {
             let cause = surveyed[number].as_ref().err().map(ToString::to_string).unwrap_or_default();
-            notes.push(format!("{} goes over without what was made for it: {cause}", wanted[number].0));
+            notes.push(format!("{} is mirrored without its signatures and other referrers: {cause}", wanted[number].0));
             surveyed[number] = outcome;
         }
     }
 }
 
-/// Finds the image that a text names; short names mean what `registries.conf` makes of them.
+/// Resolves an image name; `registries.conf` expands short names.
 fn find(client: &Client, text: &str) -> Result<Reference, Cause> {
     let wrong = |text: &str| Cause {
         text: text.to_owned(),
         tries: 0,
-        help: Some("this can be no image; --missing drop leaves the bundles out that name it".to_owned()),
+        help: Some("not a valid image; --missing drop removes the bundles that reference it".to_owned()),
     };
     let text = text.strip_prefix("docker://").unwrap_or(text);
     if text.is_empty() {
@@ -189,7 +191,7 @@ fn find(client: &Client, text: &str) -> Result<Reference, Cause> {
     }
     match client.locate(text) {
         Ok(Location::Registry(reference)) => Ok(reference),
-        Ok(_) => Err(wrong("only images in registries can be brought over")),
+        Ok(_) => Err(wrong("only images in registries can be mirrored")),
         Err(error) => Err(wrong(&error.to_string())),
     }
 }
@@ -199,9 +201,9 @@ fn is_blocked(set: &ImageSet, text: &str, reference: &Reference, layout: Layout)
     set.blocked.iter().any(|regex| regex.is_match(text) || regex.is_match(&destination))
 }
 
-fn missing(image: String, reference: Option<&Reference>, own: &Use, cause: Cause) -> Missing {
+fn missing(image: String, reference: Option<&Reference>, own: &ImageUse, cause: Cause) -> Missing {
     let meant = reference.map(ToString::to_string).filter(|meant| meant != image.trim_start_matches("docker://"));
-    // A catalog is pinned before, which says nothing that its name does not.
+    // A catalog was pinned before, so the pinned name adds nothing.
     let source = meant.filter(|_| own.role != Role::Catalog);
     let Cause { text, tries, help } = cause;
     Missing { image, role: own.role, source, cause: text, tries, used_by: own.used_by.iter().cloned().collect(), help }
@@ -210,9 +212,9 @@ fn missing(image: String, reference: Option<&Reference>, own: &Use, cause: Cause
 fn locked(
     client: &Client,
     source: String,
-    own: &Use,
+    own: &ImageUse,
     reference: &Reference,
-    surveyed: &Surveyed,
+    surveyed: &SurveyedImage,
     layout: Layout,
 ) -> Result<LockedImage, String> {
     let platforms = own.platforms.clone().unwrap_or_default();
@@ -221,7 +223,7 @@ fn locked(
         Some(tag) => tag.clone(),
         None => tag_of(written.as_ref().unwrap_or(reference), &surveyed.digest),
     };
-    // A short name means something on this machine alone.
+    // A short name is meaningful on this machine only.
     let source = if written.is_some() { source } else { reference.to_string() };
     let mut image = LockedImage {
         source,
@@ -247,7 +249,7 @@ fn locked(
     Ok(image)
 }
 
-/// Returns how many bytes an image has, with what was made for it.
+/// Returns the size of an image in bytes, including its referrers.
 ///
 /// # Errors
 /// Fails when its manifests are not in the store.
@@ -263,7 +265,7 @@ pub fn size_of(client: &Client, image: &LockedImage) -> Result<u64, image::Error
     Ok(bytes)
 }
 
-/// Returns the tag of a catalog at the destination.
+/// Returns the destination tag of a catalog.
 fn catalog_tag(request: &CatalogRequest, digest: &Digest) -> String {
     match (&request.target_tag, &request.source) {
         (Some(tag), _) => tag.clone(),
@@ -300,7 +302,7 @@ fn locked_catalog(catalog: &Opened, layout: Layout) -> LockedCatalog {
     }
 }
 
-/// Gives every catalog a name of its own: the last part of its path, and its tag.
+/// Gives every catalog a unique name from the last path component and the tag.
 fn name_catalogs(catalogs: &mut [LockedCatalog]) {
     let mut taken = BTreeSet::new();
     for catalog in catalogs {
@@ -317,7 +319,7 @@ fn name_catalogs(catalogs: &mut [LockedCatalog]) {
     }
 }
 
-/// Refuses different images at one place.
+/// Rejects different images with the same destination.
 fn check_places(images: &[LockedImage]) -> Result<(), String> {
     let mut places: BTreeMap<(&str, &str), &LockedImage> = BTreeMap::new();
     let mut clashes = BTreeSet::new();
@@ -325,7 +327,7 @@ fn check_places(images: &[LockedImage]) -> Result<(), String> {
         match places.get(&(&*image.path, &*image.tag)) {
             Some(other) if other.digest != image.digest => {
                 let (one, two) = (&other.source, &image.source);
-                clashes.insert(format!("{one} and {two} would both go to {}:{}", image.path, image.tag));
+                clashes.insert(format!("{one} and {two} have the same destination {}:{}", image.path, image.tag));
             }
             _ => drop(places.insert((&image.path, &image.tag), image)),
         }
@@ -334,17 +336,17 @@ fn check_places(images: &[LockedImage]) -> Result<(), String> {
         return Ok(());
     }
     let list = clashes.into_iter().collect::<Vec<_>>().join("\n  ");
-    Err(format!("different images would meet at the destination:\n  {list}\nhelp: --layout host keeps them apart"))
+    Err(format!("different images have the same destination:\n  {list}\nhelp: --layout host separates them"))
 }
 
 impl Plan {
-    /// Makes a lock of the plan; catalogs that are not whole have their images now.
+    /// Turns the plan into a lock; filtered catalogs have their images now.
     pub fn into_lock(mut self, request: Digest) -> Lock {
-        self.lend(request)
+        self.take_lock(request)
     }
 
-    /// Makes a lock of the plan, which is without its images then.
-    pub fn lend(&mut self, request: Digest) -> Lock {
+    /// Creates a lock from the plan, moving the images out of it.
+    pub fn take_lock(&mut self, request: Digest) -> Lock {
         let mut lock = Lock::new(request);
         lock.catalogs.clone_from(&self.catalogs);
         lock.images = std::mem::take(&mut self.images);

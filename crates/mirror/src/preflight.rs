@@ -1,44 +1,44 @@
-//! What can be known before the first byte moves: room on a disk, a registry that answers and may be written to.
+//! Checks before the first transfer: disk space, and a registry that responds and accepts uploads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use image::{Client, Delivery, Descriptor, Reference, Supply, media_type};
+use image::{BlobPush, BlobSource, Client, Descriptor, Reference, media_type};
 
 use crate::destination::Target;
 use crate::lock::Lock;
 use crate::push::{RECORD, empty};
 
-/// The repository that things are tried in.
+/// The repository for trial uploads.
 const SCRATCH: &str = "opm-mirror-preflight";
 
-/// A place on a disk, and how many bytes will be written there.
+/// A directory and the number of bytes to write there.
 #[derive(Debug, Clone)]
 pub struct Need {
-    /// A directory, which need not be there yet.
+    /// The directory, which need not exist yet.
     pub place: PathBuf,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// A disk that has too little room.
+/// A disk with too little free space.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TooLittle {
-    /// A directory on it.
+pub struct InsufficientSpace {
+    /// A directory on the disk.
     pub place: PathBuf,
-    /// How many bytes will be written.
+    /// The bytes to write.
     pub needed: u64,
-    /// How many can be.
+    /// The free bytes.
     pub free: u64,
 }
 
-/// Checks that there is room for everything that will be written. Places on one disk share its room.
+/// Checks the disk space for everything to be written. Directories on one disk share its space.
 ///
 /// # Errors
-/// Fails with the first disk that has too little.
-pub fn room(needs: &[Need]) -> Result<(), TooLittle> {
+/// Fails with the first disk that has too little space.
+pub fn disk_space(needs: &[Need]) -> Result<(), InsufficientSpace> {
     let mut disks: BTreeMap<u64, (PathBuf, u64)> = BTreeMap::new();
     for need in needs.iter().filter(|need| need.bytes > 0) {
         let Some(there) = existing(&need.place) else { continue };
@@ -50,71 +50,71 @@ pub fn room(needs: &[Need]) -> Result<(), TooLittle> {
         if let Some(free) = free(&place)
             && free < needed
         {
-            return Err(TooLittle { place, needed, free });
+            return Err(InsufficientSpace { place, needed, free });
         }
     }
     Ok(())
 }
 
-/// Returns how many bytes can be written to a directory, if its file system knows.
+/// Returns the free bytes of a directory's file system, if it reports them.
 pub fn free(place: &Path) -> Option<u64> {
     let about = rustix::fs::statvfs(&existing(place)?).ok()?;
-    // Some network file systems know nothing of their size.
+    // Some network file systems do not report their size.
     (about.f_blocks > 0).then(|| about.f_bavail.saturating_mul(about.f_frsize))
 }
 
-/// Returns the nearest directory above a place that is there.
+/// Returns the nearest existing ancestor of a path.
 fn existing(place: &Path) -> Option<PathBuf> {
     let place = if place.as_os_str().is_empty() { Path::new(".") } else { place };
     let whole = std::path::absolute(place).ok()?;
     whole.ancestors().find(|place| place.is_dir()).map(Path::to_owned)
 }
 
-/// Checks that every image has a repository that a registry can have.
+/// Checks that every image has a valid destination repository.
 ///
 /// # Errors
-/// Fails with every path that is too long or otherwise none.
+/// Fails with every path that is too long or otherwise invalid.
 pub fn paths(lock: &Lock, target: &Target) -> Result<(), String> {
     let wrong: BTreeSet<String> = lock.images.iter().filter_map(|image| target.repository(&image.path).err()).collect();
     if wrong.is_empty() {
         return Ok(());
     }
     let all = wrong.into_iter().collect::<Vec<_>>().join("\n  ");
-    Err(format!("{target}: these repositories cannot be:\n  {all}\nhelp: use a shorter path behind the registry"))
+    Err(format!("{target}: invalid repositories:\n  {all}\nhelp: use a shorter path after the registry"))
 }
 
-/// Checks whether a registry gives blobs of one repository to others, where a set needs that, and returns what that
-/// means for it.
+/// Checks whether the registry supports mounting blobs across repositories, if the set needs it; returns notes on the
+/// consequences.
 ///
 /// # Errors
-/// Fails when blobs are in the registry alone, and do not get to where they are needed.
-pub fn mounts(client: &Client, target: &Target, deliveries: &[Delivery]) -> Result<Vec<String>, String> {
-    let near = deliveries.iter().filter(|delivery| delivery.near.is_some()).count();
-    let several = || deliveries.iter().filter(|delivery| delivery.to.len() > 1);
-    let Some(to) = deliveries.iter().find(|it| it.near.is_some()).or(several().next()).and_then(|it| it.to.first())
+/// Fails when blobs exist in other repositories only and cannot be mounted.
+pub fn mounts(client: &Client, target: &Target, pushes: &[BlobPush]) -> Result<Vec<String>, String> {
+    let mountable = pushes.iter().filter(|push| push.mount_from.is_some()).count();
+    let several = || pushes.iter().filter(|push| push.to.len() > 1);
+    let Some(to) = pushes.iter().find(|it| it.mount_from.is_some()).or(several().next()).and_then(|it| it.to.first())
     else {
         return Ok(Vec::new());
     };
     if mounted(client, target, to)? {
         return Ok(Vec::new());
     }
-    if near > 0 {
+    if mountable > 0 {
         return Err(format!(
-            "nothing was sent: {near} blobs are in other repositories of {}, which gives none to another\n\
-             help: push a set or volumes that have all blobs",
+            "nothing was sent: {mountable} blobs are in other repositories of {}, which does not mount blobs across repositories\n\
+             help: push a set or volumes that contain all blobs",
             target.host
         ));
     }
-    let more: u64 = several().map(|delivery| delivery.blob.size * (delivery.to.len() as u64 - 1)).sum();
+    let more: u64 = several().map(|push| push.blob.size * (push.to.len() as u64 - 1)).sum();
     let count = several().count();
     Ok(vec![format!(
-        "{} gives no blob of one repository to another, so that {count} are sent for each that needs them: {:.1} MB more",
+        "{} does not mount blobs across repositories: {count} blobs are sent once per repository, {:.1} MB more",
         target.host,
         more as f64 / 1e6
     )])
 }
 
-/// Checks that a registry takes blobs without their images, and gives them to whoever needs them later.
+/// Checks that a registry accepts blobs without their images and mounts them later.
 ///
 /// # Errors
 /// Fails when it does not.
@@ -124,29 +124,34 @@ pub fn parts(client: &Client, target: &Target) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "nothing was sent: {} gives no blob of one repository to another, which --part relies on\n\
-         help: give all volumes to one 'opm mirror push'",
+        "nothing was sent: {} does not mount blobs across repositories, which --part requires\n\
+         help: pass all volumes to one 'opm mirror push'",
         target.host
     ))
 }
 
-/// Returns whether a repository gets a blob from the one with the record.
+/// Returns whether a repository can mount a blob from the record repository.
 fn mounted(client: &Client, target: &Target, to: &Reference) -> Result<bool, String> {
     let record = target.repository(RECORD)?;
     let blob = empty(&client.options().store).map_err(|error| error.to_string())?;
-    let sent =
-        client.send_set(vec![Delivery { blob: blob.clone(), to: vec![record.clone()], near: None }], Supply::Store);
+    let sent = client.push_blobs(
+        vec![BlobPush { blob: blob.clone(), to: vec![record.clone()], mount_from: None }],
+        BlobSource::Store,
+    );
     if let Some(error) = sent.failed.into_values().next() {
-        return Err(format!("nothing was sent, because the registry takes nothing:\n  {}: {error}", record.name()));
+        return Err(format!(
+            "nothing was sent, because the registry accepts no uploads:\n  {}: {error}",
+            record.name()
+        ));
     }
     client.may_mount(&blob, &record, to).map_err(|error| format!("{}: {error}", to.name()))
 }
 
-/// Checks that a registry answers and takes what a set brings: an upload is begun and called off in one repository below
-/// each path, and where platforms are left out, an index that lacks an image is offered.
+/// Checks that a registry responds and accepts the set: starts and cancels an upload in one repository per path, and
+/// if platforms are excluded, pushes an index that lacks an image.
 ///
 /// # Errors
-/// Fails with every path that cannot be written to, and why.
+/// Fails with every path that is not writable, and the reason.
 pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), String> {
     let mut places: BTreeMap<String, Reference> = BTreeMap::new();
     for path in lock.images.iter().map(|image| image.path.as_str()).chain([RECORD]) {
@@ -170,16 +175,16 @@ pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), Str
         let depth = |number: &usize| repositories[*number].repository().split('/').count();
         let (refused, taken): (Vec<usize>, Vec<usize>) = (0..repositories.len()).partition(|it| outcomes[*it].is_err());
         let most = taken.iter().map(depth).max().unwrap_or_default();
-        // A registry that takes paths up to some depth says so in many ways.
+        // Registries report a depth limit of paths in many ways.
         let deep = most > 0 && refused.iter().map(depth).all(|depth| depth > most);
         let (what, help) = match deep {
             true => (
-                format!("no path of more than {most} components"),
-                format!("\nhelp: --max-nested-paths {most} joins what is too much of a path"),
+                format!("no paths with more than {most} components"),
+                format!("\nhelp: --max-nested-paths {most} joins excess path components"),
             ),
             false => ("nothing".to_owned(), String::new()),
         };
-        return Err(format!("nothing was sent, because the registry takes {what}:\n  {}{help}", failed.join("\n  ")));
+        return Err(format!("nothing was sent, because the registry accepts {what}:\n  {}{help}", failed.join("\n  ")));
     }
     match lock.images.iter().any(|image| !image.platforms.is_empty()) {
         true => sparse(client, target),
@@ -187,21 +192,21 @@ pub fn registry(client: &Client, lock: &Lock, target: &Target) -> Result<(), Str
     }
 }
 
-/// Checks that a registry takes an index that lacks some of its images.
+/// Checks that a registry accepts an index that lacks some of its images.
 fn sparse(client: &Client, target: &Target) -> Result<(), String> {
     let store = &client.options().store;
     let absent = Descriptor::of(media_type::OCI_MANIFEST, b"an image that no registry has");
     let index = image::build_index(store, &[absent]).map_err(|error| error.to_string())?;
     let name = target.repository(SCRATCH)?.with_digest(index.digest);
-    match client.send_names(&[(name.clone(), index.digest)]).pop() {
+    match client.push_tags(&[(name.clone(), index.digest)]).pop() {
         Some(Ok(())) => {
-            // It is of no further use; a registry that keeps everything keeps this, too.
+            // It has served its purpose; a registry that forbids deletion keeps it.
             let _ = client.remove(&[name]);
             Ok(())
         }
         Some(Err(error)) => Err(format!(
-            "{} refuses indexes without all their images, and 'platforms' leaves some out: {error}\n\
-             help: remove 'platforms' from the file to bring all of them, or let the registry accept such indexes: \
+            "{} rejects indexes without all their images, and 'platforms' excludes some: {error}\n\
+             help: remove 'platforms' from the file to mirror all of them, or configure the registry to accept sparse indexes: \
              'validation.manifests.indexes.platforms: none' of distribution 3, 'FEATURE_SPARSE_INDEX: true' of Quay",
             target.host
         )),
@@ -218,9 +223,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let free = free(dir.path()).unwrap();
         let need = |name: &str, bytes| Need { place: dir.path().join(name).join("deep"), bytes };
-        assert_eq!(room(&[need("a", 1 << 20), need("b", 1 << 20)]), Ok(()));
-        let error = room(&[need("a", free), need("b", free)]).unwrap_err();
+        assert_eq!(disk_space(&[need("a", 1 << 20), need("b", 1 << 20)]), Ok(()));
+        let error = disk_space(&[need("a", free), need("b", free)]).unwrap_err();
         assert!(error.needed == 2 * free && error.free <= error.needed, "{error:?}");
-        assert_eq!(room(&[need("a", 0)]), Ok(()));
+        assert_eq!(disk_space(&[need("a", 0)]), Ok(()));
     }
 }

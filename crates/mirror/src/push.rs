@@ -1,9 +1,12 @@
-//! A set on its way into a registry: blobs, manifests, what was made for them, names, and the catalogs last.
+//! Pushes a set to a registry: blobs, manifests, referrers, tags, and catalogs last.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use image::{Client, Delivered, Delivery, Descriptor, Digest, Manifest, Reference, Store, Supply, Unnamed, media_type};
+use image::{
+    BlobPush, BlobPushSummary, BlobSource, Client, Descriptor, Digest, Manifest, ManifestPush, Reference, Store,
+    media_type,
+};
 
 use crate::destination::Target;
 use crate::lock::{Lock, LockedImage, Role};
@@ -12,32 +15,32 @@ use crate::report::{Cause, Missing};
 use crate::set::Contents;
 use crate::verify::missing;
 
-/// The repository that remembers which sets a registry got.
+/// The repository that records the sets of a registry.
 pub const RECORD: &str = "opm-mirror-locks";
-/// What a lock is there.
+/// The media type of a recorded lock.
 const RECORD_TYPE: &str = "application/vnd.opm.mirror.lock.v1+json";
 
-/// What came of it.
+/// The result of a push.
 #[derive(Debug, Default)]
 pub struct Pushed {
-    /// What it took.
-    pub delivered: Delivered,
-    /// What did not arrive.
+    /// The transfer counts.
+    pub delivered: BlobPushSummary,
+    /// What is missing at the registry.
     pub missing: Vec<Missing>,
-    /// Whether the catalogs have their names, which is last of all.
+    /// Whether the catalogs are tagged, which is the last step.
     pub complete: bool,
 }
 
-/// Returns the place of an image at the registry.
+/// Returns the destination repository of an image.
 fn place(target: &Target, image: &LockedImage) -> Result<Reference, String> {
     target.repository(&image.path)
 }
 
-/// Returns what repositories shall have of each blob.
+/// Returns the target repositories of each blob.
 ///
 /// # Errors
-/// Fails when a path is none at this registry, or different images would get one name there.
-pub fn deliveries(lock: &Lock, contents: &Contents, target: &Target) -> Result<Vec<Delivery>, String> {
+/// Fails when a path is invalid at this registry, or different images have the same destination.
+pub fn blob_pushes(lock: &Lock, contents: &Contents, target: &Target) -> Result<Vec<BlobPush>, String> {
     preflight::paths(lock, target)?;
     let mut to: BTreeMap<Digest, BTreeMap<String, Reference>> = BTreeMap::new();
     let mut names: BTreeMap<(String, &str), &LockedImage> = BTreeMap::new();
@@ -48,7 +51,7 @@ pub fn deliveries(lock: &Lock, contents: &Contents, target: &Target) -> Result<V
             && other.digest != image.digest
         {
             let (one, two) = (&other.source, &image.source);
-            return Err(format!("{one} and {two} would both go to {}:{}", repository.name(), image.tag));
+            return Err(format!("{one} and {two} have the same destination {}:{}", repository.name(), image.tag));
         }
         for part in parts.iter().filter(|part| contents.blobs.contains_key(part)) {
             to.entry(*part).or_default().insert(repository.name(), repository.clone());
@@ -56,56 +59,56 @@ pub fn deliveries(lock: &Lock, contents: &Contents, target: &Target) -> Result<V
     }
     let all = to.into_iter().filter_map(|(digest, to)| {
         let blob = contents.blobs.get(&digest)?.clone();
-        Some(Delivery { blob, to: to.into_values().collect(), near: None })
+        Some(BlobPush { blob, to: to.into_values().collect(), mount_from: None })
     });
     Ok(all.collect())
 }
 
-/// A set, and a registry that takes it.
+/// A set and a registry that passed the checks.
 pub struct Ready<'a> {
     client: &'a Client,
     aside: &'a Client,
     lock: &'a Lock,
     contents: &'a Contents,
     target: &'a Target,
-    deliveries: Vec<Delivery>,
-    /// What the user should know before anything moves.
+    blob_pushes: Vec<BlobPush>,
+    /// Notes for the user before the transfer.
     pub notes: Vec<String>,
 }
 
-/// Checks that a set can go to a registry. Manifests have to be in the client's store. Blobs that are `near` are in
-/// another repository of the registry. What is made on the way goes to the store of `aside`: that of the set may be on a
-/// medium that nobody can write to.
+/// Checks that a set can be pushed to a registry. Manifests must be in the client's store. Blobs in `mount_from` are in
+/// another repository of the registry. New blobs are written to the store of `aside`, because the set may be on a
+/// read-only medium.
 ///
 /// # Errors
-/// Fails when the set cannot go there. Nothing is sent then.
+/// Fails when a check fails. Nothing is sent then.
 pub fn ready<'a>(
     client: &'a Client,
     aside: &'a Client,
     lock: &'a Lock,
     contents: &'a Contents,
     target: &'a Target,
-    near: &BTreeMap<Digest, Reference>,
+    mount_from: &BTreeMap<Digest, Reference>,
 ) -> Result<Ready<'a>, String> {
-    let mut deliveries = deliveries(lock, contents, target)?;
-    for delivery in &mut deliveries {
-        delivery.near = near.get(&delivery.blob.digest).cloned();
+    let mut blob_pushes = blob_pushes(lock, contents, target)?;
+    for push in &mut blob_pushes {
+        push.mount_from = mount_from.get(&push.blob.digest).cloned();
     }
     preflight::registry(aside, lock, target)?;
-    let notes = preflight::mounts(aside, target, &deliveries)?;
-    Ok(Ready { client, aside, lock, contents, target, deliveries, notes })
+    let notes = preflight::mounts(aside, target, &blob_pushes)?;
+    Ok(Ready { client, aside, lock, contents, target, blob_pushes, notes })
 }
 
 impl Ready<'_> {
-    /// Brings everything to the registry.
+    /// Pushes everything to the registry.
     ///
-    /// Catalogs get their names when all else is there, so that whoever follows them sees the old set or the new one.
+    /// Catalogs are tagged after everything else, so clients see either the old set or the new one.
     ///
     /// # Errors
-    /// Fails when the lock names what cannot be, or the set cannot be recorded.
-    pub fn send(self, supply: Supply) -> Result<Pushed, String> {
-        let Ready { client, aside, lock, contents, target, deliveries, notes: _ } = self;
-        let mut pushed = push(client, lock, contents, target, deliveries, supply)?;
+    /// Fails when the lock is invalid or the set cannot be recorded.
+    pub fn send(self, supply: BlobSource) -> Result<Pushed, String> {
+        let Ready { client, aside, lock, contents, target, blob_pushes, notes: _ } = self;
+        let mut pushed = push(client, lock, contents, target, blob_pushes, supply)?;
         if pushed.missing.is_empty() {
             record(aside, lock, target)?;
             pushed.complete = true;
@@ -119,10 +122,10 @@ fn push(
     lock: &Lock,
     contents: &Contents,
     target: &Target,
-    deliveries: Vec<Delivery>,
-    supply: Supply,
+    blob_pushes: Vec<BlobPush>,
+    supply: BlobSource,
 ) -> Result<Pushed, String> {
-    let mut pushed = Pushed { delivered: client.send_set(deliveries, supply), ..Pushed::default() };
+    let mut pushed = Pushed { delivered: client.push_blobs(blob_pushes, supply), ..Pushed::default() };
     let mut failed: BTreeMap<usize, Cause> = BTreeMap::new();
     for (number, parts) in contents.by_image.iter().enumerate() {
         if let Some(error) = parts.iter().find_map(|part| pushed.delivered.failed.get(part)) {
@@ -132,7 +135,7 @@ fn push(
     let is_catalog = |number: &usize| lock.images[*number].role == Role::Catalog;
     let images: Vec<usize> = (0..lock.images.len()).filter(|number| !is_catalog(number)).collect();
     send(client, lock, target, &images, &mut failed)?;
-    // A catalog must not name what is not there.
+    // A catalog must not reference missing images.
     if failed.is_empty() {
         let catalogs: Vec<usize> = (0..lock.images.len()).filter(is_catalog).collect();
         send(client, lock, target, &catalogs, &mut failed)?;
@@ -143,7 +146,7 @@ fn push(
     Ok(pushed)
 }
 
-/// Brings manifests, what was made for them and names to a registry, in this order.
+/// Pushes manifests, referrers and tags, in this order.
 fn send(
     client: &Client,
     lock: &Lock,
@@ -160,23 +163,24 @@ fn send(
     let mut sent = Vec::new();
     for group in &groups {
         let image = &lock.images[group[0]];
-        sent.push(Unnamed {
+        sent.push(ManifestPush {
             to: place(target, image)?,
             image: image.digest()?,
             platforms: image.platforms(),
             subject: None,
         });
     }
-    note(&groups, client.send_documents(&sent), failed);
-    // Registries without a list of their own have it in an index that is read and written: one after the other.
+    note(&groups, client.push_manifests(&sent), failed);
+    // Registries without the referrers API need a read-modify-write of an index, so referrers are pushed
+    // sequentially.
     let longest = lock.images.iter().map(|image| image.referrers.len()).max().unwrap_or_default();
     for turn in 0..longest {
         let (mut own, mut sent) = (Vec::new(), Vec::new());
         for group in groups.iter().filter(|group| !failed.contains_key(&group[0])) {
             let image = &lock.images[group[0]];
             let Some(referrer) = image.referrers.get(turn) else { continue };
-            let parse = |text: &String| text.parse::<Digest>().map_err(|_| format!("{text:?} is no digest"));
-            sent.push(Unnamed {
+            let parse = |text: &String| text.parse::<Digest>().map_err(|_| format!("{text:?} is not a digest"));
+            sent.push(ManifestPush {
                 to: place(target, image)?,
                 image: parse(&referrer.digest)?,
                 platforms: Vec::new(),
@@ -184,7 +188,7 @@ fn send(
             });
             own.push(group.clone());
         }
-        note(&own, client.send_documents(&sent), failed);
+        note(&own, client.push_manifests(&sent), failed);
     }
     let (mut own, mut names) = (Vec::new(), Vec::new());
     for number in groups.iter().flatten().filter(|number| !failed.contains_key(number)) {
@@ -192,12 +196,12 @@ fn send(
         let repository = place(target, image)?;
         let tags = image.referrers.iter().filter_map(|it| Some((it.tag.clone()?, it.digest.clone())));
         for (tag, digest) in tags.chain([(image.tag.clone(), image.digest.clone())]) {
-            let name = repository.with_tag(&tag).ok_or_else(|| format!("{tag:?} is no tag"))?;
-            names.push((name, digest.parse().map_err(|_| format!("{digest:?} is no digest"))?));
+            let name = repository.with_tag(&tag).ok_or_else(|| format!("{tag:?} is not a valid tag"))?;
+            names.push((name, digest.parse().map_err(|_| format!("{digest:?} is not a digest"))?));
             own.push(vec![*number]);
         }
     }
-    note(&own, client.send_names(&names), failed);
+    note(&own, client.push_tags(&names), failed);
     Ok(())
 }
 
@@ -209,10 +213,10 @@ fn note(groups: &[Vec<usize>], outcomes: Vec<Result<(), image::Error>>, failed: 
     }
 }
 
-/// Finds blobs in repositories that earlier sets brought to a registry.
+/// Finds blobs in repositories that earlier sets filled.
 ///
 /// # Errors
-/// Fails when the registry does not answer.
+/// Fails when the registry does not respond.
 pub fn elsewhere(
     client: &Client,
     target: &Target,
@@ -228,42 +232,42 @@ pub fn elsewhere(
         }
     }
     let to: Vec<Reference> = repositories.into_values().collect();
-    let asked: Vec<Delivery> =
-        blobs.iter().map(|blob| Delivery { blob: blob.clone(), to: to.clone(), near: None }).collect();
+    let asked: Vec<BlobPush> =
+        blobs.iter().map(|blob| BlobPush { blob: blob.clone(), to: to.clone(), mount_from: None }).collect();
     let mut found = BTreeMap::new();
-    for (delivery, outcome) in asked.iter().zip(client.lacking(&asked)) {
+    for (push, outcome) in asked.iter().zip(client.missing_from(&asked)) {
         let absent = outcome.map_err(|error| error.to_string())?;
         if let Some(has) = to.iter().find(|to| !absent.contains(to)) {
-            found.insert(delivery.blob.digest, has.clone());
+            found.insert(push.blob.digest, has.clone());
         }
     }
     Ok(found)
 }
 
-/// Puts the lock itself into the registry, so that it shows later what is ours.
+/// Records the lock in the registry, to identify the mirror's images later.
 fn record(client: &Client, lock: &Lock, target: &Target) -> Result<(), String> {
     let store = &client.options().store;
     let text = lock.to_text();
     let (digest, blobs) = record_image(store, &text).map_err(|error| error.to_string())?;
     let to = target.repository(RECORD)?;
-    let deliveries = blobs.into_iter().map(|blob| Delivery { blob, to: vec![to.clone()], near: None }).collect();
-    let sent = client.send_set(deliveries, Supply::Store);
+    let blob_pushes = blobs.into_iter().map(|blob| BlobPush { blob, to: vec![to.clone()], mount_from: None }).collect();
+    let sent = client.push_blobs(blob_pushes, BlobSource::Store);
     if let Some(error) = sent.failed.into_values().next() {
         return Err(format!("recording the set: {error}"));
     }
     let tag = to.with_tag(&record_tag(lock)).ok_or("no tag")?;
-    match client.send_names(&[(tag, digest)]).pop() {
+    match client.push_tags(&[(tag, digest)]).pop() {
         Some(Err(error)) => Err(format!("recording the set: {error}")),
         _ => Ok(()),
     }
 }
 
-/// Returns the tag of a lock in the record.
+/// Returns the tag of a recorded lock.
 pub(crate) fn record_tag(lock: &Lock) -> String {
     format!("sha256-{}", lock.digest().hex())
 }
 
-/// Puts the blob into a store that every record has.
+/// Stores the empty config blob of records.
 pub(crate) fn empty(store: &Store) -> std::io::Result<Descriptor> {
     store.put(b"{}")?;
     Ok(Descriptor::of("application/vnd.oci.empty.v1+json", b"{}"))
@@ -285,7 +289,7 @@ fn record_image(store: &Store, text: &str) -> std::io::Result<(Digest, Vec<Descr
     Ok((digest, vec![config, layer]))
 }
 
-/// Returns the images of a set, each once with where to fetch its blobs from, for a copy without a directory.
+/// Returns the source images of each blob, for a copy without a directory.
 pub fn sources(lock: &Lock, contents: &Contents) -> HashMap<Digest, Vec<Arc<Reference>>> {
     let mut from: HashMap<Digest, Vec<Arc<Reference>>> = HashMap::new();
     for (image, parts) in lock.images.iter().zip(&contents.by_image) {

@@ -1,4 +1,4 @@
-//! What is missing, and whom that hits.
+//! Reports missing content and the bundles that need it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,38 +8,38 @@ use serde::Serialize;
 
 use crate::lock::Role;
 
-/// What becomes of bundles whose images are missing.
+/// How bundles with missing images are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnMissing {
-    /// The set is not whole until they are there.
+    /// The set stays incomplete until the images are available.
     #[default]
     Fail,
-    /// They leave the catalog.
+    /// The bundles are removed from the catalog.
     Drop,
-    /// They stay in the catalog.
+    /// The bundles stay in the catalog.
     Keep,
 }
 
-/// An image that is missing.
+/// A missing image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Missing {
-    /// The image, as somebody names it.
+    /// The image, as referenced by its source.
     pub image: String,
-    /// What it is for.
+    /// The role.
     pub role: Role,
-    /// What the name means on this machine, if that is something else.
+    /// The resolved name, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Why it is missing.
+    /// The reason.
     pub cause: String,
-    /// How often it was tried; 0 where there was nothing to try.
+    /// The number of attempts; 0 if nothing was tried.
     #[serde(skip_serializing_if = "is_zero")]
     pub tries: u32,
-    /// The bundles that need it, each behind its package.
+    /// The bundles that need it, as `package/bundle`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub used_by: Vec<String>,
-    /// What can be done about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
@@ -48,14 +48,14 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Why something is missing.
+/// Why content is missing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     /// The reason.
     pub text: String,
-    /// How often it was tried; 0 where there was nothing to try.
+    /// The number of attempts; 0 if nothing was tried.
     pub tries: u32,
-    /// What can be done about it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
@@ -72,23 +72,23 @@ impl From<&Error> for Cause {
     }
 }
 
-/// Returns what can be done about a failure of some kind.
+/// Returns advice for an error kind.
 fn advice(kind: ErrorKind) -> Option<&'static str> {
     match kind {
-        ErrorKind::Network => Some("run the command again: what is there is not moved twice"),
+        ErrorKind::Network => Some("run the command again: it resumes where it stopped"),
         ErrorKind::NotFound => Some(
-            "its registry does not have it; --missing drop leaves the bundles out that need it, --missing keep only the image",
+            "its registry does not have it; --missing drop removes the bundles that need it, --missing keep only the image",
         ),
-        ErrorKind::Reference => Some("this can be no image; --missing drop leaves the bundles out that name it"),
+        ErrorKind::Reference => Some("not a valid image; --missing drop removes the bundles that reference it"),
         ErrorKind::Unauthorized => Some("log in with 'podman login', or set REGISTRY_AUTH_FILE"),
-        ErrorKind::Digest => Some("its registry gives other bytes than it promises, and has to be repaired"),
-        ErrorKind::Limit => Some("variables set the limits: see docs/limits.md"),
+        ErrorKind::Digest => Some("its registry returns content that does not match its digest; repair the registry"),
+        ErrorKind::Limit => Some("raise the limit with a variable: see docs/limits.md"),
         _ => None,
     }
 }
 
 impl Missing {
-    /// Returns the bundles that need it: package and name.
+    /// Returns the bundles that need it as package and name.
     pub fn bundles(&self) -> impl Iterator<Item = (String, String)> + '_ {
         self.used_by.iter().filter_map(|user| {
             let (package, bundle) = user.split_once('/')?;
@@ -97,7 +97,7 @@ impl Missing {
     }
 }
 
-/// Shows what is missing, by package and bundle; images that no bundle needs come last.
+/// Formats missing images by package and bundle; images that no bundle needs come last.
 pub fn text(missing: &[Missing]) -> String {
     let mut by_bundle: BTreeMap<(String, String), Vec<&Missing>> = BTreeMap::new();
     let mut others = Vec::new();
@@ -144,12 +144,12 @@ fn line(out: &mut String, indent: &str, one: &Missing) {
     }
 }
 
-/// Returns the bundles that lack something.
+/// Returns the bundles with missing images.
 pub fn bundles(missing: &[Missing]) -> BTreeSet<(String, String)> {
     missing.iter().flat_map(Missing::bundles).collect()
 }
 
-/// Returns what is missing as a document.
+/// Returns the missing images as JSON.
 pub fn json(missing: &[Missing]) -> String {
     let mut text = serde_json::to_string_pretty(&serde_json::json!({ "missing": missing })).unwrap_or_default();
     text.push('\n');

@@ -1,4 +1,4 @@
-//! What leads clusters and nodes to the images: mirror sets, catalogs, and settings of container engines.
+//! Configuration for clusters and nodes: mirror sets, catalogs, and container engine settings.
 
 mod engines;
 #[cfg(test)]
@@ -16,36 +16,36 @@ use crate::lock::{Lock, LockedCatalog, LockedImage, Role};
 /// How the objects are written.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The names of the objects of catalogs, by the source of the catalog or its path at the destination.
+    /// The names of catalog objects, by catalog source or destination path.
     pub names: Vec<(String, String)>,
-    /// Every object in a file of its own.
+    /// Writes each object to its own file.
     pub one_object_per_file: bool,
-    /// The registry is spoken to in plain HTTP.
+    /// Whether the registry uses plain HTTP.
     pub plain_http: bool,
-    /// Nodes never ask the source.
+    /// Whether nodes never contact the source.
     pub no_fallback: bool,
 }
 
-/// Files by their names, and what else the user should know.
+/// Files by name, and notes.
 #[derive(Debug, Default)]
 pub struct Resources {
     /// The files.
     pub files: BTreeMap<String, String>,
-    /// What else the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Where images of a source are found.
+/// A source prefix and its mirror.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Scope {
     source: String,
     mirror: String,
 }
 
-/// Makes all files for a set at a registry.
+/// Creates all files for a set at a registry.
 ///
 /// # Errors
-/// Fails when an object would have a name that clusters refuse.
+/// Fails when clusters would reject the name of an object.
 pub fn make(lock: &Lock, target: &Target, options: &Options) -> Result<Resources, String> {
     let mut resources = Resources::default();
     let images: Vec<(&LockedImage, Reference)> = lock
@@ -97,7 +97,7 @@ fn category_of(image: &LockedImage) -> &'static str {
     if image.role == Role::Additional { "generic" } else { "operator" }
 }
 
-/// Returns what a mirror set says for an image: as much as the paths of source and destination have in common.
+/// Returns the scope of an image: source and destination without their common path suffix.
 fn scope(image: &LockedImage, source: &Reference, target: &Target) -> Scope {
     let mirror = target.path(&image.path);
     let repository = source.repository();
@@ -132,7 +132,7 @@ fn put(resources: &mut Resources, file: &str, documents: &[(String, Value)], apa
     }
 }
 
-/// Writes a document as YAML, its keys sorted.
+/// Writes a document as YAML with sorted keys.
 fn yaml(document: &Value) -> String {
     format!("---\n{}", fbc::yaml::document(Text::from(document).raw()))
 }
@@ -160,7 +160,7 @@ fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &O
         if !catalog.whole && drop_cache(&mut source["spec"]) {
             let source = &catalog.source;
             resources.notes.push(format!(
-                "{source}: the cache that its template extracts is that of the original; the catalog is extracted without it"
+                "{source}: the template extracts the cache of the original catalog; the mirrored catalog is extracted without a cache"
             ));
         }
         if let Some(template) = &catalog.template {
@@ -174,8 +174,8 @@ fn catalogs(resources: &mut Resources, lock: &Lock, target: &Target, options: &O
     Ok(())
 }
 
-/// Lets a catalog that was built anew be extracted from where it is, without a cache that does not fit; returns whether
-/// there was one.
+/// Makes a rebuilt catalog extract its content without the original's cache, which does not match; returns whether
+/// the template had one.
 fn drop_cache(spec: &mut Value) -> bool {
     let Some(extracted) = spec.pointer_mut("/grpcPodConfig/extractContent").and_then(Value::as_object_mut) else {
         return false;
@@ -184,7 +184,7 @@ fn drop_cache(spec: &mut Value) -> bool {
     extracted.remove("cacheDir").is_some()
 }
 
-/// Takes over what a CatalogSource and a ClusterCatalog have in common: which is preferred, and how often it is polled.
+/// Copies the settings that a CatalogSource and a ClusterCatalog share: the priority and the poll interval.
 fn from_template(spec: &mut Value, template: &Value) {
     if let Some(priority) = template["priority"].as_i64() {
         spec["priority"] = priority.into();
@@ -195,7 +195,7 @@ fn from_template(spec: &mut Value, template: &Value) {
     }
 }
 
-/// Returns the name of the objects of a catalog, without what is in front of it.
+/// Returns the name of a catalog's objects, without their prefix.
 fn name_of(
     catalog: &LockedCatalog,
     taken: &mut BTreeSet<String>,
@@ -207,7 +207,7 @@ fn name_of(
         check_name(name)?;
         return match taken.insert(name.clone()) {
             true => Ok(name.clone()),
-            false => Err(format!("two catalogs are to be named {name:?}")),
+            false => Err(format!("two catalogs have the name {name:?}")),
         };
     }
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c.to_ascii_lowercase() } else { '-' };
@@ -221,28 +221,31 @@ fn name_of(
         let name = format!("{path}-{version}");
         if taken.insert(name.clone()) {
             if count > 1 {
-                notes.push(format!("{}: its objects are named {name:?}, because another has its name", catalog.source));
+                notes.push(format!(
+                    "{}: its objects are named {name:?}, because another catalog has its name",
+                    catalog.source
+                ));
             }
             return check_name(&name).map(|()| name);
         }
     }
-    Err(format!("{}: no name is left for its objects; give it one with --catalog-name", catalog.source))
+    Err(format!("{}: no free name for its objects; set one with --catalog-name", catalog.source))
 }
 
-/// Checks a name as clusters do, with what comes in front of it.
+/// Checks a name as clusters do, including its prefix.
 fn check_name(name: &str) -> Result<(), String> {
     let whole = format!("cs-{name}");
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     match !name.is_empty() && whole.len() <= 63 && whole.bytes().all(plain) && !whole.ends_with('-') {
         true => Ok(()),
-        false => Err(format!("clusters refuse the name {whole:?}; give the catalog another with --catalog-name")),
+        false => Err(format!("clusters reject the name {whole:?}; set another with --catalog-name")),
     }
 }
 
-/// Checks a CatalogSource to start from.
+/// Checks a CatalogSource template.
 ///
 /// # Errors
-/// Fails when it is none that can be used.
+/// Fails when the template cannot be used.
 pub fn check_template(template: &Value) -> Result<(), String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if text(&template["kind"]) != "CatalogSource" {
@@ -250,10 +253,10 @@ pub fn check_template(template: &Value) -> Result<(), String> {
     }
     let kind = text(&template["spec"]["sourceType"]);
     if !matches!(kind.as_str(), "" | "grpc") {
-        return Err(format!("its sourceType is {kind:?}, and only grpc is possible"));
+        return Err(format!("sourceType {kind:?} is not supported, expected grpc"));
     }
     match template["spec"]["configMap"].is_null() {
         true => Ok(()),
-        false => Err("it names a configMap, and only images are possible".to_owned()),
+        false => Err("configMap is not supported, expected an image".to_owned()),
     }
 }

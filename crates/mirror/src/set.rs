@@ -1,4 +1,4 @@
-//! The directory of a set: an OCI layout of different blobs, with the lock and the catalogs beside it.
+//! The directory of a set: an OCI layout of distinct blobs, with the lock and the catalogs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -11,21 +11,21 @@ use image::{Descriptor, Digest, Limits, Parts, Reference, Store, Wanted};
 
 use crate::lock::{self, Lock};
 
-/// The note that names an image in a layout.
+/// The annotation with the name of an image in a layout.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// How many repositories a blob is asked of.
-const SOURCES: usize = 4;
+/// Maximum number of source repositories per blob.
+const SOURCES_PER_BLOB: usize = 4;
 
-/// A directory that holds a set, or will.
+/// The directory of a set.
 #[derive(Debug, Clone)]
 pub struct SetDir {
     root: PathBuf,
 }
 
-/// As long as this exists, nobody else writes to the set.
+/// An exclusive lock on a set for writing.
 #[derive(Debug)]
-pub struct Writing {
+pub struct WriteLock {
     _held: File,
 }
 
@@ -36,15 +36,15 @@ pub struct Contents {
     pub documents: BTreeMap<Digest, u64>,
     /// Configs and layers.
     pub blobs: BTreeMap<Digest, Descriptor>,
-    /// The parts of each image, by its number in the lock: blobs of it and of what was made for it.
+    /// The parts of each image, by its index in the lock, including its referrers.
     pub by_image: Vec<Vec<Digest>>,
 }
 
 impl Contents {
-    /// Follows all images of a lock whose manifests are in the store.
+    /// Collects the parts of all images of a lock whose manifests are in the store.
     ///
     /// # Errors
-    /// Fails with every image whose manifests are not there.
+    /// Fails with every image whose manifests are missing.
     pub fn of(store: &Store, lock: &Lock, limits: &Limits) -> Result<Contents, Vec<(String, String)>> {
         let mut contents = Contents::default();
         let mut missing = Vec::new();
@@ -66,7 +66,7 @@ impl Contents {
         if missing.is_empty() { Ok(contents) } else { Err(missing) }
     }
 
-    /// Returns how many bytes all different parts have.
+    /// Returns the total size of all distinct parts in bytes.
     pub fn bytes(&self) -> u64 {
         let blobs: u64 = self.blobs.values().map(|blob| blob.size).sum();
         blobs + self.documents.values().sum::<u64>()
@@ -79,11 +79,11 @@ impl Contents {
         all.iter().map(|(digest, size)| format!("{digest} {size}\n")).collect()
     }
 
-    /// Returns the blobs that a store does not have, each with the images to fetch it from.
+    /// Returns the blobs that a store lacks, each with its source images.
     pub fn lacking(&self, store: &Store, lock: &Lock) -> Vec<Wanted> {
         let lacking = self.blobs.values().filter(|blob| !store.holds(blob)).cloned();
         let mut lacking: Vec<Wanted> = lacking.map(|blob| Wanted { blob, from: Vec::new() }).collect();
-        // They are sorted by their digests, as all blobs are.
+        // Both are sorted by digest.
         for (image, parts) in lock.images.iter().zip(&self.by_image) {
             let mut reference = None;
             for part in parts {
@@ -94,7 +94,7 @@ impl Contents {
                 let from = &mut lacking[at].from;
                 let beside =
                     |other: &Arc<Reference>| (other.host(), other.repository()) == (own.host(), own.repository());
-                if from.len() < SOURCES && !from.iter().any(beside) {
+                if from.len() < SOURCES_PER_BLOB && !from.iter().any(beside) {
                     from.reserve_exact(1);
                     from.push(Arc::clone(own));
                 }
@@ -105,28 +105,28 @@ impl Contents {
 }
 
 impl SetDir {
-    /// Opens a directory, making it if there is none.
+    /// Opens a directory, creating it if needed.
     ///
     /// # Errors
-    /// Fails when it cannot be made, or holds images that are no set: a set removes what it does not need.
+    /// Fails when it cannot be created, or holds images but no set: opening a set deletes the blobs it does not need.
     pub fn open(root: &Path) -> Result<SetDir, String> {
         let named = |error: io::Error| format!("{}: {error}", root.display());
         let foreign = ["oci-layout", "index.json", "blobs"].iter().any(|name| root.join(name).exists());
         if foreign && !root.join("mirror").is_dir() {
-            return Err(format!("{}: it holds images that are no set of 'opm mirror pull'", root.display()));
+            return Err(format!("{}: the directory holds images, but no set of 'opm mirror pull'", root.display()));
         }
         fs::create_dir_all(root.join("mirror")).map_err(named)?;
         Ok(SetDir { root: root.to_owned() })
     }
 
-    /// Returns a directory that is there.
+    /// Opens an existing set.
     ///
     /// # Errors
-    /// Fails when it holds no set.
+    /// Fails when the directory holds no set.
     pub fn existing(root: &Path) -> Result<SetDir, String> {
         match root.join("mirror").is_dir() && root.join("oci-layout").is_file() {
             true => Ok(SetDir { root: root.to_owned() }),
-            false => Err(format!("{}: there is no set that 'opm mirror pull' made", root.display())),
+            false => Err(format!("{}: no set of 'opm mirror pull' found", root.display())),
         }
     }
 
@@ -135,20 +135,20 @@ impl SetDir {
         &self.root
     }
 
-    /// Returns where something of the set's own is.
+    /// Returns the path of one of the set's own files.
     pub fn own(&self, name: &str) -> PathBuf {
         self.root.join("mirror").join(name)
     }
 
-    /// Keeps others from writing.
+    /// Locks the set for writing.
     ///
     /// # Errors
-    /// Fails when somebody else writes.
-    pub fn write(&self) -> Result<Writing, String> {
+    /// Fails when another process holds the lock.
+    pub fn write(&self) -> Result<WriteLock, String> {
         let place = self.root.join("mirror");
         let file = File::open(&place).map_err(|error| format!("{}: {error}", place.display()))?;
         match file.try_lock() {
-            Ok(()) => Ok(Writing { _held: file }),
+            Ok(()) => Ok(WriteLock { _held: file }),
             Err(TryLockError::WouldBlock) => {
                 let who = holder(&file).map(|process| format!(", process {process}")).unwrap_or_default();
                 Err(format!("{}: another 'opm mirror' is writing to it{who}", self.root.display()))
@@ -157,15 +157,15 @@ impl SetDir {
         }
     }
 
-    /// Reads the lock of a set that is whole.
+    /// Reads the lock of a complete set.
     ///
     /// # Errors
-    /// Fails when there is none, or it makes no sense.
+    /// Fails when it is missing or invalid.
     pub fn lock(&self) -> Result<Lock, String> {
         read_lock(&self.own("lock.json"))
     }
 
-    /// Writes a file of the set's own, aside and then in place.
+    /// Writes one of the set's own files atomically.
     ///
     /// # Errors
     /// Fails when it cannot be written.
@@ -173,10 +173,10 @@ impl SetDir {
         write_whole(&self.own(name), content)
     }
 
-    /// Removes a file of the set's own, if it is there.
+    /// Removes one of the set's own files, if it exists.
     ///
     /// # Errors
-    /// Fails when it stays.
+    /// Fails when it cannot be removed.
     pub fn drop(&self, name: &str) -> Result<(), String> {
         match fs::remove_file(self.own(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("{name}: {error}")),
@@ -184,13 +184,13 @@ impl SetDir {
         }
     }
 
-    /// Lists the images in `index.json`, by what they are named at their sources.
+    /// Writes `index.json` with the images by their source names.
     ///
     /// # Errors
     /// Fails when it cannot be written.
     pub fn put_index(&self, lock: &Lock, contents: &Contents) -> Result<(), String> {
         let size = |digest: &Digest| contents.documents.get(digest).copied().unwrap_or_default();
-        // A set has many images, so that each is written before the next is made.
+        // A set has many images, so they are written one by one.
         let mut text = br#"{"schemaVersion":2,"manifests":["#.to_vec();
         let mut add = |entry: &Descriptor| -> Result<(), String> {
             if !text.ends_with(b"[") {
@@ -206,7 +206,7 @@ impl SetDir {
             add(&entry)?;
             for referrer in &image.referrers {
                 let digest: Digest =
-                    referrer.digest.parse().map_err(|_| format!("{:?} is no digest", referrer.digest))?;
+                    referrer.digest.parse().map_err(|_| format!("{:?} is not a digest", referrer.digest))?;
                 let mut entry = Descriptor::new(image::media_type::OCI_MANIFEST, digest, size(&digest));
                 if let Some(tag) = &referrer.tag {
                     entry.annotations.insert(REF_NAME.into(), tag.clone());
@@ -218,10 +218,10 @@ impl SetDir {
         write_whole(&self.root.join("index.json"), &text)
     }
 
-    /// Removes blobs that the set does not need any more.
+    /// Removes blobs that the set no longer needs.
     ///
     /// # Errors
-    /// Fails when one stays.
+    /// Fails when one cannot be removed.
     pub fn sweep(&self, contents: &Contents) -> Result<usize, String> {
         let place = self.root.join("blobs/sha256");
         let named = |error: io::Error| format!("{}: {error}", place.display());
@@ -237,7 +237,7 @@ impl SetDir {
                 count += 1;
             }
         }
-        // What was on its way and nobody needs any more.
+        // Partial downloads that are no longer needed.
         for entry in fs::read_dir(self.root.join("partial")).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
         }
@@ -246,7 +246,7 @@ impl SetDir {
     }
 }
 
-/// Returns the process that has locked a file, if the system says so.
+/// Returns the process that holds the lock of a file, if the system reports it.
 fn holder(file: &File) -> Option<String> {
     let inode = format!(":{}", file.metadata().ok()?.ino());
     let locks = fs::read_to_string("/proc/locks").ok()?;
@@ -261,7 +261,7 @@ fn holder(file: &File) -> Option<String> {
 /// Reads a lock from a file.
 ///
 /// # Errors
-/// Fails when there is none, or it makes no sense.
+/// Fails when it is missing or invalid.
 pub fn read_lock(path: &Path) -> Result<Lock, String> {
     let named = |error: String| format!("{}: {error}", path.display());
     let mut text = Vec::new();
@@ -270,7 +270,7 @@ pub fn read_lock(path: &Path) -> Result<Lock, String> {
     Lock::read(&text).map_err(named)
 }
 
-/// Writes a file aside and puts it in place.
+/// Writes a file atomically.
 ///
 /// # Errors
 /// Fails when it cannot be written.
@@ -285,14 +285,14 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), String> {
     io::Write::write_all(&mut file, content).map_err(named)?;
     file.sync_all().map_err(named)?;
     fs::rename(&aside, path).map_err(named)?;
-    sync_names(path.parent().unwrap_or(Path::new(""))).map_err(named)
+    sync_directory(path.parent().unwrap_or(Path::new(""))).map_err(named)
 }
 
-/// Brings the names in a directory to the disk.
-pub(crate) fn sync_names(directory: &Path) -> io::Result<()> {
+/// Syncs a directory, so that its file names are durable.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     match File::open(directory)?.sync_all() {
-        // Some network file systems know no such thing, and keep names by themselves.
+        // Some network file systems do not support this; they persist names themselves.
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
         outcome => outcome,
     }

@@ -1,4 +1,4 @@
-//! Whether a set is all there and whole: in a directory, in volumes, or in a registry.
+//! Verifies that a set is complete and undamaged: in a directory, in volumes, or in a registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use image::{Client, Digest, Reference, Store, Wanted};
 
 use crate::destination::Target;
 use crate::lock::{Lock, LockedImage};
-use crate::push::deliveries;
+use crate::push::blob_pushes;
 use crate::report::{Cause, Missing};
 use crate::set::Contents;
 
-/// Reports what images lack, given why parts are not good.
+/// Reports the images affected by damaged or missing parts.
 pub fn by_image<C>(lock: &Lock, contents: &Contents, bad: &BTreeMap<Digest, C>) -> Vec<Missing>
 where
     C: Clone + Ord + Into<Cause>,
@@ -23,7 +23,7 @@ where
     found
 }
 
-/// Reports that an image is missing.
+/// Reports a missing image.
 pub fn missing(image: &LockedImage, cause: impl Into<Cause>) -> Missing {
     let Cause { text, tries, help } = cause.into();
     Missing {
@@ -37,7 +37,7 @@ pub fn missing(image: &LockedImage, cause: impl Into<Cause>) -> Missing {
     }
 }
 
-/// Checks the blobs of a directory, each of which is read; those in `elsewhere` need not be there.
+/// Verifies the blobs of a directory by hashing them; those in `elsewhere` may be absent.
 pub fn directory(store: &Store, contents: &Contents, elsewhere: &BTreeSet<Digest>) -> BTreeMap<Digest, String> {
     let mut bad = BTreeMap::new();
     for (digest, blob) in contents.blobs.iter().filter(|(digest, _)| !elsewhere.contains(digest)) {
@@ -51,11 +51,11 @@ pub fn directory(store: &Store, contents: &Contents, elsewhere: &BTreeSet<Digest
     bad
 }
 
-/// Checks that a registry has everything of a set; `deep`, that every blob there is what it should be. Returns what is
-/// missing, and the blobs among it.
+/// Verifies that a registry has all of a set; with `deep`, also the content of every blob. Returns what is missing,
+/// and the blobs among it.
 ///
 /// # Errors
-/// Fails when the set has no place there.
+/// Fails when the set has no valid destination there.
 pub fn registry(
     client: &Client,
     lock: &Lock,
@@ -71,7 +71,7 @@ pub fn registry(
         let own = std::iter::once((Some(&image.tag), &image.digest));
         let made = image.referrers.iter().map(|referrer| (referrer.tag.as_ref(), &referrer.digest));
         for (tag, digest) in own.chain(made) {
-            let parsed: Digest = digest.parse().map_err(|_| format!("{digest:?} is no digest"))?;
+            let parsed: Digest = digest.parse().map_err(|_| format!("{digest:?} is not a digest"))?;
             asked.push(repository.with_digest(parsed));
             expected.push((number, digest.clone()));
             if let Some(tag) = tag.and_then(|tag| repository.with_tag(tag)) {
@@ -80,11 +80,11 @@ pub fn registry(
             }
         }
     }
-    for ((reference, (number, digest)), outcome) in asked.iter().zip(&expected).zip(client.are_there(&asked)) {
+    for ((reference, (number, digest)), outcome) in asked.iter().zip(&expected).zip(client.current_digests(&asked)) {
         let cause = match outcome {
             Ok(Some(there)) if there.to_string() == *digest => continue,
-            Ok(Some(there)) => format!("{reference} is {there} instead of {digest}"),
-            Ok(None) => format!("{reference} is not there"),
+            Ok(Some(there)) => format!("{reference} has digest {there} instead of {digest}"),
+            Ok(None) => format!("{reference} does not exist"),
             Err(error) => {
                 found.push(missing(&lock.images[*number], &error));
                 continue;
@@ -92,24 +92,24 @@ pub fn registry(
         };
         found.push(missing(&lock.images[*number], cause));
     }
-    let deliveries = deliveries(lock, contents, target)?;
+    let pushes = blob_pushes(lock, contents, target)?;
     let mut bad: BTreeMap<Digest, Cause> = BTreeMap::new();
-    for (delivery, outcome) in deliveries.iter().zip(client.lacking(&deliveries)) {
+    for (push, outcome) in pushes.iter().zip(client.missing_from(&pushes)) {
         match outcome {
-            Ok(lacking) if lacking.is_empty() => {}
-            Ok(lacking) => {
-                let names: Vec<String> = lacking.iter().map(Reference::name).collect();
-                let digest = delivery.blob.digest;
+            Ok(missing_from) if missing_from.is_empty() => {}
+            Ok(missing_from) => {
+                let names: Vec<String> = missing_from.iter().map(Reference::name).collect();
+                let digest = push.blob.digest;
                 bad.insert(digest, format!("blob {digest} is not in {}", names.join(", ")).into());
             }
-            Err(error) => drop(bad.insert(delivery.blob.digest, (&error).into())),
+            Err(error) => drop(bad.insert(push.blob.digest, (&error).into())),
         }
     }
     if deep {
-        for delivery in deliveries {
-            let digest = delivery.blob.digest;
-            let from = delivery.to.iter().take(1).map(|to| to.with_digest(digest).into()).collect();
-            let failed = client.fetch_set(vec![Wanted { blob: delivery.blob, from }]);
+        for push in pushes {
+            let digest = push.blob.digest;
+            let from = push.to.iter().take(1).map(|to| to.with_digest(digest).into()).collect();
+            let failed = client.fetch_set(vec![Wanted { blob: push.blob, from }]);
             bad.extend(failed.into_iter().map(|(digest, error)| (digest, Cause::from(&error))));
             let _ = std::fs::remove_file(client.options().store.path_of(&digest));
         }

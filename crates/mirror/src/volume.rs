@@ -1,7 +1,7 @@
-//! Volumes: plain tar files of a chosen size that carry a set, or what is new of it.
+//! Volumes: plain tar files of a chosen size that carry a set, or its delta.
 //!
-//! Each starts with `volume.json`, which says what is in it and where; so nothing has to be unpacked. The first also has
-//! the lock, the catalogs and all manifests. A blob that is larger than a volume is cut into parts.
+//! Each volume starts with `volume.json`, which lists the entries and their offsets, so nothing needs unpacking. The
+//! first volume also has the lock, the catalogs and all manifests. A blob larger than a volume is split into parts.
 
 mod packed;
 mod read;
@@ -24,31 +24,31 @@ pub use packed::packed;
 pub use read::Volumes;
 pub use write::{Written, write};
 
-/// The name of the list in front.
+/// The name of the list at the start of a volume.
 const LIST: &str = "volume.json";
-/// The version of the form.
+/// The version of the format.
 const VERSION: u32 = 1;
-/// How many entries a volume may have.
+/// Maximum number of entries in a volume.
 const ENTRIES: usize = 1_000_000;
-/// The largest list.
+/// Maximum size of the list.
 const LIST_LIMIT: u64 = 256 << 20;
-/// The smallest volume.
+/// Minimum size of a volume.
 pub const SMALLEST: u64 = 1 << 20;
 
-/// What is in a volume.
+/// The contents of a volume.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct List {
     version: u32,
     /// The digest of the lock.
     lock: String,
-    /// What all volumes of one run have in common: the lock, and what the other side has.
+    /// Identifies the volumes of one run: the lock and the content of the destination.
     series: String,
-    /// Which volume this is, from 1.
+    /// The number of this volume, starting at 1.
     number: usize,
-    /// How many there are.
+    /// The number of volumes.
     count: usize,
-    /// The digests of the locks of sets that it builds on, as far as they are known.
+    /// The known locks of the sets that this one builds on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     since: Vec<String>,
     entries: Vec<Entry>,
@@ -58,19 +58,19 @@ struct List {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Entry {
-    /// `blobs/sha256/<hex>`, or a file of the set's own.
+    /// `blobs/sha256/<hex>`, or one of the set's own files.
     name: String,
-    /// Where it starts, counted from the end of this list in the file.
+    /// The offset from the end of this list.
     offset: u64,
     size: u64,
     /// The digest of the whole file.
     digest: String,
-    /// Which part of the whole this is, and how many there are; nothing if it is all of it.
+    /// The number of this part and of all parts; `None` for a whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     part: Option<(usize, usize)>,
 }
 
-/// Returns what the names of all volumes of a set have in common: the lock, and what the other side has.
+/// Returns the common name prefix of the volumes of a set, from the lock and the content of the destination.
 fn series(lock: &Lock, have: &BTreeSet<Digest>) -> String {
     let own = lock.digest().hex();
     if have.is_empty() {
@@ -81,7 +81,7 @@ fn series(lock: &Lock, have: &BTreeSet<Digest>) -> String {
     format!("{}-since-{}", &own[..12], &base.hex()[..8])
 }
 
-/// Returns the name of a volume.
+/// Returns the file name of a volume.
 fn file_name(series: &str, number: usize) -> String {
     format!("mirror-{series}-{number:04}.tar")
 }
@@ -99,10 +99,10 @@ fn digest_of(path: &Path) -> io::Result<Digest> {
     }
 }
 
-/// Reads a size: `4G` is 4·10⁹ bytes, `4GiB` is 4·2³⁰.
+/// Parses a size: `4G` is 4·10⁹ bytes, `4GiB` is 4·2³⁰.
 ///
 /// # Errors
-/// Fails when the text is none, or too small for a volume.
+/// Fails when the text is not a size or too small for a volume.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     match parse_bytes(text) {
         Some(size) if size >= SMALLEST => Ok(size),
@@ -110,7 +110,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a number of bytes, with a unit or without.
+/// Parses a number of bytes with an optional unit.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);

@@ -21,7 +21,7 @@ pub(crate) fn notice(printer: &Printer) {
 pub(crate) fn load(fbc: &mut Fbc, path: &Path, options: &Options<'_>, printer: &Printer) -> Result<(), String> {
     notice(printer);
     let manifests = match (options.keep_text, options.migrate) {
-        (false, _) => Manifests::LeftOut,
+        (false, _) => Manifests::Omit,
         (true, false) => Manifests::Objects,
         (true, true) => Manifests::Metadata,
     };
@@ -53,12 +53,12 @@ pub(crate) fn failure(error: Error) -> Failure {
 pub(crate) fn report(changed: Result<Changed, Error>, printer: &Printer) -> Outcome {
     let changed = changed.map_err(failure)?;
     changed.warnings.iter().for_each(|warning| printer.warning(warning));
-    forgive(&changed.forgiven, printer)
+    forgive(&changed.skipped, printer)
 }
 
 /// Reports what a forgiving command did not do.
-pub(crate) fn forgive(forgiven: &[String], printer: &Printer) -> Outcome {
-    forgiven.iter().for_each(|text| printer.warning(&format!("permissive mode enabled: {text}")));
+pub(crate) fn forgive(skipped: &[String], printer: &Printer) -> Outcome {
+    skipped.iter().for_each(|text| printer.warning(&format!("permissive mode enabled: {text}")));
     Ok(())
 }
 

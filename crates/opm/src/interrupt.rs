@@ -32,7 +32,7 @@ pub(crate) fn clean_up() {
     for path in unfinished.drain(..) {
         let _ = fs::remove_dir_all(path);
     }
-    drop(image::NoScratch::now());
+    drop(image::ScratchGuard::remove_all());
 }
 
 /// A directory that is being written, and is removed unless it is finished: when this is
@@ -133,7 +133,7 @@ fn watch() {
             }
             let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
             // Blobs and archives of images on their way; nothing new begins from here on.
-            let _no_scratch = image::NoScratch::now();
+            let _no_scratch = image::ScratchGuard::remove_all();
             for path in unfinished.iter() {
                 // Whoever still writes by the old name finds nothing there, and then waits for
                 // the lock, which is never given back.

@@ -160,11 +160,11 @@ impl image::Progress for Moved {
     fn on(&self, event: &Event<'_>) {
         let mut state = self.state();
         match event {
-            Event::Started { blob, there, .. } => {
+            Event::Started { blob, received: there, .. } => {
                 state.before += there;
                 state.under_way.insert(blob.digest, (*there, blob.size, Instant::now()));
             }
-            Event::Advanced { blob, there } => {
+            Event::Advanced { blob, received: there } => {
                 state.waiting = None;
                 let entry = state.under_way.entry(blob.digest).or_insert((0, blob.size, Instant::now()));
                 entry.0 = *there;
@@ -174,7 +174,7 @@ impl image::Progress for Moved {
                 state.whole += blob.size;
                 state.blobs += 1;
             }
-            Event::Waiting { what, why, pause } => {
+            Event::Retrying { operation: what, reason: why, delay: pause } => {
                 state.waiting = Some(format!("{what}: {why}; again in {} s", pause.as_secs().max(1)));
             }
             _ => {}

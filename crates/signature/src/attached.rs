@@ -1,21 +1,21 @@
-//! A signature as it lies beside an image.
+//! Signatures attached to images.
 
 use std::collections::BTreeMap;
 
 use crate::strict::{self, Fields, Value};
 
-/// The layer of an attachment that holds what was signed.
+/// The media type of an attachment layer with a signed payload.
 pub const SIGSTORE_MEDIA_TYPE: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// The annotation with the signature.
 pub const SIGNATURE_ANNOTATION: &str = "dev.cosignproject.cosign/signature";
 /// The annotation with the signer's certificate.
 pub const CERTIFICATE_ANNOTATION: &str = "dev.sigstore.cosign/certificate";
-/// The annotation with the certificates above it.
+/// The annotation with the certificate chain above it.
 pub const CHAIN_ANNOTATION: &str = "dev.sigstore.cosign/chain";
-/// The annotation with what the transparency log says.
+/// The annotation with the transparency log entry.
 pub const BUNDLE_ANNOTATION: &str = "dev.sigstore.cosign/bundle";
 
-/// One signature, not checked in any way.
+/// One unverified signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attached {
     /// Simple signing: an OpenPGP message.
@@ -24,12 +24,12 @@ pub enum Attached {
     Sigstore(Sigstore),
 }
 
-/// A layer of a sigstore attachment, and its annotations.
+/// A layer of a sigstore attachment with its annotations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sigstore {
-    /// What the layer is; only [`SIGSTORE_MEDIA_TYPE`] is a signature.
+    /// The media type; only [`SIGSTORE_MEDIA_TYPE`] is a signature.
     pub media_type: String,
-    /// What was signed.
+    /// The signed payload.
     pub payload: Vec<u8>,
     /// Signature, certificates and log entry.
     pub annotations: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ pub struct Sigstore {
 const SIGSTORE_JSON: &[u8] = b"\0sigstore-json\n";
 
 impl Attached {
-    /// Reads a file of a signature storage: an OpenPGP message, or another format that is named in front.
+    /// Parses a file of a signature storage: an OpenPGP message, or another format named in a prefix.
     ///
     /// # Errors
     /// Fails when the format is unknown.
@@ -53,7 +53,7 @@ impl Attached {
         }
     }
 
-    /// Writes what [`Attached::from_file`] reads.
+    /// Writes the format that [`Attached::from_file`] parses.
     pub fn to_file(&self) -> Vec<u8> {
         match self {
             Attached::Simple(message) => message.clone(),
@@ -67,7 +67,7 @@ impl Attached {
         }
     }
 
-    /// Returns the kind of signature in the user's words.
+    /// Returns the kind of signature for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Attached::Simple(_) => "simple signing",
@@ -79,12 +79,12 @@ impl Attached {
 
 fn sigstore_json(text: &[u8]) -> Result<Sigstore, String> {
     let mut fields = Fields::of(strict::parse(text)?, "the signature")?;
-    let media_type = fields.needed_text("mimeType")?;
+    let media_type = fields.required_text("mimeType")?;
     let payload = base64_simd::STANDARD
-        .decode_to_vec(fields.needed_text("payload")?.as_bytes())
+        .decode_to_vec(fields.required_text("payload")?.as_bytes())
         .map_err(|_| "its payload is not base64".to_owned())?;
     let mut annotations = BTreeMap::new();
-    for (name, value) in Fields::of(fields.needed("annotations")?, "annotations")?.rest() {
+    for (name, value) in Fields::of(fields.required("annotations")?, "annotations")?.rest() {
         match value {
             Value::Text(text) => annotations.insert(name, text),
             other => return Err(format!("annotation {name:?} is {}, not a string", other.kind())),

@@ -1,4 +1,4 @@
-//! Certificates of signers, and the way from them to an authority.
+//! Certificates of signers and their verification against authorities.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::der::{self, Reader};
 use crate::key::Key;
 
 const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 0x11];
-/// 1.3.6.1.4.1.57264.1.1: who vouched for the identity, as plain bytes.
+/// 1.3.6.1.4.1.57264.1.1: the identity issuer, as plain bytes.
 const ISSUER: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xbf, 0x30, 0x01, 0x01];
-/// 1.3.6.1.4.1.57264.1.8: the same as a string of DER.
+/// 1.3.6.1.4.1.57264.1.8: the identity issuer, as a DER string.
 const ISSUER_2: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xbf, 0x30, 0x01, 0x08];
-/// 1.3.6.1.5.5.7.3.3: signing code.
+/// 1.3.6.1.5.5.7.3.3: code signing.
 const CODE_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x03];
 
-/// What a certificate says of its owner. Whether that is true shows [`Authorities::check`].
+/// An unverified certificate of a signer; [`Authorities::check`] verifies it.
 pub(crate) struct Certificate {
     bytes: CertificateDer<'static>,
     start: i64,
@@ -33,17 +33,17 @@ impl Certificate {
         read(bytes).ok_or_else(|| "the certificate is damaged".to_owned())
     }
 
-    /// Returns the key of the owner.
+    /// Returns the public key.
     pub(crate) fn key(&self) -> Result<Key, String> {
         Key::from_info(&self.key)
     }
 
-    /// Returns the addresses that it is for.
+    /// Returns the email addresses in the certificate.
     pub(crate) fn emails(&self) -> &[String] {
         &self.emails
     }
 
-    /// Returns who vouched for the identity of the owner.
+    /// Returns the identity issuer.
     pub(crate) fn issuer(&self) -> Result<String, String> {
         let old = self.issuer.as_deref().map(|value| str::from_utf8(value).map_err(|_| "the issuer is not text"));
         let new = self.issuer_2.as_deref().map(|value| {
@@ -60,7 +60,7 @@ impl Certificate {
         }
     }
 
-    /// Checks that the certificate is for a host.
+    /// Checks that the certificate is valid for a host name.
     pub(crate) fn check_hostname(&self, host: &str) -> Result<(), String> {
         let wrong = |error: String| format!("the certificate is not for {host}: {error}");
         let name = ServerName::try_from(host).map_err(|error| wrong(error.to_string()))?;
@@ -73,25 +73,25 @@ impl Certificate {
     }
 }
 
-/// Who may hand out certificates.
+/// The trusted certificate authorities.
 pub(crate) struct Authorities(Vec<Certificate>);
 
 impl Authorities {
-    /// Reads certificates in PEM.
+    /// Parses certificates in PEM.
     pub(crate) fn from_pem(text: &[u8]) -> Result<Authorities, String> {
         let all: Vec<Certificate> =
             crate::pem::certificates(text)?.iter().map(|it| Certificate::parse(it)).collect::<Result<_, _>>()?;
-        if all.is_empty() { Err("there is no certificate in it".into()) } else { Ok(Authorities(all)) }
+        if all.is_empty() { Err("it contains no certificate".into()) } else { Ok(Authorities(all)) }
     }
 
-    /// Checks that a certificate was handed out for signing code, and is valid at `time` (seconds since 1970) as
-    /// are all certificates above it.
-    pub(crate) fn check(&self, certificate: &Certificate, between: &[Vec<u8>], time: i64) -> Result<(), String> {
+    /// Checks that a certificate chains to an authority, is for code signing, and is valid at `time` (seconds since
+    /// 1970), as are all certificates above it.
+    pub(crate) fn check(&self, certificate: &Certificate, intermediates: &[Vec<u8>], time: i64) -> Result<(), String> {
         if !certificate.is_valid_at(time) {
-            return Err(format!("the certificate is not valid at the time that counts, {}", rfc3339(time)));
+            return Err(format!("the certificate is not valid at {}", rfc3339(time)));
         }
         let seconds = u64::try_from(time).map_err(|_| "the time is before 1970".to_owned())?;
-        // The library looks at no dates of authorities, so those of another time are left out.
+        // webpki does not check the dates of trust anchors, so expired ones are dropped.
         let mut anchors = Vec::new();
         for authority in self.0.iter().filter(|authority| authority.is_valid_at(time)) {
             anchors.push(anchor_from_trusted_cert(&authority.bytes).map_err(|error| format!("an authority: {error}"))?);
@@ -100,13 +100,14 @@ impl Authorities {
             return Err(format!("no authority is valid at {}", rfc3339(time)));
         }
         let wrong = |error: webpki::Error| format!("the certificate is not trusted: {error}");
-        let between: Vec<CertificateDer<'_>> = between.iter().map(|it| CertificateDer::from(it.as_slice())).collect();
+        let intermediates: Vec<CertificateDer<'_>> =
+            intermediates.iter().map(|it| CertificateDer::from(it.as_slice())).collect();
         EndEntityCert::try_from(&certificate.bytes)
             .map_err(wrong)?
             .verify_for_usage(
                 webpki::ALL_VERIFICATION_ALGS,
                 &anchors,
-                &between,
+                &intermediates,
                 UnixTime::since_unix_epoch(Duration::from_secs(seconds)),
                 KeyUsage::required_if_present(CODE_SIGNING),
                 None,
@@ -182,7 +183,7 @@ fn emails(value: &[u8]) -> Option<Vec<String>> {
     Some(emails)
 }
 
-/// Reads a time as seconds since 1970.
+/// Parses a time to seconds since 1970.
 fn time(reader: &mut Reader<'_>) -> Option<i64> {
     let (tag, text, _) = reader.any()?;
     let (year_digits, text) = match tag {

@@ -1,14 +1,14 @@
-//! What a signature says: this digest is called that.
+//! Claims: the signed statement that a digest has a name.
 
 use crate::name::{is_digest, shorten};
 use crate::strict::{self, Fields, Value};
 
-/// The type of a claim in simple signing.
+/// The type of a simple signing claim.
 pub(crate) const SIMPLE: &str = "atomic container signature";
-/// The type of a claim of cosign.
+/// The type of a cosign claim.
 pub(crate) const SIGSTORE: &str = "cosign container image signature";
 
-/// What was signed.
+/// A signed claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) digest: String,
@@ -16,35 +16,35 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Reads what was signed. Nothing may be in it that is not understood.
+    /// Parses a claim. Unknown fields are an error.
     pub(crate) fn parse(text: &[u8], kind: &str) -> Result<Claim, String> {
         let mut fields = Fields::of(strict::parse(text)?, "what was signed")?;
-        let (critical, optional) = (fields.needed("critical")?, fields.needed("optional")?);
+        let (critical, optional) = (fields.required("critical")?, fields.required("optional")?);
         fields.end()?;
         check_optional(optional, kind)?;
         let mut critical = Fields::of(critical, "\"critical\"")?;
-        let found = critical.needed_text("type")?;
-        let (image, identity) = (critical.needed("image")?, critical.needed("identity")?);
+        let found = critical.required_text("type")?;
+        let (image, identity) = (critical.required("image")?, critical.required("identity")?);
         critical.end()?;
         if found != kind {
             return Err(format!("it is a {:?}, not a {kind:?}", shorten(&found)));
         }
         let mut image = Fields::of(image, "\"image\"")?;
-        let digest = image.needed_text("docker-manifest-digest")?;
+        let digest = image.required_text("docker-manifest-digest")?;
         image.end()?;
         if !is_digest(&digest) {
-            return Err(format!("{:?} is no digest", shorten(&digest)));
+            return Err(format!("{:?} is not a digest", shorten(&digest)));
         }
         let mut fields = Fields::of(identity, "\"identity\"")?;
-        let identity = fields.needed_text("docker-reference")?;
+        let identity = fields.required_text("docker-reference")?;
         fields.end()?;
         Ok(Claim { digest, identity })
     }
 }
 
-/// Checks what is said beside the claim: anything but a creator and a time that are none.
+/// Checks the optional part: `creator` and `timestamp` must have the right types; other fields are free.
 fn check_optional(optional: Value, kind: &str) -> Result<(), String> {
-    // cosign writes null for nothing.
+    // cosign writes null for an empty part.
     if optional == Value::Null && kind == SIGSTORE {
         return Ok(());
     }

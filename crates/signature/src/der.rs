@@ -1,4 +1,4 @@
-//! DER: as much of it as keys and certificates need.
+//! The subset of DER that keys and certificates need.
 
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const BIT_STRING: u8 = 0x03;
@@ -10,7 +10,7 @@ pub(crate) const UTC_TIME: u8 = 0x17;
 pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const BOOLEAN: u8 = 0x01;
 
-/// What is left to read. Everything that is not there, or not in its shortest form, is `None`.
+/// The unread bytes. Missing or non-canonical values are `None`.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -19,16 +19,16 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
-    /// Returns the tag of what comes next.
+    /// Returns the tag of the next value.
     pub(crate) fn peek(self) -> Option<u8> {
         self.0.first().copied()
     }
 
-    /// Reads a value of any tag: the tag, the content, and all its bytes.
+    /// Reads a value with any tag: the tag, the content, and all its bytes.
     pub(crate) fn any(&mut self) -> Option<(u8, &'a [u8], &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
-        // Tags of more than one byte occur nowhere here.
+        // Multi-byte tags do not occur here.
         if tag & 0x1f == 0x1f {
             return None;
         }
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         Some((tag, content, whole))
     }
 
-    /// Reads a value of one tag.
+    /// Reads a value with a given tag.
     pub(crate) fn next(&mut self, tag: u8) -> Option<&'a [u8]> {
         let mut ahead = *self;
         let (found, content, _) = ahead.any()?;
@@ -60,7 +60,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads a value of one tag that may be missing.
+    /// Reads an optional value with a given tag.
     pub(crate) fn maybe(&mut self, tag: u8) -> Option<&'a [u8]> {
         if self.peek() == Some(tag) { self.next(tag) } else { None }
     }
@@ -86,7 +86,7 @@ pub(crate) fn write(tag: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Writes a number that is not negative.
+/// Writes a non-negative number.
 pub(crate) fn write_unsigned(number: &[u8]) -> Vec<u8> {
     let start = number.iter().take_while(|byte| **byte == 0).count();
     let mut content = number[start..].to_vec();

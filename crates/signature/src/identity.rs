@@ -1,50 +1,50 @@
-//! For which image a signature may speak: `signedIdentity` of a policy.
+//! `signedIdentity` of a policy: the image names that a signature is valid for.
 
 use crate::name::{Name, is_host};
 use crate::strict::{Fields, Value};
 
-/// How the name in a signature has to fit the name that the image was asked for by.
+/// How the name in a signature must match the requested image name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// The same name, tag or digest included.
+    /// The same name, including tag or digest.
     MatchExact,
-    /// The same name; for an image by digest the same repository is enough.
+    /// The same name; for an image by digest, the same repository.
     MatchRepoDigestOrExact,
-    /// The same repository, with any tag.
+    /// The same repository with any tag.
     MatchRepository,
-    /// This name, whatever the image was asked for by.
+    /// This name, whatever the requested name.
     ExactReference(Name),
-    /// This repository, whatever the image was asked for by.
+    /// This repository, whatever the requested name.
     ExactRepository(Name),
-    /// As [`Identity::MatchRepoDigestOrExact`], after one prefix has taken the place of another.
+    /// Like [`Identity::MatchRepoDigestOrExact`], after replacing a prefix.
     RemapIdentity {
-        /// What names begin with here.
+        /// The prefix of requested names.
         prefix: String,
-        /// What they begin with in signatures.
+        /// The prefix of names in signatures.
         signed_prefix: String,
     },
 }
 
 impl Identity {
-    /// Reads a `signedIdentity`.
+    /// Parses a `signedIdentity`.
     pub(crate) fn read(value: Value) -> Result<Identity, String> {
         let mut fields = Fields::of(value, "signedIdentity")?;
-        let kind = fields.needed_text("type")?;
+        let kind = fields.required_text("type")?;
         let identity = match kind.as_str() {
             "matchExact" => Identity::MatchExact,
             "matchRepoDigestOrExact" => Identity::MatchRepoDigestOrExact,
             "matchRepository" => Identity::MatchRepository,
             "exactReference" => {
-                let name = Name::parse(&fields.needed_text("dockerReference")?)?;
+                let name = Name::parse(&fields.required_text("dockerReference")?)?;
                 if name.is_bare() {
                     return Err(format!("dockerReference {name} has neither tag nor digest"));
                 }
                 Identity::ExactReference(name)
             }
-            "exactRepository" => Identity::ExactRepository(Name::parse(&fields.needed_text("dockerRepository")?)?),
+            "exactRepository" => Identity::ExactRepository(Name::parse(&fields.required_text("dockerRepository")?)?),
             "remapIdentity" => Identity::RemapIdentity {
-                prefix: prefix(fields.needed_text("prefix")?)?,
-                signed_prefix: prefix(fields.needed_text("signedPrefix")?)?,
+                prefix: prefix(fields.required_text("prefix")?)?,
+                signed_prefix: prefix(fields.required_text("signedPrefix")?)?,
             },
             other => return Err(format!("unknown type of signedIdentity {other:?}")),
         };
@@ -52,7 +52,7 @@ impl Identity {
         Ok(identity)
     }
 
-    /// Checks that a signature for `signed` may speak for the image that was asked for as `image`.
+    /// Checks that a signature for `signed` is valid for the requested image `image`.
     #[cfg(feature = "verify")]
     pub(crate) fn check(&self, image: Option<&Name>, signed: &str) -> Result<(), String> {
         let signed = Name::parse(signed)?;
@@ -70,7 +70,7 @@ impl Identity {
                 let image = image.ok_or_else(unnamed)?;
                 match remap(image, prefix, signed_prefix) {
                     Some(image) => repository_or_exact(&image, &signed),
-                    None => return Err(format!("{image} with the prefix {signed_prefix} is no name of an image")),
+                    None => return Err(format!("{image} with the prefix {signed_prefix} is not an image name")),
                 }
             }
         };
@@ -102,7 +102,7 @@ fn repository_or_exact(image: &Name, signed: &Name) -> bool {
     }
 }
 
-/// Puts one prefix in the place of another; a name that has another prefix stays as it is.
+/// Replaces a prefix; a name without the prefix stays unchanged.
 #[cfg(feature = "verify")]
 fn remap(image: &Name, prefix: &str, signed_prefix: &str) -> Option<Name> {
     match image.repository().strip_prefix(prefix) {
@@ -111,15 +111,15 @@ fn remap(image: &Name, prefix: &str, signed_prefix: &str) -> Option<Name> {
     }
 }
 
-/// Checks a registry, a namespace or a repository in full.
+/// Checks a full name of a registry, a namespace or a repository.
 fn prefix(text: String) -> Result<String, String> {
     let is_full = || Name::parse(&text).is_ok_and(|name| name.is_bare() && name.repository() == text);
-    // A namespace of the usual registry would be expanded further as an image.
+    // As an image name, a namespace of Docker Hub would be expanded further.
     let is_namespace = || Name::parse(&format!("{text}/x")).is_ok_and(|name| name.repository() == format!("{text}/x"));
     if is_host(&text) || is_full() || is_namespace() {
         return Ok(text);
     }
-    Err(format!("prefix {text:?} is neither a registry nor a namespace nor a repository in full"))
+    Err(format!("prefix {text:?} is not a full name of a registry, namespace or repository"))
 }
 
 #[cfg(test)]

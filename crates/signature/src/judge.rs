@@ -1,4 +1,4 @@
-//! Whether an image fulfils a requirement, and why.
+//! Evaluates a requirement for an image.
 
 use std::path::Path;
 
@@ -8,53 +8,53 @@ use crate::attached::Attached;
 use crate::name::Name;
 use crate::policy::Requirement;
 
-/// Reads a file of keys that a policy names.
+/// Reads a key file that a policy names.
 pub type ReadKeys<'a> = &'a dyn Fn(&Path) -> Result<Vec<u8>, String>;
 
-/// The image in question.
+/// The image to verify.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
-    /// What it was asked for by, if that is a name in a registry.
+    /// The requested name, if it is in a registry.
     pub name: Option<&'a Name>,
     /// The digest of its manifest.
     pub digest: &'a str,
 }
 
-/// What a requirement comes to for an image.
+/// The result of a requirement for an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Judgement {
     /// The type of the requirement.
     pub requirement: &'static str,
-    /// It is fulfilled.
+    /// Whether the requirement is met.
     pub accepted: bool,
-    /// Why it is not.
+    /// Why it is not met.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What was found of each signature; empty if no signatures are asked for.
+    /// The result for each signature; empty if no signatures are required.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<Finding>,
 }
 
-/// What was found of one signature.
+/// The result for one signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What kind of signature it is.
+    /// The kind of signature.
     pub kind: &'static str,
-    /// It fulfils the requirement.
+    /// Whether it meets the requirement.
     pub accepted: bool,
-    /// Who made it: proven if it is accepted, else as it says of itself.
+    /// The signer: verified if accepted, otherwise as claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signer: Option<String>,
-    /// When it was made: proven by a log for sigstore, by the signer's own word for simple signing.
+    /// The signing time: verified by a log for sigstore, claimed by the signer for simple signing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// The digest that it is for.
+    /// The digest in the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// The name that it is for.
+    /// The name in the claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// Why it does not count.
+    /// Why it is rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -83,9 +83,9 @@ impl Finding {
 }
 
 impl Requirement {
-    /// Judges an image by its signatures; `now` is in seconds since 1970.
+    /// Evaluates the requirement for an image and its signatures; `now` is in seconds since 1970.
     ///
-    /// Every signature is checked, so that all can be shown; one that is good is enough.
+    /// All signatures are checked, so that all can be shown; a single valid one is enough.
     pub fn judge(&self, subject: &Subject<'_>, signatures: &[Attached], now: i64, read: ReadKeys<'_>) -> Judgement {
         let simply = |reason: Option<&str>| Judgement {
             requirement: self.kind(),
@@ -96,7 +96,7 @@ impl Requirement {
         match self {
             Requirement::InsecureAcceptAnything => simply(None),
             Requirement::Reject => simply(Some("the policy rejects it")),
-            Requirement::SignedBaseLayer => simply(Some("signedBaseLayer is implemented by nobody")),
+            Requirement::SignedBaseLayer => simply(Some("no tool implements signedBaseLayer")),
             Requirement::SignedBy(_) | Requirement::SigstoreSigned(_) => {
                 self.judge_signatures(subject, signatures, now, read)
             }
@@ -105,7 +105,7 @@ impl Requirement {
 
     #[cfg(not(feature = "verify"))]
     fn judge_signatures(&self, _: &Subject<'_>, _: &[Attached], _: i64, _: ReadKeys<'_>) -> Judgement {
-        let reason = Some("this program was built without the checking of signatures".into());
+        let reason = Some("this opm was built without signature verification".into());
         Judgement { requirement: self.kind(), accepted: false, reason, signatures: Vec::new() }
     }
 
@@ -148,7 +148,7 @@ impl Requirement {
             (_, []) => Some("it has no signature".into()),
             (_, [one]) => one.reason.clone(),
             (_, many) => {
-                // A few are enough to understand what is wrong.
+                // The first few reasons are enough.
                 let reasons: Vec<&str> = many.iter().filter_map(|one| one.reason.as_deref()).take(5).collect();
                 Some(format!("none of its {} signatures counts: {}", many.len(), reasons.join("; ")))
             }
@@ -162,7 +162,7 @@ impl Finding {
     fn with(mut self, outcome: Result<(), String>) -> Finding {
         self.accepted = outcome.is_ok();
         self.reason = outcome.err();
-        // What comes from others must not write to terminals.
+        // Foreign text must not contain terminal control sequences.
         for text in [&mut self.reason, &mut self.signer, &mut self.identity].into_iter().flatten() {
             *text = printable(text);
         }
@@ -170,7 +170,7 @@ impl Finding {
     }
 }
 
-/// Escapes what is no visible character.
+/// Escapes non-printable characters.
 #[cfg(feature = "verify")]
 fn printable(text: &str) -> String {
     let escape =

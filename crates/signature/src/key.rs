@@ -16,25 +16,25 @@ pub(crate) const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 pub(crate) const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 const ED: &[u8] = &[0x2b, 0x65, 0x70];
 
-/// A public key, and what signatures of it are.
+/// A public key and its signature algorithm.
 ///
-/// Signatures are over SHA-256 whatever the curve is, and RSA is PKCS #1 v1.5, as cosign has it.
+/// As in cosign, signatures use SHA-256 for every curve, and PKCS #1 v1.5 for RSA.
 #[derive(Clone)]
 pub(crate) struct Key {
     algorithm: &'static dyn VerificationAlgorithm,
     material: Vec<u8>,
     ecdsa: bool,
-    /// The key as `SubjectPublicKeyInfo`.
+    /// The `SubjectPublicKeyInfo`.
     info: Vec<u8>,
 }
 
 impl Key {
-    /// Reads a key in PEM.
+    /// Parses a key in PEM.
     pub(crate) fn from_pem(text: &[u8]) -> Result<Key, String> {
         Key::from_info(&crate::pem::public_key(text)?)
     }
 
-    /// Reads a `SubjectPublicKeyInfo`.
+    /// Parses a `SubjectPublicKeyInfo`.
     pub(crate) fn from_info(info: &[u8]) -> Result<Key, String> {
         let broken = "the public key is damaged";
         let mut reader = Reader(info);
@@ -58,7 +58,7 @@ impl Key {
         Ok(Key { algorithm, material: bits.to_vec(), ecdsa: oid == EC, info: info.to_vec() })
     }
 
-    /// Returns whether `signature` is this key's over `message`.
+    /// Returns whether `signature` is a valid signature of `message` by this key.
     pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(self.algorithm, &self.material).verify(message, signature).is_ok()
     }
@@ -67,12 +67,12 @@ impl Key {
         &self.info
     }
 
-    /// Returns whether this is a key on an elliptic curve, which logs have.
+    /// Returns whether this is an elliptic curve key, as logs use.
     pub(crate) fn is_ecdsa(&self) -> bool {
         self.ecdsa
     }
 
-    /// Returns the SHA-256 of the key as `SubjectPublicKeyInfo`.
+    /// Returns the SHA-256 of the `SubjectPublicKeyInfo`.
     pub(crate) fn fingerprint(&self) -> String {
         format!("sha256:{}", hex(digest::digest(&digest::SHA256, &self.info).as_ref()))
     }

@@ -1,8 +1,8 @@
-//! Signatures of images: what a policy asks for, and whether given bytes fulfil it.
+//! Signatures of images: the requirements of a policy, and their verification.
 //!
-//! Everything is a value: a policy, an image by name and digest, its signatures, the time. Keys that a policy
-//! names by path are read by a function that the caller gives, so that nothing here touches files or the network.
-//! What is accepted is what the containers tools accept, as described in containers-policy.json(5).
+//! Everything is a value: a policy, an image by name and digest, its signatures, the time. The caller passes a
+//! function that reads the key files of a policy, so this crate touches neither files nor the network. It accepts
+//! what the containers tools accept, as described in containers-policy.json(5).
 
 mod attached;
 #[cfg(feature = "verify")]

@@ -1,23 +1,23 @@
-//! Names of images as signatures and policies write them: `busybox`, `quay.io/a/b:v1`, `quay.io/a/b@sha256:…`.
+//! Image names in signatures and policies: `busybox`, `quay.io/a/b:v1`, `quay.io/a/b@sha256:…`.
 
 use std::fmt;
 
-/// The name of an image in full: `busybox` is `docker.io/library/busybox`.
+/// A full image name: `busybox` is `docker.io/library/busybox`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    /// Registry and path.
+    /// Registry and repository path.
     repository: String,
     tag: Option<String>,
     digest: Option<String>,
 }
 
 impl Name {
-    /// Reads a name, in full or in the short form for the usual registry.
+    /// Parses a name, full or in the short form for Docker Hub.
     ///
     /// # Errors
-    /// Fails when the text breaks the grammar of references.
+    /// Fails when the text violates the grammar of references.
     pub fn parse(text: &str) -> Result<Name, String> {
-        let wrong = || format!("{:?} is no name of an image", shorten(text));
+        let wrong = || format!("{:?} is not an image name", shorten(text));
         if text.len() == 64 && text.bytes().all(is_hex) {
             return Err(wrong());
         }
@@ -27,7 +27,7 @@ impl Name {
             None => (text, None),
         };
         let (name, tag) = match rest.rfind(':') {
-            // A colon before a slash belongs to the port of the registry.
+            // A colon before a slash belongs to the port.
             Some(colon) if !rest[colon..].contains('/') => (&rest[..colon], Some(rest[colon + 1..].to_owned())),
             _ => (rest, None),
         };
@@ -49,12 +49,12 @@ impl Name {
         Ok(Name { repository, tag, digest })
     }
 
-    /// Returns registry and path.
+    /// Returns registry and repository path.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// Returns whether there is neither a tag nor a digest.
+    /// Returns whether the name has neither tag nor digest.
     pub(crate) fn is_bare(&self) -> bool {
         self.tag.is_none() && self.digest.is_none()
     }
@@ -64,7 +64,7 @@ impl Name {
         self.tag.as_deref()
     }
 
-    /// Returns the name in another repository, if that is one.
+    /// Returns the name in another repository, if that is valid.
     #[cfg(feature = "verify")]
     pub(crate) fn moved(&self, repository: &str) -> Option<Name> {
         let other = Name::parse(repository).ok()?;
@@ -81,7 +81,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Returns the start of a text that may be long, for messages.
+/// Returns the start of a long text for messages.
 pub(crate) fn shorten(text: &str) -> String {
     if text.chars().nth(200).is_none() { text.to_owned() } else { text.chars().take(200).chain(['…']).collect() }
 }
@@ -107,7 +107,7 @@ fn looks_like_host(part: &str) -> bool {
     part == "localhost" || part.contains(['.', ':']) || part.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Checks a name or address of a registry, maybe with a port.
+/// Checks a host name or address with an optional port.
 pub(crate) fn is_host(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -129,7 +129,7 @@ pub(crate) fn is_host(host: &str) -> bool {
     (port.is_empty() || port.strip_prefix(':').is_some_and(digits)) && name.is_none_or(|it| it.split('.').all(label))
 }
 
-/// Letters and digits, held together by a point, one or two underscores, or hyphens.
+/// Letters and digits, separated by a dot, one or two underscores, or hyphens.
 fn is_component(component: &str) -> bool {
     let word = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let mut rest = component.as_bytes();

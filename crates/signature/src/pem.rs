@@ -1,4 +1,4 @@
-//! PEM: base64 between two lines.
+//! PEM: base64 between two marker lines.
 
 use crate::der;
 
@@ -8,10 +8,10 @@ pub(crate) struct Block {
     pub(crate) content: Vec<u8>,
 }
 
-/// The largest number of blocks in one text.
-const MOST: usize = 100;
+/// Maximum number of blocks in a text.
+const MAX_BLOCKS: usize = 100;
 
-/// Reads all blocks; what is between them does not count.
+/// Parses all blocks; text between them is ignored.
 pub(crate) fn blocks(text: &[u8]) -> Result<Vec<Block>, String> {
     let text = str::from_utf8(text).map_err(|_| "it is not PEM".to_owned())?;
     let mut found = Vec::new();
@@ -33,14 +33,14 @@ pub(crate) fn blocks(text: &[u8]) -> Result<Vec<Block>, String> {
             .decode_to_vec(base64.as_bytes())
             .map_err(|_| format!("PEM block {label:?} is not base64"))?;
         found.push(Block { label: label.to_owned(), content });
-        if found.len() > MOST {
-            return Err(format!("more than {MOST} PEM blocks"));
+        if found.len() > MAX_BLOCKS {
+            return Err(format!("more than {MAX_BLOCKS} PEM blocks"));
         }
     }
     Ok(found)
 }
 
-/// Reads a text that is one block, and nothing else.
+/// Parses a text that consists of exactly one block.
 pub(crate) fn only(text: &[u8]) -> Result<Block, String> {
     let mut found = blocks(text)?;
     let around = str::from_utf8(text).unwrap_or_default().trim();
@@ -51,16 +51,16 @@ pub(crate) fn only(text: &[u8]) -> Result<Block, String> {
     }
 }
 
-/// Reads certificates.
+/// Parses certificates.
 pub(crate) fn certificates(text: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let blocks = blocks(text)?;
     if let Some(other) = blocks.iter().find(|block| block.label != "CERTIFICATE") {
-        return Err(format!("PEM block {:?} is no certificate", other.label));
+        return Err(format!("PEM block {:?} is not a certificate", other.label));
     }
     Ok(blocks.into_iter().map(|block| block.content).collect())
 }
 
-/// Reads a public key as `SubjectPublicKeyInfo`.
+/// Parses a public key to `SubjectPublicKeyInfo`.
 pub(crate) fn public_key(text: &[u8]) -> Result<Vec<u8>, String> {
     let blocks = blocks(text)?;
     let first = blocks.into_iter().next().ok_or("it is not PEM")?;
@@ -72,6 +72,6 @@ pub(crate) fn public_key(text: &[u8]) -> Result<Vec<u8>, String> {
             let parts = [der::write(der::SEQUENCE, &algorithm), der::write(der::BIT_STRING, &bits)].concat();
             Ok(der::write(der::SEQUENCE, &parts))
         }
-        other => Err(format!("PEM block {other:?} is no public key")),
+        other => Err(format!("PEM block {other:?} is not a public key")),
     }
 }

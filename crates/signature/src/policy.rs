@@ -1,4 +1,4 @@
-//! `policy.json`: what is asked of which image.
+//! `policy.json`: the requirements for images.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,84 +6,84 @@ use std::path::PathBuf;
 use crate::identity::Identity;
 use crate::strict::{self, Fields, Value};
 
-/// What a policy file says. Reading it is strict: whatever is unknown makes the whole file invalid,
-/// because a typo must not turn a check off.
+/// A policy file. Parsing is strict: anything unknown makes the whole file invalid, because a typo must not disable a
+/// check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     default: Vec<Requirement>,
     transports: BTreeMap<String, BTreeMap<String, Vec<Requirement>>>,
 }
 
-/// Why a text is no policy.
+/// Why a text is not a valid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(String);
 
-/// One thing that is asked of an image. All that are listed have to be fulfilled.
+/// One requirement for an image. An image must meet all listed ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requirement {
-    /// Any image will do.
+    /// Accepts any image.
     InsecureAcceptAnything,
-    /// No image will do.
+    /// Rejects every image.
     Reject,
-    /// Simple signing: an OpenPGP message that holds a claim.
+    /// Simple signing: an OpenPGP message with a claim.
     SignedBy(SignedBy),
-    /// A sigstore signature, as cosign makes it.
+    /// A sigstore signature, as made by cosign.
     SigstoreSigned(SigstoreSigned),
-    /// The lowest layer belongs to a signed image. Nobody implements this.
+    /// The base layer belongs to a signed image. No tool implements this.
     SignedBaseLayer,
 }
 
-/// What `signedBy` asks for.
+/// The parameters of `signedBy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedBy {
-    /// What the keys are; only `GPGKeys` is implemented by anybody.
+    /// The type of the keys; tools implement only `GPGKeys`.
     pub key_type: String,
-    /// Rings of keys.
+    /// The keyrings.
     pub keys: Vec<Material>,
-    /// For which image the signature may speak.
+    /// The images that the signature is valid for.
     pub identity: Identity,
 }
 
-/// What `sigstoreSigned` asks for.
+/// The parameters of `sigstoreSigned`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SigstoreSigned {
-    /// Who is trusted.
+    /// The trusted signers.
     pub trust: Trust,
-    /// Keys of transparency logs; one of them has to have seen the signature.
+    /// Keys of transparency logs; one of them must have logged the signature.
     pub rekor: Vec<Material>,
-    /// For which image the signature may speak.
+    /// The images that the signature is valid for.
     pub identity: Identity,
 }
 
-/// Who may make a sigstore signature.
+/// The trusted signers of a sigstore signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Whoever has one of these keys.
+    /// The owners of these keys.
     Keys(Vec<Material>),
-    /// Whoever got a certificate that lives for minutes for this identity.
+    /// The owner of a short-lived certificate for this identity.
     Fulcio {
-        /// Certificates of authorities.
+        /// Certificates of the authorities.
         authorities: Material,
-        /// Who vouched for the identity.
+        /// The identity issuer.
         issuer: String,
         /// The identity.
         email: String,
     },
-    /// Whoever has a certificate for this subject.
+    /// The owner of a certificate for this subject.
     Pki {
-        /// Certificates of authorities.
+        /// The root certificates.
         roots: Material,
-        /// Certificates between those and the signer's.
+        /// The intermediate certificates.
         intermediates: Option<Material>,
-        /// An address that the certificate has to be for.
+        /// The required email address.
         email: Option<String>,
-        /// A host that the certificate has to be for.
+        /// The required host name.
         hostname: Option<String>,
     },
 }
 
-/// Keys or certificates.
+/// Keys or certificates, in a file or inline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Material {
     /// In a file.
@@ -92,25 +92,25 @@ pub enum Material {
     Data(Vec<u8>),
 }
 
-/// Which part of a policy counts for an image.
+/// The part of a policy that applies to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied<'a> {
-    /// The transport and the scope; none is the default of the whole policy.
+    /// The transport and the scope; `None` is the default of the policy.
     pub scope: Option<(&'a str, &'a str)>,
     /// What is asked.
     pub requirements: &'a [Requirement],
 }
 
 impl Policy {
-    /// Reads a policy.
+    /// Parses a policy.
     ///
     /// # Errors
-    /// Fails when anything in it is unknown, twice, or makes no sense.
+    /// Fails when anything is unknown, duplicate or invalid.
     pub fn parse(text: &[u8]) -> Result<Policy, PolicyError> {
         read(text).map_err(PolicyError)
     }
 
-    /// Finds what is asked of an image that has these scopes, the narrowest first.
+    /// Returns the requirements for an image with these scopes, narrowest first.
     pub fn applied<'a>(&'a self, transport: &str, scopes: &[String]) -> Applied<'a> {
         let found = self.transports.get_key_value(transport).and_then(|(transport, rules)| {
             let (scope, requirements) = scopes.iter().find_map(|scope| rules.get_key_value(scope))?;
@@ -121,7 +121,7 @@ impl Policy {
 }
 
 impl Requirement {
-    /// Returns the type as a policy writes it.
+    /// Returns the type as written in a policy.
     pub fn kind(&self) -> &'static str {
         match self {
             Requirement::InsecureAcceptAnything => "insecureAcceptAnything",
@@ -132,7 +132,7 @@ impl Requirement {
         }
     }
 
-    /// Returns whether signatures have to be at hand to decide.
+    /// Returns whether the requirement needs signatures.
     pub fn needs_signatures(&self) -> bool {
         matches!(self, Requirement::SignedBy(_) | Requirement::SigstoreSigned(_))
     }
@@ -140,7 +140,7 @@ impl Requirement {
 
 fn read(text: &[u8]) -> Result<Policy, String> {
     let mut fields = Fields::of(strict::parse(text)?, "the policy")?;
-    let default = requirements(fields.needed("default")?)?;
+    let default = requirements(fields.required("default")?)?;
     let mut transports = BTreeMap::new();
     if let Some(value) = fields.any("transports") {
         for (transport, scopes) in Fields::of(value, "transports")?.rest() {
@@ -157,7 +157,7 @@ fn read(text: &[u8]) -> Result<Policy, String> {
     Ok(Policy { default, transports })
 }
 
-/// Checks the scopes of transports that have a form for them.
+/// Checks the scopes of transports with a defined form.
 fn check_scope(transport: &str, scope: &str) -> Result<(), String> {
     let wrong = |why: &str| Err(format!("invalid scope {scope:?} of {transport}: {why}"));
     match transport {
@@ -168,12 +168,12 @@ fn check_scope(transport: &str, scope: &str) -> Result<(), String> {
             } else if scope == "/" {
                 wrong("the scope of everything is \"\"")
             } else if scope.split('/').skip(1).any(|part| matches!(part, "" | "." | "..")) {
-                wrong("it is not in its shortest form")
+                wrong("it is not a canonical path")
             } else {
                 Ok(())
             }
         }
-        "docker-archive" | "docker-daemon" | "tarball" => wrong("there is no scope but \"\""),
+        "docker-archive" | "docker-daemon" | "tarball" => wrong("the only scope is \"\""),
         _ => Ok(()),
     }
 }
@@ -188,13 +188,13 @@ fn requirements(value: Value) -> Result<Vec<Requirement>, String> {
 
 fn requirement(value: Value) -> Result<Requirement, String> {
     let mut fields = Fields::of(value, "a requirement")?;
-    let requirement = match fields.needed_text("type")?.as_str() {
+    let requirement = match fields.required_text("type")?.as_str() {
         "insecureAcceptAnything" => Requirement::InsecureAcceptAnything,
         "reject" => Requirement::Reject,
         "signedBy" => Requirement::SignedBy(signed_by(&mut fields)?),
         "sigstoreSigned" => Requirement::SigstoreSigned(sigstore_signed(&mut fields)?),
         "signedBaseLayer" => {
-            Identity::read(fields.needed("baseLayerIdentity")?)?;
+            Identity::read(fields.required("baseLayerIdentity")?)?;
             Requirement::SignedBaseLayer
         }
         other => return Err(format!("unknown type of requirement {other:?}")),
@@ -204,7 +204,7 @@ fn requirement(value: Value) -> Result<Requirement, String> {
 }
 
 fn signed_by(fields: &mut Fields) -> Result<SignedBy, String> {
-    let key_type = fields.needed_text("keyType")?;
+    let key_type = fields.required_text("keyType")?;
     if !["GPGKeys", "signedByGPGKeys", "X509Certificates", "signedByX509CAs"].contains(&key_type.as_str()) {
         return Err(format!("unknown keyType {key_type:?}"));
     }

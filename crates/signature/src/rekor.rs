@@ -1,4 +1,4 @@
-//! What a transparency log says: it has seen this signature, by this key, at that time.
+//! Transparency log entries: proof that a log has seen a signature, by this key, at that time.
 
 use aws_lc_rs::digest;
 use serde::Deserialize;
@@ -7,20 +7,20 @@ use crate::key::{Key, hex};
 use crate::pem;
 use crate::strict::{self, Fields};
 
-/// Beyond this a number of JSON is not exact.
+/// JSON numbers beyond this are not exact.
 const EXACT: i64 = 1 << 53;
 
-/// What has to be in the log.
+/// The expected log entry.
 pub(crate) struct Entry<'a> {
-    /// The key or the certificate of the signer, in DER.
+    /// The key or certificate of the signer, in DER.
     pub(crate) signer: &'a [u8],
     /// The signature.
     pub(crate) signature: &'a [u8],
-    /// What was signed.
+    /// The signed payload.
     pub(crate) payload: &'a [u8],
 }
 
-/// The body of an entry; logs may add to it.
+/// The body of an entry; logs may add fields.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Body {
@@ -58,22 +58,22 @@ struct PublicKey {
     content: String,
 }
 
-/// Checks the promise of one of `logs` that `entry` is in it, and returns when it was put there.
+/// Verifies that one of `logs` has signed a promise to include `entry`; returns the time of inclusion.
 pub(crate) fn check(logs: &[Key], bundle: &str, entry: &Entry<'_>) -> Result<i64, String> {
     let wrong = |error: String| format!("the log entry: {error}");
     let mut fields = Fields::of(strict::parse(bundle.as_bytes()).map_err(wrong)?, "the log entry")?;
-    let promise = base64("SignedEntryTimestamp", &fields.needed_text("SignedEntryTimestamp")?)?;
-    let mut payload = Fields::of(fields.needed("Payload")?, "the log's payload")?;
+    let promise = base64("SignedEntryTimestamp", &fields.required_text("SignedEntryTimestamp")?)?;
+    let mut payload = Fields::of(fields.required("Payload")?, "the log's payload")?;
     fields.end()?;
-    let body = payload.needed_text("body")?;
-    let time = payload.needed_integer("integratedTime")?;
-    let index = payload.needed_integer("logIndex")?;
-    let log = payload.needed_text("logID")?;
+    let body = payload.required_text("body")?;
+    let time = payload.required_integer("integratedTime")?;
+    let index = payload.required_integer("logIndex")?;
+    let log = payload.required_text("logID")?;
     payload.end()?;
     if !(0..EXACT).contains(&time) || !(-EXACT..EXACT).contains(&index) {
         return Err("the log entry: a number is out of range".into());
     }
-    // The form of RFC 8785: keys in their order, no spaces.
+    // The canonical form of RFC 8785: sorted keys, no spaces.
     let canonical = serde_json::json!({ "body": body, "integratedTime": time, "logID": log, "logIndex": index });
     if !logs.iter().any(|log| log.verifies(canonical.to_string().as_bytes(), &promise)) {
         return Err("no log that the policy trusts has signed the log entry".into());

@@ -1,4 +1,4 @@
-//! `sigstoreSigned`: signatures as cosign makes them.
+//! `sigstoreSigned`: cosign signatures.
 
 use spelling::calendar::rfc3339;
 
@@ -13,10 +13,10 @@ use crate::pem;
 use crate::policy::{Material, SigstoreSigned, Trust};
 use crate::rekor;
 
-/// The largest number of certificates that a signature may bring along.
-const LONGEST: usize = 10;
+/// Maximum number of certificates attached to a signature.
+const MAX_CHAIN: usize = 10;
 
-/// A requirement with its keys read.
+/// A requirement with loaded keys.
 pub(crate) struct Checker<'a> {
     requirement: &'a SigstoreSigned,
     trust: Trusted<'a>,
@@ -26,11 +26,11 @@ pub(crate) struct Checker<'a> {
 enum Trusted<'a> {
     Keys(Vec<Key>),
     Fulcio { authorities: Authorities, issuer: &'a str, email: &'a str },
-    Pki { roots: Authorities, between: Vec<Vec<u8>>, email: Option<&'a str>, hostname: Option<&'a str> },
+    Pki { roots: Authorities, intermediates: Vec<Vec<u8>>, email: Option<&'a str>, hostname: Option<&'a str> },
 }
 
 impl<'a> Checker<'a> {
-    /// Reads the keys that a requirement names.
+    /// Loads the keys of a requirement.
     pub(crate) fn new(requirement: &'a SigstoreSigned, read: ReadKeys<'_>) -> Result<Checker<'a>, String> {
         let keys = |list: &[Material]| -> Result<Vec<Key>, String> {
             list.iter().map(|one| Key::from_pem(&load(one, read)?).map_err(|error| named(one, &error))).collect()
@@ -43,7 +43,7 @@ impl<'a> Checker<'a> {
             }
             Trust::Pki { roots, intermediates, email, hostname } => Trusted::Pki {
                 roots: authorities(roots)?,
-                between: match intermediates {
+                intermediates: match intermediates {
                     Some(one) => pem::certificates(&load(one, read)?).map_err(|error| named(one, &error))?,
                     None => Vec::new(),
                 },
@@ -58,7 +58,7 @@ impl<'a> Checker<'a> {
         Ok(Checker { requirement, trust, logs })
     }
 
-    /// Judges one signature.
+    /// Verifies one signature.
     pub(crate) fn check(
         &self,
         subject: &Subject<'_>,
@@ -69,7 +69,7 @@ impl<'a> Checker<'a> {
         if one.media_type != SIGSTORE_MEDIA_TYPE {
             return Err(format!("it is a {:?}, not a signature", crate::name::shorten(&one.media_type)));
         }
-        // What is claimed is shown also when it does not count.
+        // Record the claim even if it is rejected.
         let claim = Claim::parse(&one.payload, SIGSTORE);
         if let Ok(claim) = &claim {
             finding.claims(claim);
@@ -88,7 +88,7 @@ impl<'a> Checker<'a> {
                 let key = keys
                     .iter()
                     .find(|key| key.verifies(&one.payload, &signature))
-                    .ok_or("it was not made by a key that the policy trusts, or for something else")?;
+                    .ok_or("it is not a valid signature of a trusted key for this content")?;
                 finding.signer = Some(format!("key {}", key.fingerprint()));
                 if !self.logs.is_empty() {
                     let time = logged(key.info())?;
@@ -103,17 +103,17 @@ impl<'a> Checker<'a> {
                 authorities.check(&certificate, &chain(annotation(CHAIN_ANNOTATION))?, time)?;
                 let found = certificate.issuer()?;
                 if found != *issuer {
-                    return Err(format!("the identity comes from {found:?}, not from {issuer:?}"));
+                    return Err(format!("the identity issuer is {found:?}, not {issuer:?}"));
                 }
                 check_email(&certificate, email)?;
                 verify(&certificate.key()?, &one.payload, &signature)?;
             }
-            Trusted::Pki { roots, between, email, hostname } => {
+            Trusted::Pki { roots, intermediates, email, hostname } => {
                 let (certificate, _) = leaf(needed(CERTIFICATE_ANNOTATION)?)?;
                 describe(&certificate, finding);
                 email.map_or(Ok(()), |email| check_email(&certificate, email))?;
                 hostname.map_or(Ok(()), |host| certificate.check_hostname(host))?;
-                let all = [between.clone(), chain(annotation(CHAIN_ANNOTATION))?].concat();
+                let all = [intermediates.clone(), chain(annotation(CHAIN_ANNOTATION))?].concat();
                 roots.check(&certificate, &all, now)?;
                 verify(&certificate.key()?, &one.payload, &signature)?;
             }
@@ -128,7 +128,7 @@ fn verify(key: &Key, payload: &[u8], signature: &[u8]) -> Result<(), String> {
     if key.verifies(payload, signature) {
         Ok(())
     } else {
-        Err("it was not made with the key of its certificate".into())
+        Err("it is not a valid signature of the key in its certificate".into())
     }
 }
 
@@ -137,16 +137,16 @@ fn leaf(text: &str) -> Result<(Certificate, Vec<u8>), String> {
     match (found.pop(), found.len()) {
         (Some(bytes), 0) => Ok((Certificate::parse(&bytes)?, bytes)),
         (None, _) => Err("its certificate is missing".into()),
-        _ => Err("it has several certificates where one is expected".into()),
+        _ => Err("it has several certificates, expected one".into()),
     }
 }
 
-/// Returns the certificates between the signer's and the authority's, which comes last.
+/// Returns the certificates between the signer's and the root, which comes last.
 fn chain(text: Option<&str>) -> Result<Vec<Vec<u8>>, String> {
     let mut found = text.map_or(Ok(Vec::new()), |text| pem::certificates(text.as_bytes()))?;
     found.pop();
-    if found.len() > LONGEST {
-        return Err(format!("more than {LONGEST} certificates between the signer's and an authority"));
+    if found.len() > MAX_CHAIN {
+        return Err(format!("more than {MAX_CHAIN} certificates between the signer's and an authority"));
     }
     Ok(found)
 }
@@ -167,7 +167,7 @@ fn describe(certificate: &Certificate, finding: &mut Finding) {
     finding.signer = Some(format!("{subject}{issuer}"));
 }
 
-/// Reads keys or certificates.
+/// Loads keys or certificates.
 pub(crate) fn load(material: &Material, read: ReadKeys<'_>) -> Result<Vec<u8>, String> {
     match material {
         Material::Data(bytes) => Ok(bytes.clone()),

@@ -1,33 +1,33 @@
-//! `signedBy`: simple signing, a claim inside an OpenPGP message.
+//! `signedBy`: simple signing, a claim in an OpenPGP message.
 
 use spelling::calendar::rfc3339;
 
 use crate::claim::{Claim, SIMPLE};
 use crate::judge::{Finding, ReadKeys, Subject};
-use crate::openpgp::{Message, Ring};
+use crate::openpgp::{Keyring, Message};
 use crate::policy::SignedBy;
 use crate::sigstore::{load, named};
 
-/// A requirement with its keys read.
+/// A requirement with loaded keys.
 pub(crate) struct Checker<'a> {
     requirement: &'a SignedBy,
-    ring: Ring,
+    keyring: Keyring,
 }
 
 impl<'a> Checker<'a> {
-    /// Reads the keys that a requirement names.
+    /// Loads the keys of a requirement.
     pub(crate) fn new(requirement: &'a SignedBy, read: ReadKeys<'_>) -> Result<Checker<'a>, String> {
         if requirement.key_type != "GPGKeys" {
             return Err(format!("keyType {:?} is not supported", requirement.key_type));
         }
-        let mut ring = Ring::default();
+        let mut keyring = Keyring::default();
         for keys in &requirement.keys {
-            ring.add(&load(keys, read)?).map_err(|error| named(keys, &error))?;
+            keyring.add(&load(keys, read)?).map_err(|error| named(keys, &error))?;
         }
-        Ok(Checker { requirement, ring })
+        Ok(Checker { requirement, keyring })
     }
 
-    /// Judges one signature.
+    /// Verifies one signature.
     pub(crate) fn check(
         &self,
         subject: &Subject<'_>,
@@ -36,14 +36,14 @@ impl<'a> Checker<'a> {
         finding: &mut Finding,
     ) -> Result<(), String> {
         let message = Message::parse(one)?;
-        // What is claimed is shown also when it does not count.
+        // Record the claim even if it is rejected.
         let claim = Claim::parse(message.content(), SIMPLE);
         if let Ok(claim) = &claim {
             finding.claims(claim);
         }
         finding.signer = message.issuer().map(|id| format!("key {id}"));
         finding.time = message.created().map(rfc3339);
-        finding.signer = Some(format!("key {}", self.ring.check(&message, now)?));
+        finding.signer = Some(format!("key {}", self.keyring.check(&message, now)?));
         let claim = claim?;
         subject.check_digest(&claim.digest)?;
         self.requirement.identity.check(subject.name, &claim.identity)

@@ -1,14 +1,14 @@
-//! JSON that means one thing only: no key twice, no key that nobody knows, no value of another type.
+//! Strict JSON: no duplicate keys, no unknown keys, no values of the wrong type.
 //!
-//! Policies and signed claims decide who is trusted. Two readers that disagree about a document are a
-//! hole, so a document that could be read in two ways is refused.
+//! Policies and signed claims decide who is trusted. Two parsers that disagree on a document are a vulnerability, so
+//! ambiguous documents are rejected.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value whose objects hold every key once.
+/// A JSON value whose objects have unique keys.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -20,19 +20,19 @@ pub(crate) enum Value {
     Object(BTreeMap<String, Value>),
 }
 
-/// Reads a whole document. The depth is bounded by the parser.
+/// Parses a whole document. The parser limits the depth.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
-/// An object whose keys are taken one by one, until none is left.
+/// An object whose keys are consumed one by one.
 pub(crate) struct Fields {
     what: &'static str,
     fields: BTreeMap<String, Value>,
 }
 
 impl Fields {
-    /// Takes `value`, which is called `what` in messages, apart.
+    /// Wraps `value`, which messages call `what`.
     pub(crate) fn of(value: Value, what: &'static str) -> Result<Fields, String> {
         match value {
             Value::Object(fields) => Ok(Fields { what, fields }),
@@ -45,12 +45,12 @@ impl Fields {
         self.fields.remove(key)
     }
 
-    /// Takes a value that has to be there.
-    pub(crate) fn needed(&mut self, key: &str) -> Result<Value, String> {
+    /// Takes a required value.
+    pub(crate) fn required(&mut self, key: &str) -> Result<Value, String> {
         self.any(key).ok_or_else(|| format!("{} has no {key:?}", self.what))
     }
 
-    /// Takes a text.
+    /// Takes a string.
     pub(crate) fn text(&mut self, key: &str) -> Result<Option<String>, String> {
         match self.any(key) {
             None => Ok(None),
@@ -59,21 +59,21 @@ impl Fields {
         }
     }
 
-    /// Takes a text that has to be there.
-    pub(crate) fn needed_text(&mut self, key: &str) -> Result<String, String> {
+    /// Takes a required string.
+    pub(crate) fn required_text(&mut self, key: &str) -> Result<String, String> {
         self.text(key)?.ok_or_else(|| format!("{} has no {key:?}", self.what))
     }
 
-    /// Takes an integer that has to be there.
+    /// Takes a required integer.
     #[cfg(feature = "verify")]
-    pub(crate) fn needed_integer(&mut self, key: &str) -> Result<i64, String> {
-        match self.needed(key)? {
+    pub(crate) fn required_integer(&mut self, key: &str) -> Result<i64, String> {
+        match self.required(key)? {
             Value::Integer(number) => Ok(number),
             other => Err(format!("{key:?} in {} is {}, not an integer", self.what, other.kind())),
         }
     }
 
-    /// Takes a list of texts.
+    /// Takes a list of strings.
     pub(crate) fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>, String> {
         let wrong = |kind: &str| format!("{key:?} is {kind}, not a list of strings");
         match self.any(key) {
@@ -89,12 +89,12 @@ impl Fields {
         }
     }
 
-    /// Takes what is left.
+    /// Returns the remaining fields.
     pub(crate) fn rest(self) -> BTreeMap<String, Value> {
         self.fields
     }
 
-    /// Refuses keys that nobody has taken.
+    /// Rejects remaining keys as unknown.
     pub(crate) fn end(self) -> Result<(), String> {
         match self.fields.keys().next() {
             None => Ok(()),
@@ -118,13 +118,13 @@ impl Value {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(Reading)
+        deserializer.deserialize_any(ValueVisitor)
     }
 }
 
-struct Reading;
+struct ValueVisitor;
 
-impl<'de> Visitor<'de> for Reading {
+impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for Reading {
         let mut fields = BTreeMap::new();
         while let Some(key) = entries.next_key::<String>()? {
             if fields.contains_key(&key) {
-                return Err(A::Error::custom(format!("key {key:?} stands there twice")));
+                return Err(A::Error::custom(format!("duplicate key {key:?}")));
             }
             fields.insert(key, entries.next_value()?);
         }
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_stands_there_once() {
-        assert!(parse(br#"{"a": 1, "a": 2}"#).unwrap_err().contains("\"a\" stands there twice"));
+    fn duplicate_keys_are_rejected() {
+        assert!(parse(br#"{"a": 1, "a": 2}"#).unwrap_err().contains("duplicate key \"a\""));
         assert!(parse(br#"{"x": [{"a": 1, "\u0061": 2}]}"#).is_err());
         assert!(parse(br#"{"a": 1} {}"#).is_err());
     }

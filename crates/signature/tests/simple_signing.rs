@@ -156,13 +156,13 @@ fn messages_of_other_forms_are_refused() {
     let good = sign(&["-u", "one@a.test"]);
     assert!(judge(&keys, &[&good]).accepted);
     for (arguments, expected) in [
-        (&["-u", "one@a.test", "-u", "two@a.test"][..], "with one signature (it has 2)"),
-        (&["-u", "one@a.test", "--detach-sign"], "with one signature (it has 1)"),
+        (&["-u", "one@a.test", "-u", "two@a.test"][..], "with exactly one signature (it has 2)"),
+        (&["-u", "one@a.test", "--detach-sign"], "with exactly one signature (it has 1)"),
         (&["-u", "one@a.test", "--clearsign"], "a signature of plain text"),
-        (&["-u", "one@a.test", "--textmode"], "a signature of text"),
+        (&["-u", "one@a.test", "--textmode"], "a text signature"),
         (&["-u", "one@a.test", "--compress-algo", "bzip2"], "compression 3 is not supported"),
         (&["-u", "one@a.test", "--digest-algo", "SHA1"], "SHA-1"),
-        (&["-u", "one@a.test", "--set-notation", "!critical@a.test=1"], "needs something unknown (20)"),
+        (&["-u", "one@a.test", "--set-notation", "!critical@a.test=1"], "an unknown critical subpacket (20)"),
     ] {
         let found = reason(&keys, &sign(arguments));
         assert!(found.contains(expected), "{arguments:?}: {found}");
@@ -185,9 +185,9 @@ fn keys_that_are_over_sign_no_more() {
     let keys = gpg.export("short@a.test");
     assert!(judge(&keys, &[&signature]).accepted);
     let later = judge_at(now() + 8 * DAY, &keys, &[&signature]).reason.unwrap();
-    assert!(later.contains("has expired at"), "{later}");
+    assert!(later.contains("expired at"), "{later}");
     let earlier = judge_at(now() - 8 * DAY, &keys, &[&signature]).reason.unwrap();
-    assert!(earlier.contains("comes from the future"), "{earlier}");
+    assert!(earlier.contains("was created in the future"), "{earlier}");
     // The owner makes it last longer.
     gpg.run(&["--quick-set-expire", &gpg.fingerprint("short@a.test"), "30d"]);
     assert!(judge_at(now() + 8 * DAY, &gpg.export("short@a.test"), &[&signature]).accepted);
@@ -198,7 +198,7 @@ fn keys_that_are_over_sign_no_more() {
     let keys = gpg.export("gone@a.test");
     assert!(judge(&keys, &[&signature]).accepted && judge(&keys, &[&short]).accepted);
     let later = judge_at(now() + 3 * DAY, &keys, &[&short]).reason.unwrap();
-    assert_eq!(later, "it has expired");
+    assert_eq!(later, "the signature has expired");
     let revocation = gpg.0.path().join(format!("openpgp-revocs.d/{fingerprint}.rev"));
     let content = fs::read_to_string(&revocation).unwrap().replace(":-----BEGIN", "-----BEGIN");
     fs::write(&revocation, content).unwrap();
@@ -218,7 +218,7 @@ fn subkeys_sign_for_their_owner() {
     assert!(judgement.accepted, "{judgement:?}");
     let signer = judgement.signatures[0].signer.clone().unwrap();
     assert!(signer.starts_with(&format!("key {fingerprint} (owner@a.test), subkey ")), "{signer}");
-    assert!(judge_at(now() + 6 * DAY, &keys, &[&signature]).reason.unwrap().contains("has expired"));
+    assert!(judge_at(now() + 6 * DAY, &keys, &[&signature]).reason.unwrap().contains("expired"));
     // Somebody else's subkey is not theirs, even if it is put behind their key.
     gpg.key("thief@a.test", "ed25519");
     let thief = gpg.run(&["--export-options", "export-minimal", "--export", "thief@a.test"]);

@@ -1,4 +1,4 @@
-//! Changes of a database: whole or not at all, with the file and the schema that they need.
+//! Atomic changes of a database, including the file and the schema they need.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -10,25 +10,25 @@ use tempfile::NamedTempFile;
 
 use crate::error::Error;
 use crate::migrate;
-use crate::open::{Database, PATIENCE, READ_WRITE, check_schema, connect, parent};
+use crate::open::{BUSY_TIMEOUT, Database, READ_WRITE, check_schema, connect, parent};
 use crate::schema::{self, has_table};
 
-/// How the names of files begin that are being made.
+/// The file name prefix of databases under construction.
 const SCRATCH: &str = ".opm-new-index-";
 
-/// What a change of a database has to report.
+/// The result of a change.
 #[derive(Debug, Clone, Default)]
 pub struct Changed {
-    /// What was not done, and forgiven.
-    pub forgiven: Vec<String>,
-    /// What went wrong after the change was made.
+    /// Failures that were skipped.
+    pub skipped: Vec<String>,
+    /// Failures after the change was committed.
     pub warnings: Vec<String>,
 }
 
 impl Database {
-    /// Makes a change that happens whole or not at all, the way to the newest schema and a new file included.
+    /// Makes an atomic change, including the migration to the newest schema and the creation of the file.
     pub(crate) fn change<T, E: From<Error>>(&self, change: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
-        let Some(connection) = self.existing() else { return self.make(change) };
+        let Some(connection) = self.existing() else { return self.create_with(change) };
         let in_file = |error: Error| error.in_file(self.path());
         let transaction = begin(connection).map_err(in_file)?;
         prepare(&transaction, self.path()).map_err(in_file)?;
@@ -37,15 +37,15 @@ impl Database {
         Ok(outcome)
     }
 
-    /// Makes a new file with a change. Nobody sees it before it is whole, and a change that fails leaves nothing.
-    fn make<T, E: From<Error>>(&self, change: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+    /// Creates the file with a change. It becomes visible when complete; a failed change leaves nothing.
+    fn create_with<T, E: From<Error>>(&self, change: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
         let path = self.path();
         let in_file = |error: Error| error.in_file(path);
         let in_path = |error: io::Error| in_file(Error::io(path)(error));
-        // Two programs that make one file do so one after the other.
-        let turn = Turn::wait(parent(path)).ok_or_else(|| Error::Locked(path.to_owned()))?;
+        // Processes that create the same file do so one after the other.
+        let lock = DirectoryLock::wait(parent(path)).ok_or_else(|| Error::Locked(path.to_owned()))?;
         if path.symlink_metadata().is_ok() {
-            drop(turn);
+            drop(lock);
             return Database::write(path)?.change(change);
         }
         let file = scratch(path).map_err(in_path)?;
@@ -56,15 +56,15 @@ impl Database {
         transaction.commit().map_err(|error| in_file(error.into()))?;
         connection.close().map_err(|(_, error)| in_file(error.into()))?;
         file.persist_noclobber(path).map_err(|error| match error.error.kind() {
-            // A program that takes no turns was faster.
+            // A process without the lock created the file first.
             io::ErrorKind::AlreadyExists => Error::Locked(path.to_owned()),
             _ => in_path(error.error),
         })?;
         Ok(outcome)
     }
 
-    /// Gives the space back that removed rows took, and says what a change has to report.
-    pub(crate) fn changed(&self, forgiven: Vec<String>) -> Changed {
+    /// Reclaims the space of removed rows, and returns the result of a change.
+    pub(crate) fn changed(&self, skipped: Vec<String>) -> Changed {
         let vacuum = || -> Result<(), Error> {
             match self.existing() {
                 Some(connection) => connection.execute_batch("VACUUM")?,
@@ -75,16 +75,16 @@ impl Database {
         let warning = |error: Error| {
             let (file, error) = (self.path().display().to_string(), error.in_file(self.path()).to_string());
             let reason = error.strip_prefix(&format!("{file}: ")).unwrap_or(&error);
-            format!("{file}: the change is made; the space of what was removed stays in the file: {reason}")
+            format!("{file}: the change is committed, but the space of removed rows is not reclaimed: {reason}")
         };
-        Changed { forgiven, warnings: vacuum().err().map(warning).into_iter().collect() }
+        Changed { skipped, warnings: vacuum().err().map(warning).into_iter().collect() }
     }
 }
 
-/// Dates the schema of a database that nobody else has open: two that hold the same are the same, byte for byte.
+/// Sets the migration time of a database that no one else has open: equal content then gives equal bytes.
 ///
 /// # Errors
-/// Fails when the file is no database, or cannot be written.
+/// Fails when the file is not a database or cannot be written.
 pub fn date(path: &Path, seconds: u64) -> Result<(), Error> {
     let connection = connect(path, READ_WRITE)?;
     if has_table(&connection, "schema_migrations")? {
@@ -94,32 +94,34 @@ pub fn date(path: &Path, seconds: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The right to make files in a directory, held by one program at a time.
-struct Turn {
-    /// The directory, locked; nothing where directories cannot be locked.
+/// A lock for creating files in a directory, held by one process at a time.
+struct DirectoryLock {
+    /// The locked directory; `None` where directories cannot be locked.
     _directory: Option<File>,
 }
 
-impl Turn {
-    /// Waits for it; returns nothing when another program keeps it for too long.
-    fn wait(directory: &Path) -> Option<Turn> {
-        let Ok(file) = File::open(directory) else { return Some(Turn { _directory: None }) };
+impl DirectoryLock {
+    /// Waits for the lock; returns `None` on timeout.
+    fn wait(directory: &Path) -> Option<DirectoryLock> {
+        let Ok(file) = File::open(directory) else { return Some(DirectoryLock { _directory: None }) };
         let start = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => {
                     sweep(directory);
-                    return Some(Turn { _directory: Some(file) });
+                    return Some(DirectoryLock { _directory: Some(file) });
                 }
-                Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(10)),
+                Err(TryLockError::WouldBlock) if start.elapsed() < BUSY_TIMEOUT => {
+                    thread::sleep(Duration::from_millis(10))
+                }
                 Err(TryLockError::WouldBlock) => return None,
-                Err(TryLockError::Error(_)) => return Some(Turn { _directory: None }),
+                Err(TryLockError::Error(_)) => return Some(DirectoryLock { _directory: None }),
             }
         }
     }
 }
 
-/// Removes what killed programs left; only one at a time makes files here.
+/// Removes files of killed processes; the caller holds the lock.
 fn sweep(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(SCRATCH.as_bytes()))
@@ -128,7 +130,7 @@ fn sweep(directory: &Path) {
     }
 }
 
-/// Makes an empty file beside `path`, with the rights that SQLite gives new ones.
+/// Creates an empty file next to `path`, with the permissions that SQLite uses.
 fn scratch(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(SCRATCH).suffix(".db");
@@ -137,12 +139,12 @@ fn scratch(path: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(parent(path))
 }
 
-/// Begins a change; others wait from now on.
+/// Begins a write transaction; other writers wait from now on.
 pub(crate) fn begin(connection: &Connection) -> Result<Transaction<'_>, Error> {
     Ok(Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?)
 }
 
-/// Brings a database to the schema that changes need.
+/// Migrates a database to the schema that changes need.
 fn prepare(transaction: &Transaction<'_>, path: &Path) -> Result<(), Error> {
     migrate::migrate(transaction)?;
     check_schema(transaction, path, true)?;
@@ -161,13 +163,13 @@ mod tests {
         let database = Database::write(&path).unwrap();
         let connection = database.connection().unwrap();
         connection.execute_batch("INSERT INTO operatorbundle(name) VALUES ('stranded'), ('too')").unwrap();
-        // SQLite does not vacuum while a question is open.
+        // SQLite does not vacuum while a statement is open.
         let mut question = connection.prepare("SELECT version FROM schema_migrations").unwrap();
         let mut rows = question.query([]).unwrap();
         rows.next().unwrap();
         let changed = database.prune_stranded().unwrap();
         assert_eq!(changed.warnings.len(), 1, "{changed:?}");
-        assert!(changed.warnings[0].contains("the change is made"), "{changed:?}");
+        assert!(changed.warnings[0].contains("the change is committed"), "{changed:?}");
         let left: i64 = connection.query_row("SELECT count(*) FROM operatorbundle", [], |row| row.get(0)).unwrap();
         assert_eq!(left, 0);
     }

@@ -1,4 +1,4 @@
-//! From a database to a file-based catalog.
+//! Converts a database to a file-based catalog.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,25 +15,25 @@ use crate::open::Database;
 use crate::row::{BundleRow, body, objects};
 use crate::value;
 
-/// The property of bundles that are no longer wanted.
+/// The property of deprecated bundles.
 const DEPRECATED: &str = "olm.deprecated";
 
-/// How a database becomes a catalog.
+/// How manifests are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manifests {
-    /// Bundles with an image come without them: enough to know what there is.
-    LeftOut,
+    /// Bundles with an image have none: enough for a listing.
+    Omit,
     /// Bundles carry them as objects.
     Objects,
-    /// Bundles with an image carry what consoles show of them, the others their objects.
+    /// Bundles with an image carry the metadata that consoles show, the others their objects.
     Metadata,
 }
 
 impl Database {
-    /// Adds the content of the database to `fbc`, blob by blob; returns what was passed over.
+    /// Adds the content of the database to `fbc`, blob by blob; returns warnings about skipped content.
     ///
     /// # Errors
-    /// Fails when the content makes no valid catalog; `fbc` may then hold a part of it.
+    /// Fails when the content is not a valid catalog; `fbc` may then hold a part of it.
     pub fn convert(&self, fbc: &mut Fbc, manifests: Manifests, limits: &Limits) -> Result<Vec<String>, Error> {
         let connection = self.connection()?;
         by_bundle(connection)?;
@@ -49,8 +49,8 @@ impl Database {
     }
 }
 
-/// The tables of what is known of bundles, copied and ordered by bundle: the database has no index
-/// for them, and may not be changed.
+/// The tables of bundle properties, copied and sorted by bundle: the database has no index for them and must not be
+/// changed.
 const TYPED: [(&str, &str); 2] = [("properties", "opm_properties"), ("dependencies", "opm_dependencies")];
 
 /// The table of bundles without their manifests, copied for the same reason.
@@ -75,7 +75,7 @@ fn by_bundle(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is in the database, without manifests.
+/// The content of the database, without manifests.
 struct Content {
     packages: BTreeMap<String, Package>,
 }
@@ -83,7 +83,7 @@ struct Content {
 #[derive(Default)]
 struct Package {
     default_channel: String,
-    /// The head of each channel, and its entries by name.
+    /// The head and the members of each channel.
     channels: BTreeMap<String, (String, Vec<Member>)>,
     bundles: BTreeSet<String>,
 }
@@ -135,15 +135,15 @@ impl Content {
         Ok(Content { packages })
     }
 
-    /// Checks that the content makes a valid catalog; returns what is wrong inside of bundles.
+    /// Checks that the content is a valid catalog; returns problems inside of bundles.
     ///
-    /// That does not stop anybody: databases were never as strict, and what is in them is to be kept.
+    /// Those are not errors: databases were never as strict, and their content must be kept.
     fn check(&self, connection: &Connection, limits: &Limits) -> Result<Vec<String>, Error> {
         let inspect = catalog::inspect(Warnings::Off);
         let mut fbc = Fbc::default();
         let mut problems = Vec::new();
         for package in self.packages.keys() {
-            self.blobs(connection, package, Manifests::LeftOut, &mut Vec::new(), &mut |text| {
+            self.blobs(connection, package, Manifests::Omit, &mut Vec::new(), &mut |text| {
                 let made = fbc.make(text, limits).map_err(|error| Error::Message(error.to_string()))?;
                 inspect(&made, text.raw(), &mut problems);
                 fbc.push(made);
@@ -157,7 +157,7 @@ impl Content {
         }
     }
 
-    /// Hands the blobs of a package to `each`, one at a time.
+    /// Passes the blobs of a package to `each`, one at a time.
     fn blobs(
         &self,
         connection: &Connection,
@@ -168,7 +168,7 @@ impl Content {
     ) -> Result<(), Error> {
         let Some(package) = self.packages.get(name) else { return Ok(()) };
         let icon = match package.channels.get(&package.default_channel) {
-            Some((head, _)) if manifests != Manifests::LeftOut => icon(connection, name, head, warnings)?,
+            Some((head, _)) if manifests != Manifests::Omit => icon(connection, name, head, warnings)?,
             _ => None,
         };
         each(&Text::object(|blob| {
@@ -201,7 +201,7 @@ impl Content {
     }
 }
 
-/// Returns the icon of a package, data and media type: the first one of the CSV at the head of its default channel.
+/// Returns data and media type of a package's icon: the first icon of the CSV at the head of the default channel.
 fn icon(
     connection: &Connection,
     package: &str,
@@ -210,7 +210,7 @@ fn icon(
 ) -> Result<Option<(String, String)>, Error> {
     let Some(csv) = body(connection, head, "csv")? else {
         warnings.push(format!(
-            "package {}: bundle {} has no manifests, so there is no icon",
+            "package {}: bundle {} has no manifests and therefore no icon",
             quote(package),
             quote(head)
         ));
@@ -222,7 +222,7 @@ fn icon(
     }
     if base64::check(&data).is_err() {
         warnings.push(format!(
-            "package {}: the icon of bundle {} is not base64 and left out",
+            "package {}: skipping the icon of bundle {}, which is not base64",
             quote(package),
             quote(head)
         ));
@@ -275,8 +275,8 @@ fn bundle_blob(connection: &Connection, package: &str, row: &BundleRow, manifest
         });
     }
     let mut csv = None;
-    // A bundle without an image is nothing without its manifests.
-    if manifests != Manifests::LeftOut || row.image.is_empty() {
+    // A bundle without an image needs its manifests.
+    if manifests != Manifests::Omit || row.image.is_empty() {
         csv = body(connection, &row.name, "csv")?;
         objects_of(connection, row, manifests, &mut late)?;
     }
@@ -297,7 +297,7 @@ fn bundle_blob(connection: &Connection, package: &str, row: &BundleRow, manifest
     }))
 }
 
-/// Adds the manifests of a bundle, or what consoles show of them.
+/// Adds the manifests of a bundle, or its metadata for consoles.
 fn objects_of(
     connection: &Connection,
     row: &BundleRow,
@@ -323,7 +323,7 @@ fn objects_of(
     Ok(())
 }
 
-/// Returns the images of a bundle with their names: those of its CSV, then all others that are known.
+/// Returns the related images of a bundle with their names: those of its CSV, then the others.
 fn images(connection: &Connection, row: &BundleRow, csv: Option<&str>) -> Result<Vec<(String, String)>, Error> {
     let listed = csv.and_then(value::json).into_iter().flat_map(csv::related_images);
     let mut images: Vec<(String, String)> = listed.collect();
@@ -337,13 +337,13 @@ fn images(connection: &Connection, row: &BundleRow, csv: Option<&str>) -> Result
     Ok(images)
 }
 
-/// Writes a kind of resource with its fields in order.
+/// Writes a GVK with its fields in order.
 fn gvk(text: &str) -> Option<Text> {
     let [group, kind, version] = value::fields(text, ["group", "kind", "version"])?;
     Some(value::gvk_property(&group, &kind, &version))
 }
 
-/// Turns a dependency on a package into a property.
+/// Converts a package dependency to a property.
 fn package_required(text: &str) -> Option<Text> {
     let [package, range] = value::fields(text, ["packageName", "version"])?;
     Some(Object::new().string("packageName", &package).string("versionRange", &range).end())

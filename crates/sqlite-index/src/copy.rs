@@ -1,4 +1,4 @@
-//! Copying databases that other programs may be writing.
+//! Copies databases while other programs may write to them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,29 +10,29 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::error::Error;
-use crate::open::{PATIENCE, connect};
+use crate::open::{BUSY_TIMEOUT, connect};
 
-/// What stands in the header of a database that keeps its changes in a file of their own.
+/// The header value of a database in WAL mode.
 const WAL: u8 = 2;
-/// What SQLite keeps beside a database, but for the index of the changes, which is made again when it is missing.
+/// The files of a database, except for the WAL index, which SQLite rebuilds.
 const FILES: [&str; 3] = ["", "-journal", "-wal"];
-/// The index of the changes: there as long as a program works on them.
-const LIVE: &str = "-shm";
+/// The WAL index: it exists while a program uses the WAL.
+const WAL_INDEX: &str = "-shm";
 const READ_ONLY: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Copies the database in `path` as it is at one moment; nothing beside it comes or goes.
+/// Copies a consistent snapshot of the database at `path`; no file next to it is created or removed.
 pub(crate) fn copy(path: &Path, target: &Path) -> Result<(), Error> {
     check_file(path)?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + BUSY_TIMEOUT;
     loop {
-        if let Some(source) = reading(path)? {
-            return back_up(&source, target).map_err(|error| error.in_file(path));
+        if let Some(source) = open_snapshot(path)? {
+            return backup(&source, target).map_err(|error| error.in_file(path));
         }
-        if let Some(source) = joining(path)? {
-            return back_up(&source, target).map_err(|error| error.in_file(path));
+        if let Some(source) = join_wal(path)? {
+            return backup(&source, target).map_err(|error| error.in_file(path));
         }
-        // Nobody works on it, and a program left something unfinished. SQLite puts that right, in the copy.
+        // No program uses it, and one left an unfinished transaction. SQLite recovers it in the copy.
         if copy_files(path, target)? {
             return Ok(());
         }
@@ -43,12 +43,12 @@ pub(crate) fn copy(path: &Path, target: &Path) -> Result<(), Error> {
     }
 }
 
-/// Copies through SQLite, which keeps others from writing what is being read.
-fn back_up(source: &Connection, target: &Path) -> Result<(), Error> {
+/// Copies with SQLite's backup API, which locks out writers.
+fn backup(source: &Connection, target: &Path) -> Result<(), Error> {
     let _ = fs::remove_file(target);
     let mut made = Connection::open(target)?;
     let backup = Backup::new(source, &mut made)?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + BUSY_TIMEOUT;
     while backup.step(-1)? != StepResult::Done {
         if Instant::now() > end {
             return Err(Error::Locked(target.to_owned()));
@@ -58,9 +58,9 @@ fn back_up(source: &Connection, target: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens a file that is only read, all of it at one moment; nothing when that would change something: an unfinished
-/// change has to be undone, or changes are kept in a file of their own.
-pub(crate) fn reading(path: &Path) -> Result<Option<Connection>, Error> {
+/// Opens a file for a consistent read; `None` if reading would change files: a hot journal needs a rollback, or the
+/// database is in WAL mode.
+pub(crate) fn open_snapshot(path: &Path) -> Result<Option<Connection>, Error> {
     use std::io::Read;
     let mut header = [0; 20];
     let mut file = fs::File::open(path).map_err(Error::io(path))?;
@@ -71,13 +71,13 @@ pub(crate) fn reading(path: &Path) -> Result<Option<Connection>, Error> {
     open_reading(path)
 }
 
-/// Joins the programs that keep their changes in a file of their own; nothing when there are none.
-fn joining(path: &Path) -> Result<Option<Connection>, Error> {
-    if !beside(path, LIVE).exists() || !beside(path, "-wal").exists() {
+/// Opens a database in WAL mode that other programs use; `None` if there are none.
+fn join_wal(path: &Path) -> Result<Option<Connection>, Error> {
+    if !beside(path, WAL_INDEX).exists() || !beside(path, "-wal").exists() {
         return Ok(None);
     }
     let Some(connection) = open_reading(path)? else { return Ok(None) };
-    // The changes stay where they are, even if the others go in the meantime.
+    // Do not checkpoint the WAL, even if the other programs exit meanwhile.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(Some(connection))
 }
@@ -99,7 +99,7 @@ fn open_reading(path: &Path) -> Result<Option<Connection>, Error> {
     }
 }
 
-/// Copies a database that nobody works on with what is beside it; false when somebody came in the meantime.
+/// Copies the files of a database that is not in use; `false` if it was changed meanwhile.
 fn copy_files(path: &Path, target: &Path) -> Result<bool, Error> {
     let before = stamps(path)?;
     for ending in FILES {
@@ -119,12 +119,12 @@ fn copy_files(path: &Path, target: &Path) -> Result<bool, Error> {
     Ok(stamps(path)? == before)
 }
 
-/// What shows whether files were written to: which they are, how long, and when they changed.
+/// Detects writes to files: inode, length and modification time.
 type Stamps = Vec<Option<(u64, u64, i64, i64)>>;
 
 fn stamps(path: &Path) -> Result<Stamps, Error> {
     let mut stamps = Vec::new();
-    for ending in FILES.iter().chain(&[LIVE]) {
+    for ending in FILES.iter().chain(&[WAL_INDEX]) {
         let file = beside(path, ending);
         stamps.push(match fs::metadata(&file) {
             Ok(file) => Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec())),

@@ -1,9 +1,9 @@
-//! Why an index cannot be read or changed.
+//! Errors of reading or changing an index.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Says what went wrong with an index.
+/// Why an index cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read or written.
@@ -11,73 +11,73 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Somebody else is writing.
+    /// Another process is writing.
     #[error("{}: database is locked: another program is changing it", .0.display())]
     Locked(PathBuf),
-    /// The file is something else.
+    /// The file is not a database.
     #[error("{}: file is not a database", .0.display())]
     NotADatabase(PathBuf),
-    /// The file was a database once.
-    #[error("{}: database is damaged or cut short: {reason}", path.display())]
+    /// The database is damaged.
+    #[error("{}: database is damaged or truncated: {reason}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// The message of SQLite.
         reason: String,
     },
-    /// The database holds something else.
-    #[error("{}: not an operator index: the database has the tables {tables}, and none of an index", path.display())]
+    /// The database is not an index.
+    #[error("{}: not an operator index: the database has other tables: {tables}", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What is in it.
+        /// Its tables.
         tables: String,
     },
-    /// The database was made by a newer program, and differs too much.
+    /// The database was written by a newer program, and its schema is incompatible.
     #[error(
-        "{}: schema version {version} is newer than the newest one known here ({}), and {missing} is not in it",
+        "{}: schema version {version} is newer than the newest supported one ({}), and {missing} is missing",
         path.display(),
         crate::schema::VERSION
     )]
     Future {
         /// The file.
         path: PathBuf,
-        /// The version it has.
+        /// The version.
         version: i64,
-        /// The table or column that is missed.
+        /// The missing table or column.
         missing: String,
     },
-    /// The database says which schema it has, and that is not so.
-    #[error("{}: the database says that it has schema version {version}, and {missing} is not in it", path.display())]
+    /// The schema does not match the version that the database states.
+    #[error("{}: the database states schema version {version}, but {missing} is missing", path.display())]
     Incomplete {
         /// The file.
         path: PathBuf,
-        /// The version it says it has.
+        /// The stated version.
         version: i64,
-        /// The table or column that is missed.
+        /// The missing table or column.
         missing: String,
     },
-    /// A database cannot be brought to the newest schema.
+    /// A migration failed.
     #[error("migrating the database from schema version {from}: {reason}")]
     Migration {
-        /// The version it has.
+        /// The version.
         from: i64,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// A question or change that SQLite refused.
+    /// A query or change failed in SQLite.
     #[error("database: {0}")]
     Sql(#[from] rusqlite::Error),
-    /// Something that cannot be done; the text says what and why.
+    /// Any other failure.
     #[error("{0}")]
     Message(String),
 }
 
 impl Error {
-    /// Makes an error with a text for the user.
+    /// Creates an error with a message.
     pub(crate) fn message(text: impl Into<String>) -> Error {
         Error::Message(text.into())
     }
@@ -86,13 +86,13 @@ impl Error {
         move |source| Error::Io { path: path.to_owned(), source }
     }
 
-    /// Says why a database file cannot be opened or made.
+    /// Returns the error for a database file that cannot be opened or created.
     pub(crate) fn cannot_open(path: &Path, source: &io::Error) -> Error {
         let text = format!("unable to open database file: {source}");
         Error::Io { path: path.to_owned(), source: io::Error::other(text) }
     }
 
-    /// Says which file SQLite is talking of, where that explains it.
+    /// Adds the file to errors of SQLite that concern the whole file.
     pub(crate) fn in_file(self, path: &Path) -> Error {
         use rusqlite::ErrorCode;
         let Error::Sql(error) = self else { return self };

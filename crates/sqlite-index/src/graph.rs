@@ -1,4 +1,4 @@
-//! The upgrade graph of one channel, taken out of the database and put back.
+//! The upgrade graph of one channel, read from the database and written back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +11,29 @@ use crate::members::Entries;
 use crate::order::version;
 use crate::value;
 
-/// A channel as a chain of bundles, the head first.
+/// A channel as a chain of bundles, head first.
 #[derive(Debug, Clone)]
 pub(crate) struct Channel {
     package: String,
     name: String,
-    /// The bundles that really replace each other.
+    /// The bundles that replace each other.
     pub(crate) chain: Vec<Link>,
-    /// A name that the last bundle of the chain replaces and that is no bundle.
+    /// The name that the last bundle of the chain replaces, if it is not a bundle.
     pub(crate) below: Option<String>,
     /// The versions of all bundles of the channel, in the chain or skipped.
     pub(crate) versions: BTreeMap<String, Version>,
 }
 
-/// A bundle of the chain.
+/// A bundle in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) name: String,
-    /// What it has edges to besides the next one.
+    /// The other bundles that it has edges to.
     pub(crate) skips: Vec<String>,
 }
 
 impl Channel {
-    /// Makes a channel without bundles.
+    /// Creates a channel without bundles.
     pub(crate) fn new(package: &str, name: &str) -> Channel {
         Channel {
             package: package.to_owned(),
@@ -44,7 +44,7 @@ impl Channel {
         }
     }
 
-    /// Reads which bundles a channel has, but not how they replace each other.
+    /// Reads the bundles of a channel without their edges.
     pub(crate) fn unordered(connection: &Connection, package: &str, name: &str) -> Result<Channel, Error> {
         let mut channel = Channel::new(package, name);
         let sql = "SELECT DISTINCT bundle.name, bundle.version FROM channel_entry AS entry
@@ -60,7 +60,7 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Reads a channel; one that does not exist has no bundles.
+    /// Reads a channel; a missing channel has no bundles.
     pub(crate) fn read(connection: &Connection, package: &str, name: &str) -> Result<Channel, Error> {
         let mut channel = Channel::unordered(connection, package, name)?;
         let entries = Entries::read(connection, package, name)?;
@@ -90,14 +90,14 @@ impl Channel {
         Ok(channel)
     }
 
-    /// Returns the place of the first bundle of the chain that is below a version.
+    /// Returns the index of the first bundle of the chain below a version.
     pub(crate) fn first_below(&self, version: &Version) -> usize {
         let is_below =
             |link: &Link| self.versions.get(&link.name).is_some_and(|other| other.cmp_precedence(version).is_lt());
         self.chain.iter().position(is_below).unwrap_or(self.chain.len())
     }
 
-    /// Orders names by their versions, the lowest first, each once; names without a version come first.
+    /// Sorts names by version, lowest first, without duplicates; names without a version come first.
     pub(crate) fn order(&self, names: &mut Vec<String>) {
         names.sort_by(|a, b| match (self.versions.get(a), self.versions.get(b)) {
             (Some(x), Some(y)) => x.cmp_precedence(y).then_with(|| a.cmp(b)),
@@ -106,7 +106,7 @@ impl Channel {
         names.dedup();
     }
 
-    /// Checks that every bundle can be upgraded, or is the head.
+    /// Checks that every bundle except the head has an upgrade.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let links = self.chain.iter();
         let reached: BTreeSet<&str> = links
@@ -128,7 +128,7 @@ impl Channel {
         )))
     }
 
-    /// Writes the channel and its entries in the place of those that are there.
+    /// Writes the channel and its entries, replacing the existing ones.
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), Error> {
         let (package, channel) = (self.package.as_str(), self.name.as_str());
         let sql = "DELETE FROM channel_entry WHERE package_name = ?1 AND channel_name = ?2";
@@ -170,7 +170,7 @@ impl Channel {
     }
 }
 
-/// Says which channel is followed unless another is asked for.
+/// Sets the default channel of a package.
 pub(crate) fn set_default(connection: &Connection, package: &str, channel: &str) -> Result<(), Error> {
     let sql = "SELECT 1 FROM channel WHERE package_name = ?1 AND name = ?2";
     if !connection.prepare_cached(sql)?.exists([package, channel])? {

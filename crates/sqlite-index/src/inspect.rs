@@ -1,4 +1,4 @@
-//! What is in an index, for people and for building it again.
+//! Lists the content of an index.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::value;
 pub struct PackageInfo {
     /// Its name.
     pub name: String,
-    /// The channel that is followed unless another is asked for.
+    /// The default channel.
     pub default_channel: String,
     /// Its channels, by name.
     pub channels: Vec<ChannelInfo>,
@@ -35,9 +35,9 @@ pub struct ChannelInfo {
 pub struct BundleInfo {
     /// Its name.
     pub name: String,
-    /// Its version; empty when there is none.
+    /// Its version; may be empty.
     pub version: String,
-    /// Its image; empty when there is none.
+    /// Its image; may be empty.
     pub image: String,
     /// The names it replaces and skips in this channel.
     pub edges: Vec<String>,
@@ -46,14 +46,14 @@ pub struct BundleInfo {
 /// The images that an index was built from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The images; of each package what is replaced comes before what replaces it.
+    /// The images; replaced bundles come before their replacements.
     pub images: Vec<String>,
-    /// The names of bundles that have no image.
+    /// The bundles without an image.
     pub without_image: Vec<String>,
 }
 
 impl Database {
-    /// Lists what is in the index, by package.
+    /// Lists the packages with their channels and bundles.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -94,7 +94,7 @@ impl Database {
         Ok(packages.into_iter().map(package).collect())
     }
 
-    /// Lists the images that the index was built from, in an order that they can be added in.
+    /// Lists the images of the index in an order in which they can be added.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -124,7 +124,7 @@ impl Database {
         Ok(manifest)
     }
 
-    /// Returns the manifests that are stored of a bundle, as JSON.
+    /// Returns the stored manifests of a bundle as JSON.
     ///
     /// # Errors
     /// Fails when the database cannot be read.

@@ -1,12 +1,10 @@
-//! The sqlite index: the database of packages, channels and bundles that catalogs were before they were files.
+//! The sqlite index: the database format of catalogs before file-based catalogs.
 //!
-//! A map, in reading order: [`error`] says what can go wrong; `schema` is the newest form, and `migrate` leads to
-//! it from every older one; [`open`] opens files, `change` changes them whole or not at all, `copy` copies them while
-//! others write. [`add`] puts bundles
-//! in by one of its modes, [`load`] manifests that are in no image, [`remove`] and [`shrink`] take things out;
-//! `graph` is a channel on the way. `members` and `row` read what is there for [`query`], which answers servers,
-//! [`convert`], which makes a file-based catalog of it, and [`inspect`].
-//! Nothing here pulls an image or prints.
+//! In reading order: [`error`] has the errors; `schema` is the newest schema, and `migrate` upgrades older ones to
+//! it; [`open`] opens files, `change` makes atomic changes, `copy` copies databases in use. [`add`] adds bundles in
+//! one of its modes, [`load`] loads manifests without an image, [`remove`] and [`shrink`] remove content; `graph` is
+//! a channel in memory. `members` and `row` read the content for [`query`], which serves the registry API,
+//! [`convert`], which writes a file-based catalog, and [`inspect`]. Nothing here pulls an image or prints.
 
 pub mod add;
 mod change;

@@ -1,4 +1,4 @@
-//! Loading manifests that are in no image: directories of packages, and ConfigMaps.
+//! Loads manifests without an image: package directories and ConfigMaps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,16 +15,16 @@ use crate::error::Error;
 use crate::open::Database;
 use crate::remove::{Strictness, with_savepoint};
 
-/// Directories that stand in each other, at most.
+/// Maximum nesting depth of directories.
 const MAX_NESTING: usize = 32;
 
 impl Database {
-    /// Loads a directory of packages: a directory for each version, and a file that names the channels.
+    /// Loads a package directory: a directory per version, and a file that names the channels.
     ///
-    /// Returns what was forgiven.
+    /// Returns the skipped failures.
     ///
     /// # Errors
-    /// Fails with everything that is wrong, unless that is to be forgiven.
+    /// Fails with all errors, unless in permissive mode.
     pub fn load_directory(
         &self,
         directory: &Path,
@@ -53,12 +53,12 @@ impl Database {
         })
     }
 
-    /// Loads the text of a ConfigMap: lists of CRDs, CSVs and packages, each a text itself.
+    /// Loads a ConfigMap: lists of CRDs, CSVs and packages, each as text.
     ///
-    /// Returns what was forgiven.
+    /// Returns the skipped failures.
     ///
     /// # Errors
-    /// Fails with everything that is wrong, unless that is to be forgiven.
+    /// Fails with all errors, unless in permissive mode.
     pub fn load_config_map(&self, text: &[u8], limits: &Limits, strictness: Strictness) -> Result<Vec<String>, Error> {
         let empty = || Error::Message("unexpected end of JSON input".to_owned());
         let json = first(text, limits).map_err(Error::Message)?.ok_or_else(empty)?;
@@ -121,10 +121,10 @@ impl Database {
     }
 }
 
-/// Lists files, those and the directories of hidden names left out.
+/// Lists files, skipping hidden files and directories.
 fn walk(directory: &Path, limits: &Limits, nesting: usize, files: &mut Vec<PathBuf>) -> Result<(), Error> {
     if nesting > MAX_NESTING {
-        return Err(Error::Message(format!("{}: directories nest too deep", directory.display())));
+        return Err(Error::Message(format!("{}: directories are nested too deeply", directory.display())));
     }
     let mut entries: Vec<fs::DirEntry> =
         fs::read_dir(directory).and_then(|entries| entries.collect()).map_err(Error::io(directory))?;
@@ -161,7 +161,7 @@ fn first(text: &[u8], limits: &Limits) -> Result<Option<Text>, String> {
     Ok(stream::first(text, limits).map_err(|error| error.to_string())?.map(|(_, json)| json))
 }
 
-/// Loads the bundles of a directory: one for each CSV, with all other objects there.
+/// Loads the bundles of a directory: one per CSV, with all other objects there.
 fn load_bundles(
     connection: &Connection,
     directory: &Path,
@@ -199,7 +199,7 @@ fn add_contents(connection: &Connection, contents: Result<Contents, String>, pro
     problems.extend(added.err().map(|error| error.to_string()));
 }
 
-/// Makes a package of a document that names one.
+/// Creates a package from a document that names one.
 fn load_package(connection: &Connection, document: Raw<'_>, problems: &mut Vec<String>) {
     let text = |value: Raw<'_>, name: &str| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned();
     let package = text(document, "packageName");
@@ -219,7 +219,7 @@ fn load_package(connection: &Connection, document: Raw<'_>, problems: &mut Vec<S
     problems.extend(rebuilt.err().map(|error| format!("error adding package {package}: {error}")));
 }
 
-/// Returns group, version, kind and plural of each version that a CRD defines.
+/// Returns group, version, kind and plural of each version of a CRD.
 fn keys_of(crd: Raw<'_>) -> Vec<[String; 4]> {
     let Some(spec) = crd.get("spec") else { return Vec::new() };
     let text = |value: Option<Raw<'_>>| value.and_then(Raw::as_str).unwrap_or_default().into_owned();

@@ -1,4 +1,4 @@
-//! Which bundle is in which channel, and what it replaces there.
+//! Channel members and their edges.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,13 +13,13 @@ pub(crate) struct Member {
     pub(crate) channel: String,
     pub(crate) package: String,
     pub(crate) bundle: String,
-    /// What it really replaces; empty when that is nothing.
+    /// The bundle that it replaces; may be empty.
     pub(crate) replaces: String,
-    /// What else has an edge from it, in the order of entries.
+    /// The other bundles that it has edges to, in the order of entries.
     pub(crate) skips: Vec<String>,
 }
 
-/// One entry of a channel, as stored.
+/// One stored entry of a channel.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) id: i64,
@@ -49,9 +49,9 @@ impl Entries {
         Ok(Entries(rows.collect::<Result<_, _>>()?))
     }
 
-    /// Returns, for each bundle, what it really replaces and what else it has edges to.
+    /// Returns the replaced bundle and the other edges of each bundle.
     ///
-    /// Real edges are those that lead down from the entries of least depth; all others are skips.
+    /// The edges of the entries with the least depth are replacements; all others are skips.
     pub(crate) fn edges(&self) -> BTreeMap<&str, (Option<&str>, Vec<&str>)> {
         let by_id: HashMap<i64, &Entry> = self.0.iter().map(|entry| (entry.id, entry)).collect();
         let least = self.0.iter().map(|entry| entry.depth).min();
@@ -75,7 +75,7 @@ impl Entries {
         edges
     }
 
-    /// Returns the names on the way down from the head over real edges, each once.
+    /// Returns the chain of replacements from the head down, without duplicates.
     pub(crate) fn chain(&self) -> Vec<String> {
         let by_id: HashMap<i64, &Entry> = self.0.iter().map(|entry| (entry.id, entry)).collect();
         let mut chain: Vec<String> = Vec::new();
@@ -91,15 +91,15 @@ impl Entries {
     }
 }
 
-/// Lists which bundles are in which channels, by channel, package and name.
+/// Lists the members of all channels, by channel, package and name.
 ///
-/// Names that are no bundles are left out, as are bundles that are stored in parts.
+/// Skips names without a bundle and bundles that are stored partially.
 pub(crate) fn members(connection: &Connection) -> Result<Vec<Member>, Error> {
     let sql = "SELECT name FROM operatorbundle INDEXED BY pk
         WHERE name IS NOT NULL AND version IS NOT NULL AND bundlepath IS NOT NULL";
     let plain = "SELECT name FROM operatorbundle
         WHERE name IS NOT NULL AND version IS NOT NULL AND bundlepath IS NOT NULL";
-    // The index has all that is asked for; the table is full of manifests.
+    // The index covers the query; the table itself is full of manifests.
     let whole = value::strings(connection, sql, []).or_else(|_| value::strings(connection, plain, []))?;
     let whole: HashSet<String> = whole.into_iter().collect();
     let mut channels: BTreeMap<(String, String), Entries> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Bringing databases of older programs to the newest schema.
+//! Migrates databases of older programs to the newest schema.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::value::{self, Text};
 
 type Step = fn(&Transaction<'_>) -> Result<(), Error>;
 
-/// The steps in order; the place of each is the version it leads to.
+/// The migrations in order; the index of each is the version it migrates to.
 const STEPS: [Step; VERSION as usize + 1] = [
     init,
     related_images,
@@ -31,21 +31,21 @@ const STEPS: [Step; VERSION as usize + 1] = [
     truncated_deprecations,
 ];
 
-/// Brings a database to the newest schema, within a transaction: what it finds is what it changes.
+/// Migrates a database to the newest schema within a transaction.
 ///
-/// A database that is newer stays as it is.
+/// A newer database stays unchanged.
 pub(crate) fn migrate(transaction: &Transaction<'_>) -> Result<(), Error> {
     let from = schema::version(transaction)?;
     if from >= VERSION {
         return Ok(());
     }
     let failed = |error: Error| match error {
-        // Said by who knows the file.
+        // The caller adds the file.
         error @ Error::Sql(_) if is_about_the_file(&error) => error,
         error => Error::Migration { from, reason: error.to_string() },
     };
-    // Tables that others refer to are made anew, so keys are looked at in the end. The pragma would do nothing within
-    // a transaction; this is the same switch, and safe since no key has been broken in this transaction yet.
+    // Tables with foreign keys to them are recreated, so keys are checked at the end. The pragma has no effect within
+    // a transaction; this is the same switch, and safe, because no key has been broken in this transaction yet.
     transaction.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, false)?;
     let outcome = run(transaction, from).map_err(failed);
     transaction.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true)?;
@@ -71,17 +71,17 @@ fn run(transaction: &Transaction<'_>, from: i64) -> Result<(), Error> {
     for (table, count) in broken_keys(transaction)? {
         let known = before.get(&table).copied().unwrap_or_default();
         if count > known {
-            return Err(Error::message(format!("{} references of table {table} would lead nowhere", count - known)));
+            return Err(Error::message(format!("{} foreign keys of table {table} would be broken", count - known)));
         }
     }
     Ok(())
 }
 
-/// Counts the references that lead nowhere, for each table.
+/// Counts the broken foreign keys of each table.
 fn broken_keys(transaction: &Transaction<'_>) -> Result<BTreeMap<String, usize>, Error> {
     let mut statement = transaction.prepare("SELECT \"table\", count(*) FROM pragma_foreign_key_check GROUP BY 1")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as usize)));
-    // Keys to tables that do not have what they refer to cannot be checked at all.
+    // Keys to tables without the referenced columns cannot be checked at all.
     Ok(rows.and_then(|rows| rows.collect()).unwrap_or_default())
 }
 
@@ -124,7 +124,7 @@ fn each_csv(transaction: &Transaction<'_>, mut each: impl FnMut(&str, &str) -> R
     Ok(())
 }
 
-/// Reads what a stored CSV says; nothing when it cannot be read.
+/// Parses a stored CSV; `None` if that fails.
 fn contents(csv: &str) -> Option<bundle::Contents> {
     bundle::of_objects([csv.as_bytes()], &Limits::default()).ok()
 }
@@ -178,7 +178,7 @@ fn required_apis(transaction: &Transaction<'_>) -> Result<(), Error> {
     })
 }
 
-/// Makes a table anew, with the same content.
+/// Recreates a table with the same content.
 fn rebuild(transaction: &Transaction<'_>, table: &str, columns: &str, definition: &str) -> Result<(), Error> {
     transaction.execute_batch(&format!(
         "CREATE TABLE opm_new ({definition});
@@ -237,7 +237,7 @@ fn cascading_keys(transaction: &Transaction<'_>) -> Result<(), Error> {
 fn version_and_skip_range(transaction: &Transaction<'_>) -> Result<(), Error> {
     add_column(transaction, "skiprange")?;
     add_column(transaction, "version")?;
-    // Older programs added rows without a name here instead of changing those that were there.
+    // Older programs added rows without a name here instead of updating the existing ones.
     transaction.execute("DELETE FROM operatorbundle WHERE name IS NULL", [])?;
     let mut update = transaction.prepare("UPDATE operatorbundle SET skiprange = ?2, version = ?3 WHERE name = ?1")?;
     each_csv(transaction, |name, csv| {
@@ -300,7 +300,7 @@ fn replaces_and_skips(transaction: &Transaction<'_>) -> Result<(), Error> {
         let replaces = names.remove(0);
         update.execute(params![name, replaces, names.join(",")])?;
     }
-    schema::triggers(transaction, Cleanup::AsOthersDo)
+    schema::triggers(transaction, Cleanup::Compatible)
 }
 
 fn dependencies(transaction: &Transaction<'_>) -> Result<(), Error> {
@@ -329,7 +329,7 @@ fn of_apis(transaction: &Transaction<'_>, from: &str, into: &str) -> Result<(), 
 
 fn properties(transaction: &Transaction<'_>) -> Result<(), Error> {
     transaction.execute_batch(&format!("CREATE TABLE IF NOT EXISTS properties ({OF_BUNDLE})"))?;
-    // The type of a dependency stood in its value as well.
+    // The value of a dependency used to repeat its type.
     let mut update = transaction.prepare("UPDATE dependencies SET value = ?2 WHERE rowid = ?1")?;
     {
         let mut statement = transaction.prepare("SELECT rowid, value FROM dependencies")?;

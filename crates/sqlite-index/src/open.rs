@@ -1,4 +1,4 @@
-//! Opening databases: to change them, or to read them and leave them as they are.
+//! Opens databases for writing, or for reading without changes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,30 +12,30 @@ use crate::error::Error;
 use crate::schema::{self, VERSION};
 use crate::{copy, migrate};
 
-/// How long another program is awaited.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How files are opened that are there and change.
+/// How long to wait for another process.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The flags for opening an existing file for writing.
 pub(crate) const READ_WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
-/// Pages that are kept in memory, in KiB.
+/// The page cache, in KiB.
 const CACHE_KIB: i64 = 16 << 10;
 
 /// An open index.
 pub struct Database {
-    /// Nothing as long as there is no file: the first change makes it.
+    /// `None` until the first change creates the file.
     connection: Option<Connection>,
     path: PathBuf,
-    /// Where the copy is, if it is one.
+    /// The directory of the temporary copy, if this is one.
     copy: Option<TempDir>,
 }
 
 impl Database {
-    /// Opens the index in `path` to change it.
+    /// Opens the index at `path` for writing.
     ///
-    /// Nothing is written before the first change: that one makes a file that is not there, and brings an older index
-    /// to the newest schema, in the same transaction. A change that fails leaves all as it was.
+    /// Nothing is written before the first change. That change creates a missing file or migrates an older index, in
+    /// the same transaction. A failed change leaves everything unchanged.
     ///
     /// # Errors
-    /// Fails when the file is no index, is in use, or cannot be written.
+    /// Fails when the file is not an index, is in use, or cannot be written.
     pub fn write(path: &Path) -> Result<Database, Error> {
         let in_file = |error: Error| error.in_file(path);
         if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
@@ -52,16 +52,16 @@ impl Database {
         Ok(Database { connection: Some(connection), path: path.to_owned(), copy: None })
     }
 
-    /// Opens the index in `path` for reading; the file stays as it is.
+    /// Opens the index at `path` for reading; the file stays unchanged.
     ///
-    /// An older index is copied and the copy brought to the newest schema.
+    /// An older index is copied, and the copy is migrated.
     ///
     /// # Errors
-    /// Fails when the file is no index, is in use, or cannot be read.
+    /// Fails when the file is not an index, is in use, or cannot be read.
     pub fn read(path: &Path) -> Result<Database, Error> {
         copy::check_file(path)?;
         let in_file = |error: Error| error.in_file(path);
-        if let Some(connection) = copy::reading(path)? {
+        if let Some(connection) = copy::open_snapshot(path)? {
             check(&connection, path, path).map_err(in_file)?;
             if schema::version(&connection).map_err(in_file)? >= VERSION {
                 check_schema(&connection, path, false).map_err(in_file)?;
@@ -73,29 +73,29 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens a temporary copy of the index in `path`, which can be changed without anybody noticing.
+    /// Opens a temporary copy of the index at `path`, which can be changed freely.
     ///
     /// # Errors
-    /// Fails when the file is no index, is in use, or cannot be read.
+    /// Fails when the file is not an index, is in use, or cannot be read.
     pub fn copy(path: &Path) -> Result<Database, Error> {
         let in_file = |error: Error| error.in_file(path);
         let directory = tempfile::Builder::new().prefix("db-").tempdir().map_err(Error::io(path))?;
         let target = directory.path().join("index.db");
         copy::copy(path, &target)?;
         let connection = connect(&target, READ_WRITE).map_err(in_file)?;
-        // The copy goes with the process.
+        // The copy does not outlive the process.
         connection.pragma_update(None, "synchronous", "OFF")?;
         check(&connection, &target, path).map_err(in_file)?;
         Ok(Database { connection: Some(connection), path: path.to_owned(), copy: Some(directory) })
     }
 
-    /// Writes a copy of the index in `path` to `target`, without what a program left unfinished.
+    /// Writes a copy of the index at `path` to `target`, without unfinished transactions.
     ///
     /// # Errors
-    /// Fails when the file is no index, is in use, or cannot be read or written.
+    /// Fails when the file is not an index, is in use, or cannot be read or written.
     pub fn save(path: &Path, target: &Path) -> Result<(), Error> {
         let copy = Database::copy(path)?;
-        // All of it is in the file, whatever the journal was.
+        // Leave WAL mode, so that the file is self-contained.
         copy.connection()?.execute_batch("PRAGMA journal_mode = DELETE").map_err(Error::from)?;
         if let Some(directory) = copy.into_copy() {
             fs::copy(directory.path().join("index.db"), target).map_err(Error::io(target))?;
@@ -103,10 +103,10 @@ impl Database {
         Ok(())
     }
 
-    /// Brings the database to the newest schema; makes it if there is none.
+    /// Migrates the database to the newest schema, creating it if needed.
     ///
     /// # Errors
-    /// Fails when that is not possible; the database is then as it was.
+    /// Fails when the migration fails; the database is then unchanged.
     pub fn migrate(&self) -> Result<(), Error> {
         let Some(connection) = &self.connection else { return self.change(|_| Ok(())) };
         let transaction = begin(connection).map_err(|error| error.in_file(&self.path))?;
@@ -114,7 +114,7 @@ impl Database {
         transaction.commit().map_err(|error| Error::from(error).in_file(&self.path))
     }
 
-    /// Returns the version of the schema; −1 when there is none.
+    /// Returns the version of the schema; −1 without a schema.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -122,7 +122,7 @@ impl Database {
         schema::version(self.connection()?)
     }
 
-    /// Returns whether there is any table.
+    /// Returns whether the database has no tables.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
@@ -130,52 +130,52 @@ impl Database {
         Ok(schema::tables(self.connection()?)?.is_empty())
     }
 
-    /// Names the first table or column that questions need and that is not there.
+    /// Returns the first missing table or column that queries need.
     ///
     /// # Errors
     /// Fails when the database cannot be read.
-    pub fn lacks(&self) -> Result<Option<String>, Error> {
+    pub fn missing_table(&self) -> Result<Option<String>, Error> {
         schema::missing(self.connection()?, false)
     }
 
-    /// Returns the file that was opened.
+    /// Returns the path of the opened file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns what answers questions.
+    /// Returns the connection for queries.
     pub(crate) fn connection(&self) -> Result<&Connection, Error> {
         let missing = || Error::Io { path: self.path.clone(), source: io::ErrorKind::NotFound.into() };
         self.connection.as_ref().ok_or_else(missing)
     }
 
-    /// Returns the connection that changes go through; nothing as long as there is no file.
+    /// Returns the connection for changes; `None` if there is no file.
     pub(crate) fn existing(&self) -> Option<&Connection> {
         self.connection.as_ref()
     }
 
-    /// Closes the database and returns the directory of the copy if it is one.
+    /// Closes the database; returns the directory of the temporary copy, if this is one.
     pub(crate) fn into_copy(self) -> Option<TempDir> {
         self.copy
     }
 }
 
-/// Returns the directory that a file is in.
+/// Returns the directory of a file.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Opens a connection as all of ours are.
+/// Opens a connection with the common settings.
 pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.set_prepared_statement_cache_capacity(128);
     Ok(connection)
 }
 
-/// Checks that a database of the newest schema, or of one to come, has what is needed.
+/// Checks that a database with the newest or a newer schema has the required tables.
 pub(crate) fn check_schema(connection: &Connection, path: &Path, writing: bool) -> Result<(), Error> {
     let Some(missing) = schema::missing(connection, writing)? else { return Ok(()) };
     let (path, version) = (path.to_owned(), schema::version(connection)?);
@@ -185,7 +185,7 @@ pub(crate) fn check_schema(connection: &Connection, path: &Path, writing: bool) 
     })
 }
 
-/// Checks that the database in `file` is an index, or nothing yet, and as long as it says; the user knows it as `path`.
+/// Checks that the database in `file` is an index or empty, and has its full length; messages call it `path`.
 fn check(connection: &Connection, file: &Path, path: &Path) -> Result<(), Error> {
     let tables = schema::tables(connection)?;
     let ours = ["operatorbundle", "package", "channel", "schema_migrations"];
@@ -196,7 +196,7 @@ fn check(connection: &Connection, file: &Path, path: &Path) -> Result<(), Error>
     let size: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
     let length = fs::metadata(file).map_or(u64::MAX, |file| file.len());
     if pages > 0 && length < pages.saturating_mul(size) {
-        let reason = format!("it should have {} bytes and has {length}", pages * size);
+        let reason = format!("expected {} bytes, found {length}", pages * size);
         return Err(Error::Damaged { path: path.to_owned(), reason });
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! How bundles are ordered by their versions.
+//! The order of bundles by version.
 
 use std::cmp::Ordering;
 
@@ -6,17 +6,17 @@ use fbc::version::Version;
 
 use crate::error::Error;
 
-/// The version of a bundle that has none: below all others but the earliest.
-const NONE: &str = "0.0.0-z";
+/// The version of a bundle without one: below almost all others.
+const NO_VERSION: &str = "0.0.0-z";
 
-/// Parses the version of a bundle; one without a version is below all others.
+/// Parses the version of a bundle; a missing version sorts below all others.
 pub(crate) fn version(name: &str, text: &str) -> Result<Version, Error> {
-    let text = if text.is_empty() { NONE } else { text };
+    let text = if text.is_empty() { NO_VERSION } else { text };
     Version::parse_strict(text)
         .map_err(|error| Error::Message(format!("error parsing bundle {name} version {text}: {error}")))
 }
 
-/// Compares versions, and of equal ones the builds, as if these were pre-releases; none is the least.
+/// Compares versions, then their build metadata as if it were a pre-release; no build metadata is the lowest.
 pub(crate) fn compare(a: &Version, b: &Version) -> Ordering {
     let build = |version: &Version| match version.build() {
         "" => None,
@@ -53,9 +53,9 @@ fn compare_builds(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Compares versions that may be none; those that are none come first.
+/// Compares optional versions; missing ones come first.
 pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
-    let parse = |text: &str| Version::parse_strict(if text.is_empty() { NONE } else { text }).ok();
+    let parse = |text: &str| Version::parse_strict(if text.is_empty() { NO_VERSION } else { text }).ok();
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => compare(&a, &b),
         (a, b) => a.is_some().cmp(&b.is_some()),

@@ -1,4 +1,4 @@
-//! Answers of the registry API from a database.
+//! Answers queries of the registry API from a database.
 
 mod reply;
 
@@ -20,12 +20,12 @@ use crate::schema::LIGHT;
 use crate::value;
 use reply::{Shape, bundle_message};
 
-/// So many connections are kept for the next questions.
-const KEPT: usize = 16;
+/// Maximum number of idle connections.
+const IDLE_CONNECTIONS: usize = 16;
 
-/// A database that answers the questions of the registry API.
+/// A database that answers queries of the registry API.
 ///
-/// The upgrade graph and what provides which API are in memory; manifests are read when asked for.
+/// The upgrade graph and the API providers are in memory; manifests are read on demand.
 pub struct Index {
     path: PathBuf,
     connections: Mutex<Vec<Connection>>,
@@ -33,15 +33,15 @@ pub struct Index {
     /// The bundles that provide an API.
     providers: HashMap<[String; 3], Vec<String>>,
     counts: Counts,
-    /// Gone with the server.
+    /// Removed with the server.
     _directory: TempDir,
 }
 
 impl Index {
-    /// Makes a temporary copy of a database ready to be asked.
+    /// Prepares a temporary copy of a database for queries.
     ///
     /// # Errors
-    /// Fails when `database` is no copy, or cannot be read.
+    /// Fails when `database` is not a temporary copy or cannot be read.
     pub fn new(database: Database) -> Result<Index, Error> {
         let connection = database.connection()?;
         crate::schema::index(connection)?;
@@ -70,17 +70,17 @@ impl Index {
         Ok(Index { path, connections: Mutex::default(), members, providers, counts, _directory: directory })
     }
 
-    /// Asks the database with a connection of the many.
-    fn ask<T>(&self, question: impl FnOnce(&Connection) -> Result<T, QueryError>) -> Result<T, QueryError> {
+    /// Runs a query with a pooled connection.
+    fn with_connection<T>(&self, query: impl FnOnce(&Connection) -> Result<T, QueryError>) -> Result<T, QueryError> {
         let kept = self.connections.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept {
             Some(connection) => connection,
             None => connect(&self.path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
                 .map_err(damaged)?,
         };
-        let answer = question(&connection);
+        let answer = query(&connection);
         let mut kept = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT {
+        if kept.len() < IDLE_CONNECTIONS {
             kept.push(connection);
         }
         answer
@@ -88,7 +88,7 @@ impl Index {
 
     /// Returns a bundle as a member of a channel.
     fn single(&self, package: &str, channel: &str, name: &str, absent: QueryError) -> Answer {
-        self.ask(|connection| {
+        self.with_connection(|connection| {
             let sql = "SELECT 1 FROM channel_entry WHERE package_name = ?1 AND channel_name = ?2
                 AND operatorbundle_name = ?3 LIMIT 1";
             let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
@@ -101,12 +101,11 @@ impl Index {
         })
     }
 
-    /// Returns the entries of the bundles that provide an API: package, channel, bundle, what it
-    /// replaces, depth.
-    fn entries_that_provide(&self, api: &Api) -> Result<Vec<Found>, QueryError> {
+    /// Returns the entries of the bundles that provide an API: package, channel, bundle, replaced bundle, depth.
+    fn entries_that_provide(&self, api: &Api) -> Result<Vec<ProviderEntry>, QueryError> {
         let key = [&api.group, &api.version, &api.kind].map(String::clone);
         let mut found = Vec::new();
-        self.ask(|connection| {
+        self.with_connection(|connection| {
             let sql = "SELECT entry.package_name, entry.channel_name, entry.operatorbundle_name,
                     below.operatorbundle_name, entry.depth, entry.entry_id FROM channel_entry AS entry
                 LEFT JOIN channel_entry AS below ON below.entry_id = entry.replaces
@@ -114,7 +113,7 @@ impl Index {
             for name in self.providers.get(&key).into_iter().flatten() {
                 let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
                 let rows = statement.query_map([name], |row| {
-                    Ok(Found {
+                    Ok(ProviderEntry {
                         package: value::text(row, 0)?,
                         channel: value::text(row, 1)?,
                         bundle: value::text(row, 2)?,
@@ -131,9 +130,9 @@ impl Index {
         Ok(found)
     }
 
-    /// Returns the entry of least depth of each channel that provides an API.
-    fn latest_that_provide(&self, api: &Api) -> Result<Vec<Found>, QueryError> {
-        let mut latest: Vec<Found> = Vec::new();
+    /// Returns the entry with the least depth of each channel that provides an API.
+    fn latest_that_provide(&self, api: &Api) -> Result<Vec<ProviderEntry>, QueryError> {
+        let mut latest: Vec<ProviderEntry> = Vec::new();
         for found in self.entries_that_provide(api)? {
             match latest.last_mut() {
                 Some(last) if last.package == found.package && last.channel == found.channel => {
@@ -148,9 +147,9 @@ impl Index {
     }
 }
 
-/// An entry that was searched for.
+/// An entry that provides an API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct ProviderEntry {
     package: String,
     channel: String,
     bundle: String,
@@ -159,7 +158,7 @@ struct Found {
     replaces: String,
 }
 
-impl Found {
+impl ProviderEntry {
     fn message(&self) -> Message {
         message::channel_entry(&self.package, &self.channel, &self.bundle, &self.replaces)
     }
@@ -179,7 +178,7 @@ fn no_providers(api: &Api) -> QueryError {
 
 impl Query for Index {
     fn packages(self: Arc<Self>) -> Rows {
-        let names = self.ask(|connection| {
+        let names = self.with_connection(|connection| {
             value::strings(connection, "SELECT name FROM package WHERE name IS NOT NULL ORDER BY name", [])
                 .map_err(damaged)
         });
@@ -190,7 +189,7 @@ impl Query for Index {
     }
 
     fn package(&self, name: &str) -> Answer {
-        self.ask(|connection| {
+        self.with_connection(|connection| {
             let mut out = Vec::new();
             message::string(&mut out, 1, name);
             let sql = "SELECT name, head_operatorbundle_name FROM channel WHERE package_name = ?1 ORDER BY name";
@@ -222,7 +221,7 @@ impl Query for Index {
     }
 
     fn head(&self, package: &str, channel: &str) -> Answer {
-        self.ask(|connection| {
+        self.with_connection(|connection| {
             let sql = "SELECT bundle.name, bundle.csv FROM channel
                 JOIN operatorbundle AS bundle ON bundle.name = channel.head_operatorbundle_name
                 WHERE channel.package_name = ?1 AND channel.name = ?2";
@@ -239,7 +238,7 @@ impl Query for Index {
     }
 
     fn replacements(self: Arc<Self>, name: &str) -> Result<Rows, QueryError> {
-        let rows = self.ask(|connection| {
+        let rows = self.with_connection(|connection| {
             let sql = "SELECT DISTINCT entry.package_name, entry.channel_name, entry.operatorbundle_name
                 FROM channel_entry AS below JOIN channel_entry AS entry ON entry.replaces = below.entry_id
                 WHERE below.operatorbundle_name = ?1 ORDER BY 1, 2, 3";
@@ -266,10 +265,10 @@ impl Query for Index {
                 !name.is_empty() && (member.replaces == name || member.skips.iter().any(|skip| skip == name))
             })
             .collect();
-        // One that really replaces it goes first, then the highest version, then the name.
+        // A bundle that replaces it comes first, then the highest version, then the name.
         let mut found: Option<(bool, String, String)> = None;
         for member in candidates {
-            let version = self.ask(|connection| {
+            let version = self.with_connection(|connection| {
                 let row = BundleRow::read(connection, LIGHT, &member.bundle).map_err(damaged)?;
                 Ok(row.map(|row| row.version).unwrap_or_default())
             })?;
@@ -307,7 +306,7 @@ impl Query for Index {
     fn default_provider(&self, api: &Api) -> Answer {
         let none = || absent(format!("no entry found that provides {} {} {}", api.group, api.version, api.kind));
         for found in self.latest_that_provide(api)? {
-            let usable = self.ask(|connection| {
+            let usable = self.with_connection(|connection| {
                 let sql = "SELECT 1 FROM package JOIN operatorbundle AS bundle ON bundle.name = ?3
                     WHERE package.name = ?1 AND package.default_channel = ?2 AND bundle.bundle IS NOT NULL";
                 let mut statement = connection.prepare_cached(sql).map_err(damaged)?;
@@ -326,7 +325,7 @@ impl Query for Index {
             loop {
                 let member = self.members.get(next)?;
                 next += 1;
-                let answer = self.ask(|connection| {
+                let answer = self.with_connection(|connection| {
                     let Some(bundle) = BundleRow::read(connection, LIGHT, &member.bundle).map_err(damaged)? else {
                         return Ok(None);
                     };

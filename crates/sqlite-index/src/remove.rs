@@ -1,4 +1,4 @@
-//! Taking things out: packages, bundles that no channel has, and bundles that are no longer wanted.
+//! Removes packages and stranded bundles, and deprecates bundles.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,12 +10,12 @@ use crate::open::Database;
 use crate::schema::keeping_apis;
 use crate::value;
 
-/// How strict a change is about what it cannot do.
+/// How failures are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
-    /// Anything that cannot be done undoes everything.
+    /// Any failure rolls back everything.
     Strict,
-    /// What cannot be done is reported, the rest is done.
+    /// Failures are reported and skipped.
     Permissive,
 }
 
@@ -23,9 +23,9 @@ impl Database {
     /// Removes packages with all their bundles.
     ///
     /// # Errors
-    /// Fails when there is no such package, unless that is to be forgiven.
+    /// Fails when a package does not exist, unless in permissive mode.
     pub fn remove_packages(&self, packages: &[String], strictness: Strictness) -> Result<Changed, Error> {
-        let mut forgiven = Vec::new();
+        let mut skipped = Vec::new();
         let mut remove = |connection: &Connection| {
             for package in packages {
                 let removed = with_savepoint(connection, || {
@@ -38,17 +38,17 @@ impl Database {
                     );
                     match strictness {
                         Strictness::Strict => return Err(Error::Message(text)),
-                        Strictness::Permissive => forgiven.push(text),
+                        Strictness::Permissive => skipped.push(text),
                     }
                 }
             }
             Ok(())
         };
         self.change(|connection| keeping_apis(connection, || remove(connection)))?;
-        Ok(self.changed(forgiven))
+        Ok(self.changed(skipped))
     }
 
-    /// Removes all packages but these.
+    /// Removes all packages except these.
     ///
     /// # Errors
     /// Fails when the database cannot be changed.
@@ -79,12 +79,12 @@ impl Database {
         Ok(self.changed(Vec::new()))
     }
 
-    /// Deprecates bundles, given by their images, and removes what is below them.
+    /// Deprecates bundles, given by their images, and removes the bundles below them.
     ///
-    /// With `allow_package_removal` a package goes if the heads of all its channels are given.
+    /// With `allow_package_removal`, a package is removed if the heads of all its channels are given.
     ///
     /// # Errors
-    /// Fails when an image is not known, or a default channel would be left without a head.
+    /// Fails when an image is unknown, or a default channel would lose its head.
     pub fn deprecate(
         &self,
         images: &[String],
@@ -129,7 +129,7 @@ fn fail_if_strict(problems: &[String], strictness: Strictness) -> Result<(), Err
     }
 }
 
-/// Does something that happens whole or not at all, within a change that goes on either way.
+/// Does atomic work within a change that continues either way.
 pub(crate) fn with_savepoint<T>(connection: &Connection, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     connection.execute_batch("SAVEPOINT part")?;
     match work() {
@@ -144,14 +144,14 @@ pub(crate) fn with_savepoint<T>(connection: &Connection, work: impl FnOnce() -> 
     }
 }
 
-/// Finds the bundle that an image holds.
+/// Finds the bundle of an image.
 pub(crate) fn bundle_of_image(connection: &Connection, image: &str) -> Result<Option<String>, Error> {
     let sql = "SELECT name FROM operatorbundle WHERE bundlepath = ?1 ORDER BY name LIMIT 1";
     let exact = connection.prepare_cached(sql)?.query_row([image], |row| value::text(row, 0)).optional()?;
     if exact.is_some() {
         return Ok(exact);
     }
-    // One that is recorded with its digest can be named by the tag or the digest alone.
+    // An image stored with tag and digest can be given by either alone.
     let sql = "SELECT name, bundlepath FROM operatorbundle WHERE bundlepath LIKE '%@%' ORDER BY name";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| Ok((value::text(row, 0)?, value::text(row, 1)?)))?;
@@ -164,7 +164,7 @@ pub(crate) fn bundle_of_image(connection: &Connection, image: &str) -> Result<Op
     Ok(None)
 }
 
-/// Returns whether an image that is recorded as `name:tag@digest` is meant by a part of that.
+/// Returns whether `meant` refers to an image stored as `name:tag@digest`.
 fn is_same_image(recorded: &str, meant: &str) -> bool {
     let Some((tagged, digest)) = recorded.split_once('@') else { return false };
     let name = match tagged.rsplit_once(':') {
@@ -174,7 +174,7 @@ fn is_same_image(recorded: &str, meant: &str) -> bool {
     meant == tagged || meant.split_once('@') == Some((name, digest))
 }
 
-/// Removes a package: its bundles, whatever is known of them, its channels and entries.
+/// Removes a package: its bundles with all their rows, its channels and entries.
 pub(crate) fn remove_package(connection: &Connection, package: &str) -> Result<(), Error> {
     let sql = "SELECT DISTINCT operatorbundle_name FROM channel_entry WHERE package_name = ?1";
     let names = value::strings(connection, sql, [package])?;
@@ -199,7 +199,7 @@ fn drop_package(connection: &Connection, package: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a bundle with all of its entries.
+/// Removes a bundle with all its entries.
 pub(crate) fn remove_bundle(connection: &Connection, name: &str) -> Result<(), Error> {
     for sql in [
         "UPDATE channel_entry SET replaces = NULL
@@ -213,7 +213,7 @@ pub(crate) fn remove_bundle(connection: &Connection, name: &str) -> Result<(), E
 
 /// Removes a bundle but not its entries.
 ///
-/// Keys with an empty part do not hold, so not everything goes by itself.
+/// Foreign keys with a NULL column do not cascade, so the rows are deleted explicitly.
 pub(crate) fn remove_row(connection: &Connection, name: &str) -> Result<(), Error> {
     for sql in [
         "DELETE FROM api_provider WHERE operatorbundle_name = ?1",
@@ -228,7 +228,7 @@ pub(crate) fn remove_row(connection: &Connection, name: &str) -> Result<(), Erro
     Ok(())
 }
 
-/// Removes bundles without entries, then bundles of packages that are gone.
+/// Removes bundles without entries, then bundles of removed packages.
 pub(crate) fn remove_stranded(connection: &Connection) -> Result<(), Error> {
     let sql = "SELECT name FROM operatorbundle
         WHERE name NOT IN (SELECT operatorbundle_name FROM channel_entry WHERE operatorbundle_name IS NOT NULL)
@@ -236,11 +236,11 @@ pub(crate) fn remove_stranded(connection: &Connection) -> Result<(), Error> {
     for name in value::strings(connection, sql, [])? {
         remove_row(connection, &name)?;
     }
-    remove_homeless(connection)
+    remove_orphans(connection)
 }
 
-/// Removes bundles that say they belong to a package that is not there, and marks without a bundle.
-fn remove_homeless(connection: &Connection) -> Result<(), Error> {
+/// Removes bundles whose `olm.package` names a missing package, and deprecations without a bundle.
+fn remove_orphans(connection: &Connection) -> Result<(), Error> {
     let packages: HashSet<String> = value::strings(connection, "SELECT name FROM package", [])?.into_iter().collect();
     let mut homeless: BTreeSet<String> = BTreeSet::new();
     let mut at_home: BTreeSet<String> = BTreeSet::new();
@@ -266,7 +266,7 @@ fn remove_homeless(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the packages whose default channel's head is among the targets, and these from the targets.
+/// Removes the packages whose default channel head is a target, and drops these targets.
 fn remove_whole_packages(
     connection: &Connection,
     targets: &mut Vec<(String, String)>,
@@ -313,7 +313,7 @@ fn remove_whole_packages(
     Ok(())
 }
 
-/// Deprecates a bundle: nothing is below it any more, and no channel ends with it.
+/// Deprecates a bundle: removes everything below it, and the channels that it is the head of.
 fn deprecate_bundle(connection: &Connection, name: &str) -> Result<(), Error> {
     let tail = tail(connection, name)?;
     let sql = "SELECT channel.head_operatorbundle_name FROM package
@@ -359,7 +359,7 @@ fn deprecate_bundle(connection: &Connection, name: &str) -> Result<(), Error> {
         [name],
     )?;
     connection.execute("INSERT OR IGNORE INTO deprecated(operatorbundle_name) VALUES (?1)", [name])?;
-    remove_homeless(connection)
+    remove_orphans(connection)
 }
 
 pub(crate) fn channels_of(connection: &Connection, name: &str) -> Result<BTreeSet<(String, String)>, Error> {
@@ -369,7 +369,7 @@ pub(crate) fn channels_of(connection: &Connection, name: &str) -> Result<BTreeSe
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns what can be reached downwards from a bundle, in all channels.
+/// Returns everything below a bundle, in all channels.
 fn tail(connection: &Connection, name: &str) -> Result<BTreeSet<String>, Error> {
     let sql = "SELECT DISTINCT below.operatorbundle_name FROM channel_entry AS entry
         JOIN channel_entry AS below ON below.entry_id = entry.replaces WHERE entry.operatorbundle_name = ?1";

@@ -1,4 +1,4 @@
-//! What is stored of one bundle.
+//! The stored rows of one bundle.
 
 use fbc::json::Raw;
 use rusqlite::{Connection, OptionalExtension};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::error::Error;
 use crate::value::{self, DEPTH};
 
-/// A bundle as its row has it.
+/// A bundle row.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BundleRow {
     pub(crate) name: String,
@@ -16,7 +16,7 @@ pub(crate) struct BundleRow {
 }
 
 impl BundleRow {
-    /// Reads a bundle without its manifests from a table that has these columns.
+    /// Reads a bundle without its manifests from a table with these columns.
     pub(crate) fn read(connection: &Connection, table: &str, name: &str) -> Result<Option<BundleRow>, Error> {
         let sql = format!("SELECT name, version, bundlepath, skiprange FROM {table} WHERE name = ?1");
         let row = connection.prepare_cached(&sql)?.query_row([name], |row| {
@@ -30,9 +30,9 @@ impl BundleRow {
         Ok(row.optional()?)
     }
 
-    /// Reads its properties or dependencies: type and value, each pair once, in the order of rows.
+    /// Reads its properties or dependencies: distinct pairs of type and value, in row order.
     ///
-    /// `table` is one of ours with the columns of `properties`.
+    /// `table` is a temporary table with the columns of `properties`.
     pub(crate) fn typed(&self, connection: &Connection, table: &str) -> Result<Vec<(String, String)>, Error> {
         let sql = format!(
             "SELECT type, value FROM {table} WHERE operatorbundle_name = ?1
@@ -52,14 +52,14 @@ impl BundleRow {
     }
 }
 
-/// Reads one of the columns with manifests; nothing for NULL.
+/// Reads one of the manifest columns; `None` for NULL.
 pub(crate) fn body(connection: &Connection, name: &str, column: &str) -> Result<Option<String>, Error> {
     let sql = format!("SELECT {column} FROM operatorbundle WHERE name = ?1");
     let text = connection.prepare_cached(&sql)?.query_row([name], |row| row.get::<_, Option<value::Text>>(0));
     Ok(text.optional()?.flatten().map(|text| text.0))
 }
 
-/// Walks the JSON values that stand one after the other in a text; ends where that ceases to be so.
+/// Iterates over concatenated JSON values; stops at the first invalid one.
 pub(crate) fn objects(text: &str) -> impl Iterator<Item = Raw<'_>> {
     Raw::sequence(text, DEPTH)
 }

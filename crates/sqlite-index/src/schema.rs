@@ -1,4 +1,4 @@
-//! The newest schema, and the indexes that keep looking things up cheap.
+//! The newest schema, and indexes for fast lookups.
 
 use rusqlite::Connection;
 
@@ -21,12 +21,11 @@ const NEEDED: &[(&str, &[&str])] = &[
     ("properties", &["type", "value", "operatorbundle_name"]),
 ];
 
-/// What changing an index needs besides.
+/// Additional columns that changing an index needs.
 const NEEDED_FOR_WRITING: &[(&str, &[&str])] =
     &[("operatorbundle", &["substitutesfor"]), ("deprecated", &["operatorbundle_name"])];
 
-/// Indexes of ours. Tools that do not know them are not bothered by them; without them each
-/// change of one bundle would look at all others.
+/// Additional indexes. Other tools ignore them; without them, each change of one bundle would scan all others.
 const INDEXES: &str = "
 CREATE INDEX IF NOT EXISTS opm_entry_channel ON channel_entry(package_name, channel_name);
 CREATE INDEX IF NOT EXISTS opm_entry_bundle ON channel_entry(operatorbundle_name);
@@ -51,7 +50,7 @@ CREATE INDEX IF NOT EXISTS opm_bundle_replaces ON operatorbundle(replaces);
 CREATE INDEX IF NOT EXISTS opm_bundle_substitutes ON operatorbundle(substitutesfor);
 ";
 
-/// Reads the version that a database says it has: −1 when it says nothing.
+/// Reads the version that a database states; −1 if it states none.
 pub(crate) fn version(connection: &Connection) -> Result<i64, Error> {
     if !has_table(connection, "schema_migrations")? {
         return Ok(-1);
@@ -73,7 +72,7 @@ pub(crate) fn tables(connection: &Connection) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Names the first table or column that is needed and not there.
+/// Returns the first missing table or column.
 pub(crate) fn missing(connection: &Connection, writing: bool) -> Result<Option<String>, Error> {
     let more: &[_] = if writing { NEEDED_FOR_WRITING } else { &[] };
     for (table, columns) in NEEDED.iter().chain(more) {
@@ -89,48 +88,48 @@ pub(crate) fn missing(connection: &Connection, writing: bool) -> Result<Option<S
     Ok(None)
 }
 
-/// Makes the indexes that answering questions needs and that are not there.
+/// Creates the missing indexes that queries need.
 pub(crate) fn index(connection: &Connection) -> Result<(), Error> {
     connection.execute_batch(INDEXES)?;
     Ok(())
 }
 
-/// Makes the indexes and triggers that changes need and that are not there.
+/// Creates the missing indexes and triggers that changes need.
 pub(crate) fn index_for_writing(connection: &Connection) -> Result<(), Error> {
     index(connection)?;
     connection.execute_batch(INDEXES_FOR_WRITING)?;
-    triggers(connection, Cleanup::AsOthersDo)
+    triggers(connection, Cleanup::Compatible)
 }
 
-/// The table of bundles with all columns but the manifests at hand.
+/// The bundle table through an index that covers all columns except the manifests.
 ///
-/// Manifests are most of a row, and what stands behind them can only be read through them.
+/// Manifests are most of a row, and the columns after them can only be read through them.
 pub(crate) const LIGHT: &str = "operatorbundle INDEXED BY opm_bundle_light";
 
-/// When an API is removed.
+/// When to remove an API.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cleanup {
-    /// As other tools do it: it stays as long as some bundle provides it and any bundle requires anything, or the
-    /// other way round. They look at all pairs of rows to find out, which is not needed.
-    AsOthersDo,
+    /// As the Go tool does: an API stays while a bundle provides it and any bundle requires any API, or vice versa.
+    /// The Go tool compares all pairs of rows for this, which is not necessary.
+    Compatible,
     /// With the last bundle that provides or requires it.
-    WithTheLast,
+    LastUser,
 }
 
-/// Makes the triggers that remove an API with the bundles that name it.
+/// Creates the triggers that remove an API with its bundles.
 pub(crate) fn triggers(connection: &Connection, cleanup: Cleanup) -> Result<(), Error> {
     for table in ["api_provider", "api_requirer"] {
         let name = format!("{table}_cleanup");
         let same = "group_name = OLD.group_name AND version = OLD.version AND kind = OLD.kind";
         let (mark, condition) = match cleanup {
-            Cleanup::AsOthersDo => (
+            Cleanup::Compatible => (
                 "/* without pairs */",
                 format!(
                     "NOT (EXISTS (SELECT 1 FROM api_provider WHERE {same}) AND EXISTS (SELECT 1 FROM api_requirer)
                      OR EXISTS (SELECT 1 FROM api_requirer WHERE {same}) AND EXISTS (SELECT 1 FROM api_provider))"
                 ),
             ),
-            Cleanup::WithTheLast => (
+            Cleanup::LastUser => (
                 "/* with the last */",
                 format!(
                     "NOT EXISTS (SELECT 1 FROM api_provider WHERE {same})
@@ -153,10 +152,10 @@ pub(crate) fn triggers(connection: &Connection, cleanup: Cleanup) -> Result<(), 
     Ok(())
 }
 
-/// Makes a change during which no bundle loses its APIs because another one goes.
+/// Makes a change during which no bundle loses its APIs because another one is removed.
 pub(crate) fn keeping_apis<T>(connection: &Connection, change: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    triggers(connection, Cleanup::WithTheLast)?;
+    triggers(connection, Cleanup::LastUser)?;
     let outcome = change()?;
-    triggers(connection, Cleanup::AsOthersDo)?;
+    triggers(connection, Cleanup::Compatible)?;
     Ok(outcome)
 }

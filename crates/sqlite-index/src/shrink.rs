@@ -1,4 +1,4 @@
-//! Taking single bundles out and mending the channels they leave.
+//! Removes single bundles and repairs their channels.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use crate::remove::{Strictness, bundle_of_image, channels_of, remove_bundle, rem
 use crate::schema::{LIGHT, keeping_apis};
 use crate::value;
 
-/// Gets the files of a bundle image, and returns where they are.
+/// Unpacks a bundle image and returns its directory.
 pub type Unpack<'a> = dyn FnMut(&str) -> Result<PathBuf, String> + 'a;
 
-/// How bundles are taken out.
+/// Options for removing bundles.
 pub struct Shrink<'a> {
-    /// What happens when a new head of a channel cannot be had.
+    /// What to do if a new channel head cannot be fetched.
     pub strictness: Strictness,
-    /// Gets bundles whose manifests were dropped and are needed again.
+    /// Fetches bundles whose manifests were dropped and are needed again.
     pub unpack: &'a mut Unpack<'a>,
-    /// How much is accepted.
+    /// Size limits.
     pub limits: Limits,
 }
 
 impl Database {
-    /// Makes an empty index.
+    /// Creates an empty index.
     ///
     /// # Errors
-    /// Fails when the file exists, or cannot be written.
+    /// Fails when the file exists or cannot be written.
     pub fn create(path: &Path) -> Result<(), Error> {
         if path.symlink_metadata().is_ok() {
             return Err(Error::Message(format!("database {} already exists", quote(&path.display().to_string()))));
@@ -44,24 +44,24 @@ impl Database {
     /// Removes the head of a package's default channel from all channels.
     ///
     /// # Errors
-    /// Fails when something replaces it, or it is not clear which channel would be the default.
+    /// Fails when another bundle replaces it, or the new default channel is ambiguous.
     pub fn delete_latest(&self, package: &str, shrink: &mut Shrink<'_>) -> Result<Changed, Error> {
-        let forgiven =
+        let skipped =
             self.change(|connection| keeping_apis(connection, || delete_latest(connection, package, shrink)))?;
-        Ok(self.changed(forgiven))
+        Ok(self.changed(skipped))
     }
 
-    /// Removes the bundle of an image and orders what is left in its channels by version.
+    /// Removes the bundle of an image and reorders its channels by version.
     ///
     /// # Errors
-    /// Fails when there is no such bundle, or it is not clear which channel would be the default.
+    /// Fails when the bundle does not exist, or the new default channel is ambiguous.
     pub fn remove_image(&self, image: &str, mode: Mode, shrink: &mut Shrink<'_>) -> Result<Changed, Error> {
         if mode == Mode::Replaces {
             return Err(Error::message("rmb supports only the modes semver and semver-skippatch"));
         }
-        let forgiven =
+        let skipped =
             self.change(|connection| keeping_apis(connection, || remove_image(connection, image, mode, shrink)))?;
-        Ok(self.changed(forgiven))
+        Ok(self.changed(skipped))
     }
 }
 
@@ -91,7 +91,7 @@ fn delete_latest(connection: &Connection, package: &str, shrink: &mut Shrink<'_>
             skipped.extend(head.skips.iter().cloned());
             if channel.chain.is_empty() {
                 channel.below = None;
-                channel.chain.extend(of_skips(&channel, head));
+                channel.chain.extend(successor_of(&channel, head));
             }
         }
         channel.write(connection)?;
@@ -105,12 +105,12 @@ fn delete_latest(connection: &Connection, package: &str, shrink: &mut Shrink<'_>
         }
     }
     let what = format!("cannot delete latest bundle {latest} of package {package}");
-    settle(connection, package, &default, &what)?;
+    settle_default(connection, package, &default, &what)?;
     finish(connection, package, &before, shrink)
 }
 
-/// Returns what takes the place of a head that replaced nothing: the newest of the bundles it skipped.
-fn of_skips(channel: &Channel, head: Link) -> Option<Link> {
+/// Returns the successor of a head that replaced nothing: the newest of its skipped bundles.
+fn successor_of(channel: &Channel, head: Link) -> Option<Link> {
     let mut left: Vec<String> = head.skips.into_iter().filter(|skip| channel.versions.contains_key(skip)).collect();
     channel.order(&mut left);
     let name = left.pop()?;
@@ -138,16 +138,16 @@ fn remove_image(
     }
     connection.prepare_cached("DELETE FROM deprecated WHERE operatorbundle_name = ?1")?.execute([&name])?;
     remove_bundle(connection, &name)?;
-    let mut forgiven = Vec::new();
+    let mut skipped = Vec::new();
     for (package, (default, before)) in packages {
         let what = format!("cannot remove bundle {name} of package {package}");
-        settle(connection, &package, &default.unwrap_or_default(), &what)?;
-        forgiven.extend(finish(connection, &package, &before, shrink)?);
+        settle_default(connection, &package, &default.unwrap_or_default(), &what)?;
+        skipped.extend(finish(connection, &package, &before, shrink)?);
     }
-    Ok(forgiven)
+    Ok(skipped)
 }
 
-/// Puts the bundles of a channel into a chain by their versions.
+/// Orders the bundles of a channel into a chain by version.
 pub(crate) fn by_version(channel: &Channel, mode: Mode) -> Vec<Link> {
     let mut names: Vec<String> = channel.versions.keys().cloned().collect();
     channel.order(&mut names);
@@ -174,8 +174,8 @@ fn default_channel(connection: &Connection, package: &str) -> Result<Option<Stri
     Ok(connection.prepare_cached(sql)?.query_row([package], |row| value::text(row, 0)).optional()?)
 }
 
-/// Decides on the default channel once channels may be gone.
-fn settle(connection: &Connection, package: &str, default: &str, what: &str) -> Result<(), Error> {
+/// Sets the default channel after channels may have been removed.
+fn settle_default(connection: &Connection, package: &str, default: &str, what: &str) -> Result<(), Error> {
     let left = heads(connection, package)?;
     let mut names = left.keys();
     match (names.next(), names.next()) {
@@ -196,14 +196,14 @@ fn settle(connection: &Connection, package: &str, default: &str, what: &str) -> 
     }
 }
 
-/// Gives new heads their manifests back, and takes them from all that are no heads.
+/// Restores the manifests of new heads, and drops those of other bundles.
 fn finish(
     connection: &Connection,
     package: &str,
     before: &BTreeMap<String, String>,
     shrink: &mut Shrink<'_>,
 ) -> Result<Vec<String>, Error> {
-    let mut forgiven = Vec::new();
+    let mut skipped = Vec::new();
     let now = heads(connection, package)?;
     let mut new: Vec<&String> =
         now.iter().filter(|(channel, head)| before.get(*channel) != Some(head)).map(|(_, head)| head).collect();
@@ -224,11 +224,11 @@ fn finish(
                 let text = format!("cannot load new channel head {name} ({image}): {error}");
                 match shrink.strictness {
                     Strictness::Strict => return Err(Error::Message(text)),
-                    Strictness::Permissive => forgiven.push(text),
+                    Strictness::Permissive => skipped.push(text),
                 }
             }
         }
     }
     drop_manifests(connection)?;
-    Ok(forgiven)
+    Ok(skipped)
 }

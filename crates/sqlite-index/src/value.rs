@@ -1,4 +1,4 @@
-//! Values as they stand in columns: text or bytes, JSON or not.
+//! Column values: text or bytes, JSON or not.
 
 use fbc::json::{self, Kind, Object, Raw};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
@@ -6,10 +6,10 @@ use rusqlite::{Connection, Params};
 
 use crate::error::Error;
 
-/// How deep JSON in a database may nest.
+/// Maximum nesting depth of JSON in a database.
 pub(crate) const DEPTH: usize = fbc::limits::MAX_DEPTH;
 
-/// The text of a column, whatever it is stored as.
+/// The text of a column, stored as text or bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) String);
 
@@ -24,7 +24,7 @@ impl FromSql for Text {
     }
 }
 
-/// The text of a column; nothing for NULL.
+/// Returns the text of a column; empty for NULL.
 pub(crate) fn text(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(row.get::<_, Option<Text>>(column)?.map(|text| text.0).unwrap_or_default())
 }
@@ -36,17 +36,17 @@ pub(crate) fn strings(connection: &Connection, sql: &str, params: impl Params) -
     Ok(rows)
 }
 
-/// Stands for an empty text in the columns that point to a bundle.
+/// Returns NULL for an empty text, in columns that refer to a bundle.
 pub(crate) fn or_null(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Makes the value of an `olm.package` property.
+/// Returns the value of an `olm.package` property.
 pub(crate) fn package_property(package: &str, version: &str) -> json::Text {
     Object::new().string("packageName", package).string("version", version).end()
 }
 
-/// Makes the value of an `olm.gvk` property.
+/// Returns the value of an `olm.gvk` property.
 pub(crate) fn gvk_property(group: &str, kind: &str, version: &str) -> json::Text {
     Object::new().string("group", group).string("kind", kind).string("version", version).end()
 }
@@ -56,13 +56,13 @@ pub(crate) fn json(text: &str) -> Option<Raw<'_>> {
     Raw::parse(text, DEPTH).ok()
 }
 
-/// Returns string fields of a JSON object; those that are absent are empty.
+/// Returns string fields of a JSON object; missing ones are empty.
 pub(crate) fn fields<const N: usize>(text: &str, names: [&str; N]) -> Option<[String; N]> {
     let value = json(text).filter(|value| value.kind() == Kind::Object)?;
     Some(names.map(|name| value.get(name).and_then(Raw::as_str).unwrap_or_default().into_owned()))
 }
 
-/// Returns a JSON object without one of its members, if it has it.
+/// Returns a JSON object without one of its members, or `None` if it lacks it.
 pub(crate) fn without_member(text: &str, name: &str) -> Option<json::Text> {
     let value = json(text).filter(|value| value.kind() == Kind::Object)?;
     if value.members().all(|(key, _)| key != name) {

@@ -1,4 +1,4 @@
-//! A real browser, spoken to by the WebDriver protocol.
+//! A real browser, controlled with the WebDriver protocol.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long the driver may take for one step.
-const STEP: Duration = Duration::from_secs(60);
+/// The timeout of one driver command.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A browser without windows, with a fresh profile.
+/// A headless browser with a fresh profile.
 pub struct Browser {
     driver: Child,
     port: u16,
@@ -21,14 +21,14 @@ pub struct Browser {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tab(String);
 
-/// How a browser is set up.
+/// Browser settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
     /// Width and height of the window.
     pub size: (u32, u32),
-    /// Whether the system is dark.
+    /// Whether the color scheme is dark.
     pub dark: bool,
-    /// Whether scripts run.
+    /// Whether JavaScript is enabled.
     pub scripts: bool,
 }
 
@@ -42,7 +42,7 @@ impl Browser {
     /// Starts Chromium with its driver.
     ///
     /// # Panics
-    /// Panics when they are not installed (`cargo xtask browser`), or do not start.
+    /// Panics when they are not installed (`cargo xtask browser`) or do not start.
     pub fn start(setup: Setup) -> Browser {
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
@@ -77,7 +77,7 @@ impl Browser {
             "goog:chromeOptions": {"binary": "/usr/bin/chromium", "args": arguments, "prefs": preferences},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
-        let started = browser.ask("POST", "/session", &wanted);
+        let started = browser.send("POST", "/session", &wanted);
         browser.session = started["sessionId"].as_str().expect("a session").to_owned();
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         browser.devtools("Emulation.setDeviceMetricsOverride", metrics);
@@ -89,12 +89,12 @@ impl Browser {
         browser
     }
 
-    /// Opens an address and waits until it is loaded.
+    /// Opens a URL and waits until it is loaded.
     pub fn open(&self, address: &str) {
         self.post("/url", &json!({"url": address}));
     }
 
-    /// Opens another tab in front of the others and returns it.
+    /// Opens a new tab in the foreground and returns it.
     pub fn new_tab(&self) -> Tab {
         let made = self.post("/window/new", &json!({"type": "tab"}));
         let tab = Tab(made["handle"].as_str().unwrap_or_default().to_owned());
@@ -102,31 +102,31 @@ impl Browser {
         tab
     }
 
-    /// Returns the tab that is spoken to.
+    /// Returns the current tab.
     pub fn tab(&self) -> Tab {
         Tab(self.get("/window").as_str().unwrap_or_default().to_owned())
     }
 
-    /// Speaks to another tab, in front of the others.
+    /// Switches to another tab.
     pub fn switch(&self, tab: &Tab) {
         self.post("/window", &json!({"handle": tab.0}));
         self.devtools("Page.bringToFront", json!({}));
     }
 
-    /// Runs a function body in the page and returns what it returns.
+    /// Runs a function body in the page and returns its result.
     pub fn run(&self, script: &str, arguments: &[Value]) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": arguments}))
     }
 
-    /// Runs a function body whose last argument is called with what it returns.
+    /// Runs an asynchronous function body, which passes its result to its last argument.
     pub fn run_later(&self, script: &str, arguments: &[Value]) -> Value {
         self.post("/execute/async", &json!({"script": script, "args": arguments}))
     }
 
-    /// Waits until a function body returns something true.
+    /// Waits until a function body returns a truthy value.
     ///
     /// # Panics
-    /// Panics when it does not in ten seconds.
+    /// Panics after ten seconds.
     pub fn wait(&self, script: &str) {
         let start = Instant::now();
         while self.run(script, &[]) != json!(true) {
@@ -135,7 +135,7 @@ impl Browser {
         }
     }
 
-    /// Presses keys one after the other; special ones by their WebDriver characters.
+    /// Presses keys in sequence; special keys are given as WebDriver characters.
     pub fn keys(&self, keys: &str) {
         let actions: Vec<Value> = keys
             .chars()
@@ -149,25 +149,25 @@ impl Browser {
         self.post("/actions", &json!({"actions": [{"type": "key", "id": "keys", "actions": actions}]}));
     }
 
-    /// Returns what the page shows as a PNG.
+    /// Returns a screenshot as PNG.
     pub fn screenshot(&self) -> Vec<u8> {
         let picture = self.get("/screenshot");
         decode(picture.as_str().unwrap_or_default())
     }
 
-    /// Returns the current address.
+    /// Returns the current URL.
     pub fn address(&self) -> String {
         self.get("/url").as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns what the page wrote to its log since the last time.
+    /// Returns the new entries of the console log.
     pub fn log(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "browser"}));
         let list = entries.as_array().cloned().unwrap_or_default();
         list.iter().map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Returns the addresses that were asked for since the last time.
+    /// Returns the URLs requested since the last call.
     pub fn requests(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "performance"}));
         let list = entries.as_array().cloned().unwrap_or_default();
@@ -179,29 +179,29 @@ impl Browser {
             .collect()
     }
 
-    /// Asks the browser's own tools.
+    /// Sends a command to the DevTools.
     pub fn devtools(&self, command: &str, parameters: Value) -> Value {
         self.post("/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
-        self.ask("POST", &format!("/session/{}{path}", self.session), body)
+        self.send("POST", &format!("/session/{}{path}", self.session), body)
     }
 
     fn get(&self, path: &str) -> Value {
-        self.ask("GET", &format!("/session/{}{path}", self.session), &Value::Null)
+        self.send("GET", &format!("/session/{}{path}", self.session), &Value::Null)
     }
 
-    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+    fn send(&self, method: &str, path: &str, body: &Value) -> Value {
         let text = if body.is_null() { String::new() } else { body.to_string() };
         let mut socket = TcpStream::connect(("127.0.0.1", self.port)).expect("the driver listens");
-        socket.set_read_timeout(Some(STEP)).expect("a timeout");
+        socket.set_read_timeout(Some(COMMAND_TIMEOUT)).expect("a timeout");
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
             text.len()
         );
         socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(text.as_bytes())).expect("the driver reads");
-        // The driver keeps connections open, whatever it is asked.
+        // The driver keeps connections open, whatever the request says.
         let mut reader = BufReader::new(socket);
         let (mut line, mut length) = (String::new(), 0);
         while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
@@ -227,7 +227,7 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         if !self.session.is_empty() && !std::thread::panicking() {
-            let _ = self.ask("DELETE", &format!("/session/{}", self.session), &Value::Null);
+            let _ = self.send("DELETE", &format!("/session/{}", self.session), &Value::Null);
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();

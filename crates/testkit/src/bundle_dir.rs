@@ -1,4 +1,4 @@
-//! Bundles in scratch directories.
+//! Bundles in temporary directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,14 +36,14 @@ annotations:
   operators.operatorframework.io.bundle.channels.v1: stable
 ";
 
-/// A bundle directory that vanishes with this value.
+/// A bundle directory, removed on drop.
 #[derive(Debug)]
 pub struct BundleDir {
     root: TempDir,
 }
 
 impl BundleDir {
-    /// Makes a bundle without any files.
+    /// Creates a bundle without any files.
     pub fn empty() -> BundleDir {
         let root = tempfile::tempdir().expect("scratch directory");
         for part in ["manifests", "metadata"] {
@@ -52,8 +52,8 @@ impl BundleDir {
         BundleDir { root }
     }
 
-    /// Makes the bundle `foo.v1.2.3` of package `foo`, with the API `v1` of `foos.example.com`
-    /// in `crd.yaml`, a CSV in `csv.yaml` and annotations in `annotations.yaml`.
+    /// Creates the bundle `foo.v1.2.3` of package `foo`, with the API `v1` of `foos.example.com` in `crd.yaml`, a CSV
+    /// in `csv.yaml` and annotations in `annotations.yaml`.
     #[expect(clippy::new_without_default, reason = "a bundle with content is no default value")]
     pub fn new() -> BundleDir {
         BundleDir::empty().manifest("crd.yaml", CRD).manifest("csv.yaml", CSV).metadata("annotations.yaml", ANNOTATIONS)
@@ -65,13 +65,13 @@ impl BundleDir {
         self.manifest("csv.yaml", format!("{CSV}{fields}"))
     }
 
-    /// Writes a file in `manifests/`.
+    /// Writes a file to `manifests/`.
     #[must_use]
     pub fn manifest(self, name: &str, text: impl AsRef<[u8]>) -> BundleDir {
         self.file(&Path::new("manifests").join(name), text.as_ref())
     }
 
-    /// Writes a file in `metadata/`.
+    /// Writes a file to `metadata/`.
     #[must_use]
     pub fn metadata(self, name: &str, text: impl AsRef<[u8]>) -> BundleDir {
         self.file(&Path::new("metadata").join(name), text.as_ref())
@@ -84,7 +84,7 @@ impl BundleDir {
         self
     }
 
-    /// Returns where the bundle is.
+    /// Returns the path of the bundle.
     pub fn path(&self) -> &Path {
         self.root.path()
     }

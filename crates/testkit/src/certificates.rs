@@ -1,4 +1,4 @@
-//! Certificates for servers of tests and their clients.
+//! Certificates for test servers and their clients.
 
 use std::fs;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::process::Command;
 
 const KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
-/// Makes an authority: `ca.crt` and `ca.key`.
+/// Creates an authority: `ca.crt` and `ca.key`.
 pub(crate) fn make_authority(root: &Path) {
     let rest = ["-days", "30", "-subj", "/CN=test authority", "-keyout", "ca.key", "-out", "ca.crt"];
     openssl(root, &[&["req", "-x509"][..], &KEY, &rest].concat());
 }
 
-/// Issues a certificate of the authority in `root`: `NAME.crt` and `NAME.key`.
+/// Issues a certificate signed by the authority in `root`: `NAME.crt` and `NAME.key`.
 pub(crate) fn issue_certificate(root: &Path, name: &str, subject: &str, usage: &str) {
     let names = if usage == "serverAuth" { "subjectAltName=IP:127.0.0.1,DNS:localhost\n" } else { "" };
     let (extension, request) = (format!("{name}.ext"), format!("{name}.csr"));

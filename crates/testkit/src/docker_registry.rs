@@ -1,4 +1,4 @@
-//! A real registry, for as long as a test runs.
+//! A real registry for tests.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,24 +10,24 @@ use tempfile::TempDir;
 use crate::certificates::{issue_certificate, make_authority};
 use crate::needs::installed;
 
-/// The program, as Debian names it.
+/// The program, as named by Debian.
 const PROGRAM: &str = "docker-registry";
 
-/// `user` with the password `secret`, as `htpasswd -B` writes it.
+/// `user` with the password `secret`, as written by `htpasswd -B`.
 const PASSWORDS: &str = "user:$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n";
 
-/// What a registry asks for.
+/// The security settings of a registry.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RegistryPlan {
-    /// TLS, with a certificate of an authority made for it.
+    /// Uses TLS with a certificate of a new authority.
     pub tls: bool,
-    /// A certificate of the client, by the same authority.
+    /// Requires a client certificate of the same authority.
     pub client_certificate: bool,
-    /// A password: `user` and `secret`.
+    /// Requires a password: `user` and `secret`.
     pub password: bool,
 }
 
-/// Debian's `docker-registry` on a free port of this machine. It ends with this value.
+/// Debian's `docker-registry` on a free local port, stopped on drop.
 #[derive(Debug)]
 pub struct DockerRegistry {
     child: Option<Child>,
@@ -36,7 +36,7 @@ pub struct DockerRegistry {
 }
 
 impl DockerRegistry {
-    /// Starts a registry, or returns nothing if a program is not installed, which fails with `CI` set.
+    /// Starts a registry; `None` if a program is not installed, which is a failure with `CI` set.
     pub fn start(plan: RegistryPlan) -> Option<DockerRegistry> {
         if !installed(PROGRAM) || plan.tls && !installed("openssl") {
             return None;
@@ -67,16 +67,16 @@ impl DockerRegistry {
         Some(DockerRegistry { child: Some(child), host, dir })
     }
 
-    /// Ends the process at once, as a machine that loses power does.
+    /// Kills the process, as a power failure would.
     pub fn stop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It is gone already if this fails.
+            // The process may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 
-    /// Starts it again with the data it had, at the same address.
+    /// Restarts it with its data at the same address.
     pub fn restart(&mut self) {
         self.stop();
         let path = self.dir.path().join("config.yml");
@@ -87,7 +87,7 @@ impl DockerRegistry {
         self.child = Some(child);
     }
 
-    /// Frees the room of blobs that no image has, as an administrator does.
+    /// Runs the registry's garbage collection.
     pub fn collect_garbage(&mut self) {
         self.stop();
         let config = self.dir.path().join("config.yml");
@@ -96,33 +96,33 @@ impl DockerRegistry {
         self.restart();
     }
 
-    /// Returns the directory that all its data is in.
+    /// Returns its data directory.
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
-    /// Returns the address, with the port.
+    /// Returns the address with the port.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns the certificate of the authority that the registry's certificate is from.
+    /// Returns the certificate of its authority.
     pub fn authority(&self) -> PathBuf {
         self.dir.path().join("ca.crt")
     }
 
-    /// Returns a certificate for a client and its key, by the same authority.
+    /// Returns a client certificate of the same authority, and its key.
     pub fn client_certificate(&self) -> (PathBuf, PathBuf) {
         (self.dir.path().join("client.crt"), self.dir.path().join("client.key"))
     }
 
-    /// Returns where the registry keeps the content of a blob.
+    /// Returns the file of a blob's content.
     pub fn blob_file(&self, hex: &str) -> PathBuf {
         self.data().join("docker/registry/v2/blobs/sha256").join(&hex[..2]).join(hex).join("data")
     }
 }
 
-/// Starts the process with the config in a directory, and returns it with its address.
+/// Starts the process with the config in a directory; returns it with its address.
 fn launch(root: &Path) -> (Child, String) {
     let child = Command::new(PROGRAM)
         .args(["serve".as_ref(), root.join("config.yml").as_os_str()])
@@ -142,7 +142,7 @@ fn launch(root: &Path) -> (Child, String) {
             break rest[..end.unwrap_or(rest.len())].to_owned();
         }
     };
-    // The log has to be read, or the registry stops when the pipe is full.
+    // Drain the log, or the registry blocks when the pipe is full.
     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
     (child, host)
 }

@@ -1,4 +1,4 @@
-//! A registry that does what a test wants, also what no real one would do.
+//! A scriptable registry that can misbehave in ways no real one does.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Read, Write};
@@ -9,115 +9,115 @@ use std::time::Duration;
 
 use crate::requests::{Head, listen};
 
-/// What goes wrong with an answer.
+/// A fault of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
     None,
-    /// The connection is closed before the answer.
+    /// The connection is closed before the response.
     Reset,
-    /// Too many requests; the client may come back after so many seconds.
+    /// Too many requests; the client may retry after this many seconds.
     TooMany(u64),
-    /// A failure of the server.
+    /// An error status.
     Status(u16),
-    /// Only a part of the body comes.
+    /// The body is truncated.
     Truncated,
-    /// The body is another one of the same length.
+    /// The body has other content of the same length.
     Wrong,
-    /// The client is sent elsewhere, again and again.
+    /// The client is redirected endlessly.
     Redirect,
-    /// Nothing comes for a while.
+    /// The response is delayed.
     Silence(Duration),
-    /// The body comes byte by byte, with such a pause after each.
+    /// The body is sent byte by byte, with this delay after each.
     Drip(Duration),
 }
 
-/// A request, as far as tests look at it.
+/// A request, as recorded for tests.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct FakeRequest {
     /// The method.
     pub method: String,
-    /// The path, with its query.
+    /// The path with its query.
     pub path: String,
-    /// The headers, their names in lower case.
+    /// The headers, with lowercase names.
     pub headers: HashMap<String, String>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, Default)]
-pub struct Answered {
+pub struct FakeResponse {
     /// The status.
     pub status: u16,
-    /// The headers, without the length.
+    /// The headers, without `Content-Length`.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-impl Answered {
-    /// Makes an answer without a body.
-    pub fn status(status: u16) -> Answered {
-        Answered { status, ..Answered::default() }
+impl FakeResponse {
+    /// Creates a response without a body.
+    pub fn status(status: u16) -> FakeResponse {
+        FakeResponse { status, ..FakeResponse::default() }
     }
 
     /// Adds a header.
     #[must_use]
-    pub fn header(mut self, name: &str, value: &str) -> Answered {
+    pub fn header(mut self, name: &str, value: &str) -> FakeResponse {
         self.headers.push((name.into(), value.into()));
         self
     }
 
     /// Sets the body.
     #[must_use]
-    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Answered {
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> FakeResponse {
         self.body = body.into();
         self
     }
 }
 
-type Rule = dyn Fn(&Asked) -> (Fault, Option<Answered>) + Send + Sync;
+type Rule = dyn Fn(&FakeRequest) -> (Fault, Option<FakeResponse>) + Send + Sync;
 
-/// Content that is served over HTTP, and a rule that says what goes wrong.
+/// Serves content over HTTP, with faults injected by a rule.
 pub struct FakeRegistry {
     host: String,
-    content: Arc<Mutex<HashMap<String, Answered>>>,
-    log: Arc<Mutex<Vec<Asked>>>,
+    content: Arc<Mutex<HashMap<String, FakeResponse>>>,
+    log: Arc<Mutex<Vec<FakeRequest>>>,
 }
 
 impl FakeRegistry {
-    /// Starts a server on a free port; `rule` decides about each request. Answers of its own go
-    /// before the content.
-    pub fn start(rule: impl Fn(&Asked) -> (Fault, Option<Answered>) + Send + Sync + 'static) -> FakeRegistry {
-        let content: Arc<Mutex<HashMap<String, Answered>>> = Arc::default();
-        let log: Arc<Mutex<Vec<Asked>>> = Arc::default();
+    /// Starts a server on a free port; `rule` decides about each request. Its responses take precedence over the
+    /// content.
+    pub fn start(rule: impl Fn(&FakeRequest) -> (Fault, Option<FakeResponse>) + Send + Sync + 'static) -> FakeRegistry {
+        let content: Arc<Mutex<HashMap<String, FakeResponse>>> = Arc::default();
+        let log: Arc<Mutex<Vec<FakeRequest>>> = Arc::default();
         let (shared, noted) = (Arc::clone(&content), Arc::clone(&log));
         let host = listen(move |stream| serve(stream, &shared, &noted, &rule)).expect("free port");
         FakeRegistry { host, content, log }
     }
 
-    /// Returns the address, with the port.
+    /// Returns the address with the port.
     pub fn host(&self) -> &str {
         &self.host
     }
 
     /// Serves `body` at a path.
     pub fn put(&self, path: &str, media_type: &str, body: &[u8]) {
-        let answer = Answered::status(200).header("Content-Type", media_type).body(body);
+        let answer = FakeResponse::status(200).header("Content-Type", media_type).body(body);
         self.content.lock().unwrap_or_else(PoisonError::into_inner).insert(path.into(), answer);
     }
 
-    /// Returns what was asked so far.
-    pub fn log(&self) -> Vec<Asked> {
+    /// Returns the requests so far.
+    pub fn log(&self) -> Vec<FakeRequest> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 fn serve(
     stream: TcpStream,
-    content: &Mutex<HashMap<String, Answered>>,
-    log: &Mutex<Vec<Asked>>,
+    content: &Mutex<HashMap<String, FakeResponse>>,
+    log: &Mutex<Vec<FakeRequest>>,
     rule: &Rule,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
@@ -127,7 +127,7 @@ fn serve(
         let (fault, own) = rule(&asked);
         let known = || content.lock().unwrap_or_else(PoisonError::into_inner).get(&asked.path).cloned();
         let usual = || {
-            if asked.path == "/v2/" { Answered::status(200).body("{}") } else { Answered::status(404) }
+            if asked.path == "/v2/" { FakeResponse::status(200).body("{}") } else { FakeResponse::status(404) }
         };
         let mut answer = own.or_else(known).unwrap_or_else(usual);
         if answer.status == 200
@@ -137,19 +137,19 @@ fn serve(
             && start < answer.body.len()
         {
             let range = format!("bytes {start}-{}/{}", answer.body.len() - 1, answer.body.len());
-            answer =
-                Answered { status: 206, body: answer.body.split_off(start), ..answer }.header("Content-Range", &range);
+            answer = FakeResponse { status: 206, body: answer.body.split_off(start), ..answer }
+                .header("Content-Range", &range);
         }
         let mut length = answer.body.len();
         match fault {
             Fault::None | Fault::Drip(_) => {}
             Fault::Reset => return stream.shutdown(Shutdown::Both),
             Fault::TooMany(seconds) => {
-                answer = Answered::status(429).header("Retry-After", &seconds.to_string());
+                answer = FakeResponse::status(429).header("Retry-After", &seconds.to_string());
                 length = 0;
             }
             Fault::Status(status) => {
-                answer = Answered::status(status);
+                answer = FakeResponse::status(status);
                 length = 0;
             }
             Fault::Truncated => {
@@ -158,7 +158,7 @@ fn serve(
             }
             Fault::Wrong => answer.body.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1)),
             Fault::Redirect => {
-                answer = Answered::status(307).header("Location", &asked.path);
+                answer = FakeResponse::status(307).header("Location", &asked.path);
                 length = 0;
             }
             Fault::Silence(time) => thread::sleep(time),
@@ -188,9 +188,9 @@ fn serve(
     Ok(())
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Asked>> {
+fn read_request(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<FakeRequest>> {
     let Some(head) = Head::read(reader)? else { return Ok(None) };
     let mut body = vec![0; usize::try_from(head.length()).unwrap_or_default()];
     reader.read_exact(&mut body)?;
-    Ok(Some(Asked { method: head.method, path: head.path, headers: head.headers, body }))
+    Ok(Some(FakeRequest { method: head.method, path: head.path, headers: head.headers, body }))
 }

@@ -1,4 +1,4 @@
-//! Helpers for tests: scratch catalogs and bundles, registries, a Kubernetes API server and a browser.
+//! Test helpers: temporary catalogs and bundles, registries, a Kubernetes API server and a browser.
 
 #[cfg(feature = "browser")]
 mod browser;
@@ -20,7 +20,7 @@ mod running;
 pub use browser::{Browser, Setup, Tab};
 pub use bundle_dir::BundleDir;
 pub use docker_registry::{DockerRegistry, RegistryPlan};
-pub use fake_registry::{Answered, Asked, FakeRegistry, Fault};
+pub use fake_registry::{FakeRegistry, FakeRequest, FakeResponse, Fault};
 #[cfg(feature = "kube")]
 pub use kube_api::{KubeApi, OLM_CRDS, Trial, User, mirror_set_crds};
 pub use needs::{installed, missing, python_module, skipped};

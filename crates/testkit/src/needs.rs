@@ -1,15 +1,15 @@
-//! What tests need of a machine, and what happens where it is missing.
+//! Requirements of tests on the machine, and how missing ones are handled.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A file that gets a line for every test that does nothing, for the summary of a run.
+/// A file with one line per skipped test, for the summary of a run.
 const NOTES: &str = "OPM_TEST_SKIPPED";
 
-/// Returns whether a program that a test needs is installed. Where it is not, one line reports that the test does
-/// nothing; with `CI` set the test fails, because there everything must be there.
+/// Returns whether a required program is installed. If not, one line reports the skipped test; with `CI` set the test
+/// fails, because CI machines must have everything.
 pub fn installed(program: &str) -> bool {
     let found = find(program).is_some();
     if !found {
@@ -18,7 +18,7 @@ pub fn installed(program: &str) -> bool {
     found
 }
 
-/// Returns whether Python has a module that a test needs; where it has not, as [`installed`].
+/// Returns whether a required Python module is installed; otherwise like [`installed`].
 pub fn python_module(module: &str) -> bool {
     let found = Command::new("python3").args(["-c", &format!("import {module}")]).stderr(Stdio::null()).status();
     let found = found.is_ok_and(|status| status.success());
@@ -28,16 +28,16 @@ pub fn python_module(module: &str) -> bool {
     found
 }
 
-/// Reports that a test does nothing because something is missing that every machine of CI has; fails there.
+/// Reports a test as skipped because of a requirement that every CI machine meets; fails there.
 pub fn missing(what: &str) {
     let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-    assert!(!in_ci, "{what}, and with CI set no test may do nothing");
+    assert!(!in_ci, "{what}, and with CI set no test may be skipped");
     skipped(what);
 }
 
-/// Reports that a test does nothing on this machine, which is fine.
+/// Reports a test as skipped on this machine, which is fine.
 pub fn skipped(why: &str) {
-    // A test that cannot write its note has done nothing all the same.
+    // A failure to write the note does not matter.
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
     if let Some(notes) = std::env::var_os(NOTES) {
         let test = std::thread::current().name().unwrap_or("a test").to_owned();

@@ -1,7 +1,7 @@
-//! Published bundles and recordings, where they are at hand.
+//! Published bundles and recordings, if available.
 //!
-//! They are not part of this repository. Archives are searched for in the folder that a variable names, else next
-//! to the checkout; without them a test says that it was skipped.
+//! They are not part of this repository. Archives are expected in the folder that a variable names, or next to the
+//! checkout; without them a test reports that it was skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 /// Bundles of many operators: `operators/OPERATOR/VERSION`.
 pub const BUNDLES: Archive =
     Archive { variable: "OPM_PERF_DIR", folder: "shared/perf", file: "operatorhub-bundles.tar.zst" };
-/// A catalog of all of them: a directory for each package.
+/// A catalog of all of them, with one directory per package.
 pub const CATALOG: Archive =
     Archive { variable: "OPM_PERF_DIR", folder: "shared/perf", file: "operatorhub-catalog.tar.zst" };
-/// What OLM v1 made of them: a JSON file for each operator.
+/// The results of OLM v1 for them, with one JSON file per operator.
 pub const RELEASES: Archive =
     Archive { variable: "OPM_REHEARSE_DIR", folder: "shared/rehearse", file: "releases.tar.zst" };
 
@@ -26,7 +26,7 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Unpacks the archive into a directory that vanishes with what is returned; nothing if it is not at hand.
+    /// Unpacks the archive into a temporary directory; `None` if it is not available.
     #[expect(clippy::print_stderr, reason = "a test that cannot run says so")]
     pub fn unpack(&self) -> Option<TempDir> {
         let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").join(self.folder);

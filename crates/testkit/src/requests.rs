@@ -1,4 +1,4 @@
-//! Requests over HTTP/1.1, as registries that stand in for real ones read them.
+//! Parses HTTP/1.1 requests for fake registries.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -6,25 +6,25 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// How long a line of a request may be. Only clients of ours ask, and they ask for less.
-const LINE: u64 = 64 << 10;
+/// Maximum length of a request line. Only our own clients connect, and they need less.
+const LINE_LENGTH: u64 = 64 << 10;
 
 /// A request without its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The method.
     pub method: String,
-    /// The path, with its query.
+    /// The path with its query.
     pub path: String,
-    /// The headers, their names in lower case; of several of one name the last.
+    /// The headers, with lowercase names; the last one of a name wins.
     pub headers: HashMap<String, String>,
 }
 
 impl Head {
-    /// Reads the next request of a connection; nothing if there is none.
+    /// Reads the next request of a connection; `None` at its end.
     ///
     /// # Errors
-    /// Fails when the connection breaks off, or a line has no end.
+    /// Fails when the connection breaks or a line is not terminated.
     pub fn read(reader: &mut impl BufRead) -> io::Result<Option<Head>> {
         let line = line(reader)?;
         let mut words = line.split_whitespace();
@@ -37,12 +37,12 @@ impl Head {
         Ok(Some(Head { method, path, headers }))
     }
 
-    /// Returns how many bytes the body has.
+    /// Returns the length of the body.
     pub fn length(&self) -> u64 {
         self.headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0)
     }
 
-    /// Returns the first byte that is wanted, if not all are.
+    /// Returns the start of the requested range, if any.
     pub fn start(&self) -> Option<u64> {
         self.headers.get("range")?.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok()
     }
@@ -50,27 +50,27 @@ impl Head {
 
 fn line(reader: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
-    io::Read::take(reader.by_ref(), LINE).read_line(&mut line)?;
-    match line.len() as u64 == LINE {
+    io::Read::take(reader.by_ref(), LINE_LENGTH).read_line(&mut line)?;
+    match line.len() as u64 == LINE_LENGTH {
         true => Err(io::Error::new(io::ErrorKind::InvalidData, "a line of a request has no end")),
         false => Ok(line),
     }
 }
 
-/// Listens on a free port, hands each connection to `serve` on a thread of its own, and returns the address.
+/// Listens on a free port, calls `serve` for each connection on its own thread, and returns the address.
 ///
 /// # Errors
-/// Fails when there is no port.
+/// Fails when no port is available.
 pub fn listen(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let host = listener.local_addr()?.to_string();
     let serve = Arc::new(serve);
-    // The thread ends with the process: nobody needs more.
+    // The thread ends with the process.
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let serve = Arc::clone(&serve);
             thread::spawn(move || {
-                // A client that hangs up is of no interest.
+                // A client that disconnects is not an error.
                 let _ = stream.set_nodelay(true).and_then(|()| serve(stream));
             });
         }

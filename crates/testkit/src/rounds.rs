@@ -1,14 +1,14 @@
-//! How often tests repeat what chance decides.
+//! The number of repetitions of randomized tests.
 
-/// Names the number of rounds of tests that kill programs.
+/// The variable with the number of rounds of tests that kill processes.
 const KILL_ROUNDS: &str = "OPM_KILL_ROUNDS";
-/// What fits into a run of all tests, on two cores that others use.
+/// Fits into a full test run on two shared cores.
 const DEFAULT: u64 = 20;
 
-/// Returns how often a test kills a program; `OPM_KILL_ROUNDS` says so where more time is at hand.
+/// Returns how often a test kills a process; `OPM_KILL_ROUNDS` raises it for longer runs.
 ///
 /// # Panics
-/// Panics when the variable is no number above zero: a test that kills nothing would pass.
+/// Panics when the variable is not a positive number: a test that kills nothing would pass.
 pub fn kill_rounds() -> u64 {
     match std::env::var(KILL_ROUNDS) {
         Ok(text) => text

@@ -1,4 +1,4 @@
-//! Programs that run beside a test.
+//! Background processes of tests.
 
 use std::io::Read;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to report something.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a process may take to print an expected text.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A command that runs, and is killed if the test ends before it.
+/// A running command, killed on drop.
 #[derive(Debug)]
 pub struct Running {
     child: Option<Child>,
@@ -18,7 +18,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a command whose output is kept.
+    /// Starts a command and captures its output.
     ///
     /// # Panics
     /// Panics when it cannot be started.
@@ -29,15 +29,15 @@ impl Running {
         let reported = Arc::new(Mutex::new(Vec::new()));
         let reader = thread::spawn({
             let reported = reported.clone();
-            move || keep(stderr, &reported)
+            move || capture(stderr, &reported)
         });
         Running { child: Some(child), reported, reader: Some(reader) }
     }
 
-    /// Waits until the program has written this text to standard error.
+    /// Waits until the process has written a text to stderr.
     ///
     /// # Panics
-    /// Panics when it does not within a minute.
+    /// Panics after a minute.
     pub fn wait_for(&self, text: &str) {
         let start = Instant::now();
         loop {
@@ -46,24 +46,24 @@ impl Running {
             if reported.contains(text) {
                 return;
             }
-            assert!(start.elapsed() < PATIENCE, "{text:?} is not in\n{reported}");
+            assert!(start.elapsed() < TIMEOUT, "{text:?} is not in\n{reported}");
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Sends a signal, as `kill` names it.
+    /// Sends a signal, named as for `kill`.
     ///
     /// # Panics
-    /// Panics when it cannot be sent.
+    /// Panics when that fails.
     pub fn signal(&self, signal: &str) {
         let id = self.child.as_ref().expect("it runs").id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
     }
 
-    /// Waits for its end.
+    /// Waits for the process to exit.
     ///
     /// # Panics
-    /// Panics when it cannot be waited for.
+    /// Panics when waiting fails.
     pub fn end(mut self) -> Output {
         let mut output = self.child.take().expect("it runs").wait_with_output().expect("it ends");
         self.reader.take().expect("a reader").join().expect("no panic");
@@ -81,8 +81,8 @@ impl Drop for Running {
     }
 }
 
-/// Keeps what a program reports until it closes its standard error.
-fn keep(mut stderr: ChildStderr, reported: &Mutex<Vec<u8>>) {
+/// Captures stderr until it is closed.
+fn capture(mut stderr: ChildStderr, reported: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = stderr.read(&mut buffer) {
         reported.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..count]);

@@ -1,4 +1,4 @@
-//! What opm is measured on: published catalogs if they are at hand, made-up ones of the same shape if not.
+//! Benchmark data: published catalogs if available, otherwise generated ones of the same shape.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::generate;
 use crate::workspace::{self, Workspace};
 
-/// Says where the archives are, if not beside the workspace.
+/// The variable with the directory of the archives; defaults to a directory next to the workspace.
 const DIRECTORY_VARIABLE: &str = "OPM_PERF_DIR";
 const CATALOG_ARCHIVE: &str = "operatorhub-catalog.tar.zst";
 const BUNDLES_ARCHIVE: &str = "operatorhub-bundles.tar.zst";
@@ -18,7 +18,7 @@ const BUNDLES_ARCHIVE: &str = "operatorhub-bundles.tar.zst";
 pub(crate) struct Data {
     pub(crate) catalog: Directory,
     pub(crate) bundles: Directory,
-    /// What it is, for people.
+    /// Its description.
     pub(crate) about: String,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Directory {
 }
 
 impl Data {
-    /// Unpacks the archives into `scratch`, or makes something like them there, unless that was done before.
+    /// Unpacks the archives into `scratch`, or generates similar data there, unless that was done before.
     pub(crate) fn find(workspace: &Workspace, scratch: &Path, quick: bool) -> Result<Data> {
         let archives =
             std::env::var_os(DIRECTORY_VARIABLE).map_or_else(|| workspace.root.join("../shared/perf"), PathBuf::from);
@@ -37,9 +37,10 @@ impl Data {
             (unpacked(&catalog, scratch)?, unpacked(&bundles, scratch)?, "published operators")
         } else {
             let scale = if quick { generate::Scale::TENTH } else { generate::Scale::FULL };
-            let catalog = made(scratch, &format!("made-catalog-{}", scale.bundles), |at| generate::catalog(at, scale))?;
+            let catalog =
+                create_once(scratch, &format!("made-catalog-{}", scale.bundles), |at| generate::catalog(at, scale))?;
             let name = format!("made-bundles-{}", scale.bundle_directories);
-            let bundles = made(scratch, &name, |at| generate::bundles(at, scale))?;
+            let bundles = create_once(scratch, &name, |at| generate::bundles(at, scale))?;
             (catalog, bundles, "made-up operators")
         };
         let about = format!(
@@ -53,20 +54,20 @@ impl Data {
     }
 }
 
-/// Unpacks an archive; one of another size is another archive.
+/// Unpacks an archive; its size identifies it.
 fn unpacked(archive: &Path, scratch: &Path) -> Result<Directory> {
     let size = fs::metadata(archive)?.len();
     let name = archive.file_name().unwrap_or_default().to_string_lossy();
     let name = format!("{}-{size}", name.trim_end_matches(".tar.zst"));
-    made(scratch, &name, |at| {
+    create_once(scratch, &name, |at| {
         let mut tar = Command::new("tar");
         workspace::run(tar.args(["--use-compress-program=zstd", "-xf"]).arg(archive).arg("-C").arg(at))
             .context("unpacking needs tar and zstd")
     })
 }
 
-/// Makes a directory by `make`, whole or not at all, unless it is there.
-fn made(scratch: &Path, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Directory> {
+/// Creates a directory with `make` atomically, unless it exists.
+fn create_once(scratch: &Path, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Directory> {
     let root = scratch.join(name);
     if !root.is_dir() {
         let unfinished = scratch.join(format!("{name}.unfinished"));
@@ -92,7 +93,7 @@ impl Directory {
         Ok(files)
     }
 
-    /// Returns the directories that hold a bundle, relative to this one.
+    /// Returns the bundle directories, relative to this one.
     pub(crate) fn bundle_directories(&self) -> Result<Vec<PathBuf>> {
         let mut directories = Vec::new();
         self.walk(&mut |path, is_directory| {

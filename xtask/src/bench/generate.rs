@@ -1,4 +1,4 @@
-//! Made-up operators, as many and as wordy as those that are published.
+//! Generates operators, as many and as large as the published ones.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// How much is made.
+/// The amount to generate.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
     packages: usize,
@@ -21,7 +21,7 @@ impl Scale {
     /// A tenth of it.
     pub(crate) const TENTH: Scale = Scale { packages: 45, bundles: 769, bundle_directories: 51 };
 
-    /// So many times as much.
+    /// Multiplies the amount.
     pub(crate) fn times(self, factor: usize) -> Scale {
         Scale {
             packages: self.packages * factor,
@@ -31,20 +31,20 @@ impl Scale {
     }
 }
 
-/// Bytes of description that make a bundle as long as a published one on average.
+/// The size of a description that gives bundles the average size of published ones.
 const DESCRIPTION: usize = 21_000;
-/// Bytes of the icon of a package.
+/// The size of a package icon in bytes.
 const ICON: usize = 8_000;
 /// Custom resources of a bundle directory, and fields of each.
 const RESOURCES: usize = 6;
 const FIELDS: usize = 500;
 
-/// Makes a catalog with a file for each package.
+/// Generates a catalog with one file per package.
 pub(crate) fn catalog(root: &Path, scale: Scale) -> Result<()> {
     let mut words = Words { state: 1 };
     for package in 0..scale.packages {
         let name = format!("operator-{package}");
-        // The bundles that are left, shared among the packages that are left.
+        // Distributes the remaining bundles over the remaining packages.
         let before = scale.bundles * package / scale.packages;
         let bundles = scale.bundles * (package + 1) / scale.packages - before;
         let mut blobs = vec![json!({
@@ -123,7 +123,7 @@ fn bundle(package: &str, minor: usize, words: &mut Words) -> Value {
     })
 }
 
-/// Makes bundle directories with YAML manifests.
+/// Generates bundle directories with YAML manifests.
 pub(crate) fn bundles(root: &Path, scale: Scale) -> Result<()> {
     let mut words = Words { state: 2 };
     for number in 0..scale.bundle_directories {
@@ -180,7 +180,7 @@ fn resource(package: &str, index: usize, words: &mut Words) -> String {
     text
 }
 
-/// A source of text that is the same every time.
+/// A deterministic source of text.
 struct Words {
     state: u64,
 }
@@ -194,7 +194,7 @@ impl Words {
         self.state
     }
 
-    /// Returns words of at least `length` bytes in all.
+    /// Returns words of at least `length` bytes.
     fn text(&mut self, length: usize) -> String {
         const WORDS: [&str; 16] = [
             "operator",
@@ -222,7 +222,7 @@ impl Words {
         text
     }
 
-    /// Returns what looks like `length` bytes of base64.
+    /// Returns `length` bytes that look like base64.
     fn base64(&mut self, length: usize) -> String {
         const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         (0..length).map(|_| char::from(DIGITS[(self.number() % 64) as usize])).collect()

@@ -1,4 +1,4 @@
-//! What one program needs.
+//! Measures one program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,18 +10,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::workspace::is_installed;
 
-/// What a program needed: the median over its runs, and the most memory of all.
+/// The cost of a program: the median over its runs, and the maximum memory.
 pub(crate) struct Figures {
     pub(crate) wall: Duration,
-    /// Time on all cores, if it could be measured.
+    /// CPU time, if measured.
     pub(crate) cpu: Option<Duration>,
-    /// Bytes in memory at the worst moment, if it could be measured.
+    /// Peak memory in bytes, if measured.
     pub(crate) memory: Option<u64>,
 }
 
-/// Runs a program in `directory` several times, after one run that brings the files into memory.
+/// Runs a program in `directory` several times, after one run that warms the page cache.
 ///
-/// Time on all cores and memory are told by GNU `time`; without it they stay unknown.
+/// GNU `time` measures CPU time and memory; without it they stay unknown.
 pub(crate) fn measure(
     directory: &Path,
     program: &Path,
@@ -74,7 +74,7 @@ pub(crate) fn once(directory: &Path, program: &Path, arguments: &[&str], paths: 
     Ok(Figures { wall, cpu, memory })
 }
 
-/// Reads the note of `time`: seconds of the program, seconds of the system for it, kilobytes.
+/// Parses the output of `time`: user seconds, system seconds, kilobytes.
 fn parse(note: &str) -> Option<(Duration, u64)> {
     let mut words = note.split_whitespace();
     let mut number = || words.next()?.parse::<f64>().ok();

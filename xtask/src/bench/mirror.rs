@@ -1,6 +1,7 @@
-//! T-29: what a mirror costs, beside a stand-in made of existing parts: `skopeo copy`, a second registry, and `tar`.
+//! T-29: the cost of a mirror against a baseline of existing tools: `skopeo copy`, a second registry, and `tar`.
 //!
-//! Both move the same images between the same registries in the same run, so that ratios mean something anywhere.
+//! Both move the same images between the same registries in the same run, so the ratios are meaningful on any
+//! machine.
 
 mod broken;
 mod images;
@@ -14,16 +15,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use self::images::{Images, Scale};
-use self::registry::{Answers, Counted, Registry};
+use self::registry::{CountingProxy, FileRegistry, Registry};
 use super::measure::{Figures, once};
 use super::serve;
 
 /// The repository of all images.
 const NAME: &str = "bench/image";
-/// How many copies the stand-in makes at a time.
+/// The number of concurrent copies of the baseline.
 const COPIES: usize = 4;
 
-/// A table that grows row by row.
+/// A table built row by row.
 struct Table(String);
 
 impl Table {
@@ -32,7 +33,7 @@ impl Table {
     }
 }
 
-/// What is measured with.
+/// The state of a benchmark.
 struct Bench<'a> {
     binary: &'a Path,
     place: PathBuf,
@@ -114,8 +115,8 @@ impl Bench<'_> {
         let source = Registry::start(&self.place.join("source"))?;
         let count = self.images.count;
         self.shell(&self.images.publish(source.host(), NAME))?;
-        let proxy = Counted::start(source.host())?;
-        // The stand-in, to disk: into a registry of its own, and all of that into an archive.
+        let proxy = CountingProxy::start(source.host())?;
+        // The baseline, to disk: into a registry, and all of that into an archive.
         let cache = Registry::start(&self.place.join("cache"))?;
         let copies = |from: &str, to: &str| {
             format!(
@@ -131,7 +132,7 @@ impl Bench<'_> {
         let their_disk = self.size("cache/data")? + fs::metadata(self.place.join("archive.tar"))?.len();
         drop(cache);
         fs::remove_dir_all(self.place.join("cache"))?;
-        // Ours, to disk.
+        // opm, to disk.
         self.set("set.yaml", proxy.host(), count)?;
         let (bytes, requests) = proxy.counted();
         let ours = self.opm(&["pull", "set.yaml", "set"])?;
@@ -165,8 +166,8 @@ impl Bench<'_> {
         self.closed_side(table, count, different)
     }
 
-    /// G-5: what a set with two more images costs beside the one that is there.
-    fn deltas(&self, table: &mut Table, proxy: &Counted, count: usize) -> Result<()> {
+    /// G-5: the cost of a set with two more images next to an existing one.
+    fn deltas(&self, table: &mut Table, proxy: &CountingProxy, count: usize) -> Result<()> {
         self.set("less.yaml", proxy.host(), count - 2)?;
         self.opm(&["plan", "less.yaml", "--lock", "less.json"])?;
         self.opm(&["pull", "less.json", "less"])?;
@@ -180,7 +181,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// From disk, on the closed side; the source is gone.
+    /// From disk, on the disconnected side, without the source.
     fn closed_side(&self, table: &mut Table, count: usize, different: u64) -> Result<()> {
         self.opm(&["pull", "set/mirror/lock.json", "set", "--volumes", "4G", "--to", "usb", "--drain"])?;
         let (left, volumes) = (self.size("set/blobs")?, self.size("usb")?);
@@ -226,7 +227,7 @@ impl Bench<'_> {
         let count = if quick { 1000 } else { 20_000 };
         let place = self.place.join("small");
         let small = images::many(&place, count)?;
-        let server = Answers::start(&place, small)?;
+        let server = FileRegistry::start(&place, small)?;
         self.set("small.yaml", server.host(), count)?;
         let pulled = self.opm(&["pull", "small.yaml", "many", "--without-referrers"])?;
         let task = format!("`pull` of {count} images of 1 kB");
@@ -244,13 +245,13 @@ impl Bench<'_> {
         let catalog = catalog.to_str().context("a path that is no text")?;
         let build = ["build", catalog, "--data-only", "-t", &name, "--push", "--use-http"];
         once(&self.place, self.binary, &build, &[])?;
-        // Images are left out: what is measured is the catalog.
+        // Without images: only the catalog is measured.
         let text = format!(
             "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n  operators:\n  - catalog: \
              {name}\n  blockedImages: [{{name: .}}]\n"
         );
         fs::write(self.place.join("heads.yaml"), text).context("writing heads.yaml")?;
-        // Published catalogs have bad references, whose bundles leave the catalog.
+        // Published catalogs have invalid references; their bundles are dropped.
         let choose = ["plan", "heads.yaml", "--choose-default", "--missing", "drop", "-o", "json"];
         let planned = self.opm(&choose)?;
         table.row(

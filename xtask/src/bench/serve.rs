@@ -1,4 +1,4 @@
-//! How fast a server starts and answers.
+//! The startup time and throughput of a server.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,15 +14,15 @@ use super::generate::{self, Scale};
 use super::measure::once;
 use crate::workspace;
 
-/// How long each question is asked for.
+/// The duration of each load test.
 const SECONDS: &str = "3";
-/// Connections that a server holds by default; a few less, for those that others open.
-const SILENT: usize = 4096 - 16;
-/// A server that is not ready by then never will be.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The connections that a server accepts by default, minus a few for others.
+const IDLE_CONNECTIONS: usize = 4096 - 16;
+/// The timeout for a server to become ready.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Questions, how many clients ask them at a time, what the existing tool needed, and the budget.
-const QUESTIONS: &[(&str, &str, &str, &str)] = &[
+/// Queries with the number of concurrent clients, the cost of the existing tool, and the budget.
+const QUERIES: &[(&str, &str, &str, &str)] = &[
     ("ListBundles", "1", "0.95 s", "10 ms, memory flat"),
     ("ListBundles", "8", "", ""),
     ("GetBundle", "1", "0.5 ms a call", ""),
@@ -31,7 +31,7 @@ const QUESTIONS: &[(&str, &str, &str, &str)] = &[
     ("Provides", "16", "", ""),
 ];
 
-/// Measures a server on `catalog` and returns the table. `load` asks it, from another process.
+/// Measures a server on `catalog` and returns the table. `load` is the load generator, a separate process.
 pub(crate) fn table(binary: &Path, load: &Path, catalog: &Path, scratch: &Path, runs: usize) -> Result<String> {
     let mut table = String::from("| serving | measured | existing tool | budget |\n|---|---|---|---|\n");
     let mut row = |task: &str, figures: String, [existing, budget]: [&str; 2]| {
@@ -49,23 +49,23 @@ pub(crate) fn table(binary: &Path, load: &Path, catalog: &Path, scratch: &Path, 
     let enforced = [cached[0], cached[1], "--cache-enforce-integrity"];
     row("start with a cache, integrity checked", start(binary, catalog, &enforced, runs)?, ["", "35 ms, 11 MB"]);
     let server = Server::start(binary, catalog, &cached)?;
-    for (question, clients, existing, budget) in QUESTIONS {
+    for (query, clients, existing, budget) in QUERIES {
         let before = server.processor_time()?;
-        let told = workspace::output(Command::new(load).args([&server.address, *question, *clients, SECONDS]))?;
+        let printed = workspace::output(Command::new(load).args([&server.address, *query, *clients, SECONDS]))?;
         let used = server.processor_time()? - before;
-        let figures = told.trim().split_once(": ").map_or(told.trim(), |(_, figures)| figures);
+        let figures = printed.trim().split_once(": ").map_or(printed.trim(), |(_, figures)| figures);
         let per_call = per_call(figures, used).unwrap_or_default();
-        row(&format!("{question}, clients: {clients}"), format!("{figures}{per_call}"), [existing, budget]);
+        row(&format!("{query}, clients: {clients}"), format!("{figures}{per_call}"), [existing, budget]);
     }
     row("memory after all of these", server.memory()?, ["", "30 MB"]);
     drop(server);
     let server = Server::start(binary, catalog, &cached)?;
-    let silent = connections(&server.address, SILENT)?;
-    row(&format!("memory with {} silent connections", silent.len()), server.memory()?, ["", "60 MB"]);
+    let idle = connections(&server.address, IDLE_CONNECTIONS)?;
+    row(&format!("memory with {} silent connections", idle.len()), server.memory()?, ["", "60 MB"]);
     Ok(table)
 }
 
-/// Measures how cost grows with the catalog, on catalogs that are made.
+/// Measures how the cost grows with the size of generated catalogs.
 pub(crate) fn growth(binary: &Path, load: &Path, scratch: &Path) -> Result<String> {
     let mut table = String::from(
         "| catalog (made) | cache build | start with a cache | GetBundle, clients: 16 |\n|---|---|---|---|\n",
@@ -82,8 +82,8 @@ pub(crate) fn growth(binary: &Path, load: &Path, scratch: &Path) -> Result<Strin
         let cached = ["--cache-dir", path(&cache)?];
         let started = start(binary, &catalog, &cached, 3)?;
         let server = Server::start(binary, &catalog, &cached)?;
-        let told = workspace::output(Command::new(load).args([&server.address, "GetBundle", "16", SECONDS]))?;
-        let asked = told.trim().split_once(": ").map_or(told.trim(), |(_, figures)| figures);
+        let printed = workspace::output(Command::new(load).args([&server.address, "GetBundle", "16", SECONDS]))?;
+        let asked = printed.trim().split_once(": ").map_or(printed.trim(), |(_, figures)| figures);
         let _ = writeln!(table, "| {times} × | {built} | {started} | {asked} |");
         drop(server);
         fs::remove_dir_all(&catalog).context("removing a catalog that was made")?;
@@ -91,7 +91,7 @@ pub(crate) fn growth(binary: &Path, load: &Path, scratch: &Path) -> Result<Strin
     Ok(table)
 }
 
-/// Builds a cache from nothing, several times; the last one stays.
+/// Builds a cache from scratch several times; the last one stays.
 pub(super) fn build(binary: &Path, catalog: &Path, cache: &Path, runs: usize) -> Result<String> {
     let mut walls = Vec::new();
     let mut memory = 0;
@@ -109,7 +109,7 @@ pub(super) fn build(binary: &Path, catalog: &Path, cache: &Path, runs: usize) ->
     Ok(format!("{wall:.2} s, {} MB; {:.1} MB on disk", memory / 1_000_000, size(cache)? as f64 / 1e6))
 }
 
-/// Starts a server several times and tells the median until it serves, and its memory then.
+/// Starts a server several times; returns the median time until it serves, and its memory then.
 pub(super) fn start(binary: &Path, catalog: &Path, arguments: &[&str], runs: usize) -> Result<String> {
     let mut times = Vec::new();
     let mut memory = String::new();
@@ -122,12 +122,12 @@ pub(super) fn start(binary: &Path, catalog: &Path, arguments: &[&str], runs: usi
     Ok(format!("{:.0} ms, {memory}", times[times.len() / 2].as_secs_f64() * 1e3))
 }
 
-/// Opens connections on which nothing is asked.
+/// Opens idle connections.
 fn connections(address: &str, count: usize) -> Result<Vec<TcpStream>> {
     let mut open = Vec::new();
     for _ in 0..count {
         let mut socket = TcpStream::connect(address).context("opening a connection")?;
-        // What every client says first, and settings without any.
+        // The HTTP/2 preface and empty settings.
         socket.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").context("opening a connection")?;
         open.push(socket);
     }
@@ -135,7 +135,7 @@ fn connections(address: &str, count: usize) -> Result<Vec<TcpStream>> {
     Ok(open)
 }
 
-/// A server that is stopped when it is dropped.
+/// A server that is stopped on drop.
 struct Server {
     child: Child,
     address: String,
@@ -158,14 +158,14 @@ impl Server {
         let log = child.stderr.take().context("a server without a log")?;
         let mut lines = BufReader::new(log).lines();
         let mut seen = String::new();
-        while begin.elapsed() < PATIENCE {
+        while begin.elapsed() < START_TIMEOUT {
             let Some(line) = lines.next() else { break };
             let line = line.context("reading the log of the server")?;
             if line.contains("serving registry") {
                 let ready_after = begin.elapsed();
                 let address = line.split_whitespace().find_map(|word| word.strip_prefix("address="));
                 let address = address.context("the log names no address")?.to_owned();
-                // Whatever else is logged must not block the server.
+                // Drain the log, so that it does not block the server.
                 std::thread::spawn(move || lines.for_each(drop));
                 return Ok(Server { child, address, ready_after });
             }
@@ -175,16 +175,16 @@ impl Server {
         bail!("the server did not become ready: {seen}");
     }
 
-    /// Returns how long processors have worked for it.
+    /// Returns its CPU time.
     fn processor_time(&self) -> Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).context("reading /proc")?;
-        // The name of the program, in parentheses, may hold blanks.
-        let fields = stat.rsplit_once(')').map(|(_, fields)| fields).context("/proc tells no times")?;
+        // The program name, in parentheses, may contain blanks.
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields).context("/proc has no times")?;
         let ticks: u64 = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
         Ok(Duration::from_millis(ticks * 10))
     }
 
-    /// Tells how much memory is its own, and how much is the program.
+    /// Returns its private memory and the mapped program.
     fn memory(&self) -> Result<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading /proc")?;
         let kilobytes = |name: &str| {
@@ -193,7 +193,7 @@ impl Server {
         };
         let megabytes = |name| kilobytes(name).map(|kilobytes| kilobytes / 1000);
         let (own, mapped) = (megabytes("RssAnon:"), megabytes("RssFile:"));
-        ensure!(own.is_some() && mapped.is_some(), "/proc does not tell memory");
+        ensure!(own.is_some() && mapped.is_some(), "/proc has no memory figures");
         Ok(format!("{} MB own + {} MB of the program", own.unwrap_or_default(), mapped.unwrap_or_default()))
     }
 }
@@ -205,7 +205,7 @@ impl Drop for Server {
     }
 }
 
-/// Tells what a call costs the server itself, and how many it could answer if the clients worked elsewhere.
+/// Returns the cost of a call for the server alone, and the possible rate if the clients ran elsewhere.
 fn per_call(figures: &str, used: Duration) -> Option<String> {
     let rate: f64 = figures.split_once(" calls/s")?.0.parse().ok()?;
     let calls = rate * SECONDS.parse::<f64>().ok()?;
@@ -215,7 +215,7 @@ fn per_call(figures: &str, used: Duration) -> Option<String> {
 }
 
 fn path(path: &Path) -> Result<&str> {
-    path.to_str().context("a path that is no text")
+    path.to_str().context("a path is not UTF-8")
 }
 
 pub(super) fn size(directory: &Path) -> Result<u64> {

@@ -1,4 +1,4 @@
-//! What database indexes cost: adding to them, migrating and serving them, and how that grows.
+//! The cost of database indexes: adding, migrating and serving, and how it grows.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,14 +12,14 @@ use anyhow::{Context, Result, bail};
 use super::data::Directory;
 use super::measure::once;
 
-/// Versions of one operator that is made up.
+/// Versions of a generated operator.
 const VERSIONS: usize = 10;
-/// Lines of the description of a bundle that is made up.
+/// Lines in the description of a generated bundle.
 const LINES: usize = 400;
-/// How many bundles are added in the first step; then twice and four times as many.
+/// Bundles in the first step; then twice and four times as many.
 const STEP: usize = 250;
 
-/// Measures and returns the table. `bundles` are those of published operators, if they are at hand.
+/// Measures and returns the table. `bundles` are those of published operators, if available.
 pub(crate) fn table(binary: &Path, bundles: &Directory, scratch: &Path, runs: usize) -> Result<String> {
     let mut table = String::from("| database index | measured |\n|---|---|\n");
     let scratch = scratch.join("sqlite");
@@ -32,7 +32,7 @@ pub(crate) fn table(binary: &Path, bundles: &Directory, scratch: &Path, runs: us
     };
     for times in [1, 2, 4] {
         let count = STEP * times;
-        let made = make_bundles(&scratch.join(format!("made-{count}")), count)?;
+        let made = generate_bundles(&scratch.join(format!("made-{count}")), count)?;
         let database = scratch.join(format!("made-{count}.db"));
         let (total, last) = add_one_by_one(binary, &database, &made)?;
         let each = total.as_secs_f64() * 1e3 / count as f64;
@@ -60,8 +60,8 @@ fn path(path: &Path) -> Result<&str> {
     path.to_str().context("a path is not UTF-8")
 }
 
-/// Makes bundles of operators with [`VERSIONS`] versions each.
-fn make_bundles(root: &Path, count: usize) -> Result<Vec<PathBuf>> {
+/// Generates bundles of operators with [`VERSIONS`] versions each.
+fn generate_bundles(root: &Path, count: usize) -> Result<Vec<PathBuf>> {
     let mut directories = Vec::new();
     for number in 0..count {
         let (operator, version) = (number / VERSIONS, number % VERSIONS);
@@ -92,7 +92,7 @@ fn make_bundles(root: &Path, count: usize) -> Result<Vec<PathBuf>> {
     Ok(directories)
 }
 
-/// Adds bundles with a command for each; returns the time of all, and the milliseconds of each of the last.
+/// Adds bundles with one command each; returns the total time, and the milliseconds per bundle of the last step.
 fn add_one_by_one(binary: &Path, database: &Path, bundles: &[PathBuf]) -> Result<(Duration, f64)> {
     let start = Instant::now();
     let mut last = start;
@@ -126,7 +126,7 @@ fn migrate(binary: &Path, database: &Path, scratch: &Path, runs: usize) -> Resul
     Ok(format!("{:.2} s, {} MB", walls[walls.len() / 2].as_secs_f64(), memory / 1_000_000))
 }
 
-/// Starts a server several times and tells the median until it serves.
+/// Starts a server several times; returns the median time until it serves.
 fn start(binary: &Path, database: &Path, runs: usize) -> Result<String> {
     let mut walls = Vec::new();
     for _ in 0..runs {

@@ -1,4 +1,4 @@
-//! Which crates may use which: the table in ARCHITECTURE.md, compared with what cargo knows.
+//! Compares the dependencies between our crates with the table in ARCHITECTURE.md.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::{Findings, list, text};
 
 const TESTKIT: &str = "testkit";
 
-/// Which of our crates each of our crates may use.
+/// The crates that a crate may use.
 #[derive(Debug, PartialEq, Eq)]
 enum Allowed<'a> {
-    /// These.
+    /// Only these.
     Only(Vec<&'a str>),
     /// All of them.
     All,
@@ -42,7 +42,7 @@ pub(super) fn arrows(architecture: &str, metadata: &Value, findings: &mut Findin
     Ok(())
 }
 
-/// Reads the rows of the code map: a crate, what it is, what it may use.
+/// Parses the rows of the code map: a crate, its description, the crates it may use.
 fn table(architecture: &str) -> Result<BTreeMap<&str, Allowed<'_>>> {
     let mut table = BTreeMap::new();
     let rows = architecture.lines().skip_while(|line| !line.starts_with("| crate |")).skip(2);
@@ -58,7 +58,7 @@ fn table(architecture: &str) -> Result<BTreeMap<&str, Allowed<'_>>> {
     Ok(table)
 }
 
-/// Returns what stands between backticks.
+/// Returns the names between backticks.
 pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

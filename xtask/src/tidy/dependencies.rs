@@ -1,6 +1,6 @@
-//! Dependencies: each one is used, comes from the registry, and is none that `deny.toml` bans.
+//! Checks that each dependency is used, comes from the registry, and is not banned by `deny.toml`.
 //!
-//! cargo-deny and cargo-shear know more, and take longer to install than everything else here takes to run.
+//! cargo-deny and cargo-shear check more, but take longer to install than everything here takes to run.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::{Findings, list, text};
 
-/// The text of all Rust files of a crate: what the program is made of, and what only tests and tools see.
+/// The text of all Rust files of a crate: the program, and the tests and tools.
 #[derive(Default)]
 pub(super) struct Texts {
     program: String,
     around: String,
 }
 
-/// Gathers the text of a Rust file under the directory of its crate.
+/// Collects the text of a Rust file under the directory of its crate.
 pub(super) fn gather(path: &Path, content: &str, texts: &mut HashMap<String, Texts>) {
     let mut parts = path.components().map(|part| part.as_os_str().to_string_lossy());
     let Some(first) = parts.next() else { return };
@@ -46,7 +46,7 @@ pub(super) fn unused(
             let name = text(dependency, "name")?;
             let library = dependency["rename"].as_str().or_else(|| libraries.get(name).copied()).unwrap_or(name);
             let word = library.replace('-', "_");
-            // Tests may use what the program uses; the program needs its dependencies itself.
+            // Tests may use the dependencies of the program; the program needs its dependencies itself.
             let is_for_program = dependency["kind"].is_null();
             if !has_word(&texts.program, &word) && (is_for_program || !has_word(&texts.around, &word)) {
                 findings.errors.push(format!("{directory}/Cargo.toml has the dependency {name}, which nothing uses"));
@@ -56,7 +56,7 @@ pub(super) fn unused(
     Ok(())
 }
 
-/// Returns what code calls the library of each crate.
+/// Returns the library name of each crate.
 fn libraries(all: &Value) -> Result<HashMap<&str, &str>> {
     let is_library = |target: &&Value| {
         let mut kinds = target["kind"].as_array().into_iter().flatten();
@@ -72,7 +72,7 @@ fn libraries(all: &Value) -> Result<HashMap<&str, &str>> {
     Ok(libraries)
 }
 
-/// Reports crates that are banned, or that come from elsewhere than the registry.
+/// Reports banned crates and crates from other sources than the registry.
 pub(super) fn banned(metadata: &Value, deny: &str, findings: &mut Findings) -> Result<()> {
     let list_of =
         |start: &str| deny.split_once(start).and_then(|(_, rest)| rest.split_once("\n]")).map(|(list, _)| list);

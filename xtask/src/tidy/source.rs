@@ -1,20 +1,20 @@
-//! What source text may hold, and how much of it.
+//! Checks the content and length of source files.
 
 use std::path::Path;
 
 use super::Findings;
 
-/// The files that may hold what the compiler cannot check, with the reasons beside each use.
+/// The files that may contain unchecked code, with a reason for each use.
 const UNCHECKED_FILES: [&str; 2] = ["crates/fbc/src/yaml/events.rs", "crates/serve/src/memory.rs"];
 
-/// The files of the console that may put text into pages without escaping it.
+/// The files of the console that may write unescaped text to pages.
 const UNESCAPED_FILES: [&str; 2] = ["crates/site/src/markdown.rs", "crates/site/src/frame.rs"];
 const UNESCAPED: &str = concat!("Pre", "Escaped");
 
-/// A file of more lines has a second noun in it that wants a file of its own.
-const TOO_LONG: usize = 400;
+/// A longer file has a second concept that deserves its own file.
+const MAX_LINES: usize = 400;
 
-// These are spelled in two parts so that this file may hold them.
+// Split, so that this file may contain them.
 const UNFINISHED_MACROS: [&str; 2] = [concat!("to", "do!("), concat!("unimple", "mented!(")];
 const UNFINISHED_WORDS: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const UNCHECKED: &str = concat!("un", "safe");
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// Tells what kind of source text a file is; data such as fixtures is none.
+/// Returns the kind of a source file; data such as fixtures is none.
 pub(super) fn kind(path: &Path) -> Option<Kind> {
     let data = ["fixtures", "examples", "fuzz/seeds", "fuzz/dictionaries"];
     if data.iter().any(|directory| path.starts_with(directory)) {
@@ -46,8 +46,8 @@ pub(super) fn kind(path: &Path) -> Option<Kind> {
 pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings) {
     let lines = text.lines().count();
     let written = kind == Kind::Rust && !name.contains("/gen/");
-    if written && lines > TOO_LONG {
-        findings.errors.push(format!("{name} has {lines} lines, more than {TOO_LONG}"));
+    if written && lines > MAX_LINES {
+        findings.errors.push(format!("{name} has {lines} lines, more than {MAX_LINES}"));
     }
     let mut shows_output = false;
     for (index, line) in text.lines().enumerate() {
@@ -55,7 +55,7 @@ pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings
         if kind == Kind::Markdown && line.starts_with("```") {
             shows_output = !shows_output;
         }
-        // What a program prints is shown as it prints it, and rustfmt sees to all of Rust but such text.
+        // Program output is shown verbatim, and rustfmt handles the rest of Rust.
         if line.ends_with([' ', '\t']) && !shows_output && kind != Kind::Rust {
             report("white space at the end of the line".into());
         }
@@ -83,20 +83,20 @@ pub(super) fn source(name: &str, kind: Kind, text: &str, findings: &mut Findings
     }
 }
 
-/// Returns what follows the fence that opens or closes a block in a doc comment.
+/// Returns the text after the fence that opens or closes a block in a doc comment.
 fn doc_fence(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
     comment.trim_start().strip_prefix("```")
 }
 
-/// Tells whether `line` holds `word` other than as a part of a longer word.
+/// Returns whether `line` contains `word` other than as a part of a longer word.
 fn has_word(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     line.match_indices(word).any(|(at, _)| !line[..at].ends_with(part) && !line[at + word.len()..].starts_with(part))
 }
 
-/// Checks that the files which a page links to exist.
+/// Checks that the files that a page links to exist.
 pub(super) fn links(name: &str, full: &Path, text: &str, findings: &mut Findings) {
     let mut shows_output = false;
     for (index, line) in text.lines().enumerate() {
@@ -104,13 +104,13 @@ pub(super) fn links(name: &str, full: &Path, text: &str, findings: &mut Findings
         if shows_output {
             continue;
         }
-        // What stands between two backticks is no link.
+        // Text between backticks contains no links.
         let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
         for target in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let path = target.split('#').next().unwrap_or_default();
             let elsewhere = target.contains("://") || target.starts_with("mailto:") || path.is_empty();
             if !elsewhere && !full.with_file_name("").join(path).exists() {
-                findings.errors.push(format!("{name}:{}: the link to {target} leads nowhere", index + 1));
+                findings.errors.push(format!("{name}:{}: the link target {target} does not exist", index + 1));
             }
         }
     }
@@ -141,14 +141,14 @@ mod tests {
 
     #[test]
     fn long_files_are_reported_unless_they_are_generated() {
-        let long = "\n".repeat(TOO_LONG + 1);
+        let long = "\n".repeat(MAX_LINES + 1);
         let found = errors(|findings| {
-            source("fits.rs", Kind::Rust, &"\n".repeat(TOO_LONG), findings);
+            source("fits.rs", Kind::Rust, &"\n".repeat(MAX_LINES), findings);
             source("long.rs", Kind::Rust, &long, findings);
             source("crates/serve/src/grpc/gen/api.rs", Kind::Rust, &long, findings);
             source("long.md", Kind::Markdown, &long, findings);
         });
-        assert_eq!(found, [format!("long.rs has {} lines, more than {TOO_LONG}", TOO_LONG + 1)]);
+        assert_eq!(found, [format!("long.rs has {} lines, more than {MAX_LINES}", MAX_LINES + 1)]);
     }
 
     #[test]
@@ -156,6 +156,6 @@ mod tests {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("page.md");
         let text = "[a](Cargo.toml#x) [b](src/) [c](https://x.example/y) `[d](e)`\n```\n[f](g)\n```\n[h](i.md)\n";
         let found = errors(|findings| links("page.md", &page, text, findings));
-        assert_eq!(found, ["page.md:5: the link to i.md leads nowhere"]);
+        assert_eq!(found, ["page.md:5: the link target i.md does not exist"]);
     }
 }

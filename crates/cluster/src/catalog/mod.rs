@@ -1,4 +1,4 @@
-//! Catalogs of a cluster, from a user's side: made, read and deleted.
+//! CatalogSources for users: create, read and delete.
 
 mod pods;
 mod state;
@@ -8,41 +8,41 @@ use std::time::{Duration, Instant};
 use kube::api::ListParams;
 use serde_json::{Map, Value, json};
 
-use crate::apply::{self, PATIENCE};
+use crate::apply::{self, TIMEOUT};
 use crate::catalog_source::{CatalogSpec, SERVING_LABEL, UPDATE_LABEL};
 use crate::error::has_code;
-use crate::request::{Named, Requests};
+use crate::request::{ObjectName, Requests};
 use crate::watch::Watch;
-use crate::watcher::Quiet;
+use crate::watcher::Silent;
 use crate::{Cluster, Error, Kind, Object};
 
 pub use pods::{PodRole, PodState};
 pub(crate) use pods::{condition, is_ready};
 pub use state::CatalogState;
 
-/// A catalog to be made or changed.
+/// A CatalogSource to create or update.
 #[derive(Debug, Clone, Default)]
 pub struct CatalogPlan {
     /// Its name.
     pub name: String,
-    /// The image that serves it.
+    /// The catalog image.
     pub image: String,
-    /// How often the cluster polls for a newer image, as Go writes durations.
+    /// The poll interval for a newer image, as a Go duration.
     pub poll: Option<String>,
-    /// What people read.
+    /// The display name.
     pub display_name: Option<String>,
-    /// Who made it.
+    /// The publisher.
     pub publisher: Option<String>,
-    /// Which catalog is preferred, the higher.
+    /// The priority; higher values are preferred.
     pub priority: Option<i64>,
-    /// Secrets to pull images with.
+    /// The pull secrets.
     pub secrets: Vec<String>,
-    /// A CatalogSource to start from: what it says beside the fields above stays. Nothing if it is null.
+    /// A CatalogSource template: fields other than the above are kept. Null if there is none.
     pub base: Value,
 }
 
 impl CatalogPlan {
-    /// Returns the object, with nothing in it that was not asked for.
+    /// Returns the object, with only the requested fields.
     pub fn object(&self, namespace: &str) -> Value {
         let of = |name: &str| self.base[name].as_object().cloned().unwrap_or_default();
         let (mut spec, given) = (of("spec"), of("metadata"));
@@ -60,14 +60,14 @@ impl CatalogPlan {
         if !self.secrets.is_empty() {
             spec.insert("secrets".into(), json!(self.secrets));
         }
-        // OLM cannot read an update strategy without an interval.
+        // OLM cannot parse an update strategy without an interval.
         if let Some(interval) = &self.poll {
             spec.insert("updateStrategy".into(), json!({"registryPoll": {"interval": interval}}));
         }
         let mut metadata = Map::new();
         metadata.insert("name".into(), self.name.as_str().into());
         metadata.insert("namespace".into(), namespace.into());
-        // What else is there is the API server's.
+        // The API server owns the other metadata.
         metadata.extend(given.into_iter().filter(|(name, _)| matches!(name.as_str(), "labels" | "annotations")));
         json!({
             "apiVersion": Kind::CATALOG_SOURCE.api_version(),
@@ -78,32 +78,32 @@ impl CatalogPlan {
     }
 }
 
-/// Makes a catalog, or changes it: what was set by an earlier call and is not asked for any more goes away.
+/// Creates or updates a catalog: fields that an earlier call set and this one omits are removed.
 ///
 /// # Errors
-/// Fails if somebody else has set a field to another value, unless `force` takes it over, and when the time is over.
+/// Fails on a timeout, or if another manager owns a field with a different value, unless `force` takes it over.
 pub async fn apply_catalog(
     cluster: &Cluster,
     plan: &CatalogPlan,
     force: bool,
     deadline: Instant,
 ) -> Result<Object, Error> {
-    let name = Named::new(Kind::CATALOG_SOURCE, &cluster.namespace, &plan.name);
+    let name = ObjectName::new(Kind::CATALOG_SOURCE, &cluster.namespace, &plan.name);
     apply::apply(cluster, &name, &plan.object(&cluster.namespace), "OLM", force, deadline).await
 }
 
-/// Waits until a catalog answers from the image that it asks for.
+/// Waits until a catalog serves the requested image.
 ///
 /// # Errors
-/// Fails when the time is over, and says what keeps it from answering. An API server that is away meanwhile is waited for.
+/// Fails on a timeout, with the reason. Waits for an API server that is temporarily unreachable.
 pub async fn wait_for_catalog(
     cluster: &Cluster,
     name: &str,
     timeout: Duration,
     deadline: Instant,
 ) -> Result<CatalogState, Error> {
-    let requests = Requests::new(cluster, &Quiet, deadline);
-    let object = Named::new(Kind::CATALOG_SOURCE, &cluster.namespace, name);
+    let requests = Requests::new(cluster, &Silent, deadline);
+    let object = ObjectName::new(Kind::CATALOG_SOURCE, &cluster.namespace, name);
     let labels = [SERVING_LABEL, UPDATE_LABEL].map(|label| format!("{label}={name}"));
     let mut watch = Watch::with_labels(&requests, &object, Kind::POD, &labels);
     loop {
@@ -119,51 +119,51 @@ pub async fn wait_for_catalog(
     }
 }
 
-/// Reads how a catalog and its pods are.
+/// Reads the state of a catalog and its pods.
 ///
 /// # Errors
-/// Fails if there is none of that name, and if the API server refuses or cannot be asked.
+/// Fails if the catalog does not exist, or the API server refuses or is unreachable.
 pub async fn catalog_state(cluster: &Cluster, name: &str) -> Result<CatalogState, Error> {
-    state::read(&Requests::within(cluster, &Quiet, PATIENCE), name).await
+    state::read(&Requests::within(cluster, &Silent, TIMEOUT), name).await
 }
 
-/// Lists the catalogs of a namespace, or of all.
+/// Lists the catalogs of one namespace or of all namespaces.
 ///
 /// # Errors
-/// Fails if the API server refuses or cannot be asked.
+/// Fails if the API server refuses or is unreachable.
 pub async fn list_catalogs(cluster: &Cluster, everywhere: bool) -> Result<Vec<CatalogState>, Error> {
     let catalogs = if everywhere {
         kube::Api::all_with(cluster.client.clone(), &Kind::CATALOG_SOURCE.resource())
     } else {
         cluster.objects(Kind::CATALOG_SOURCE)
     };
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
+    let requests = Requests::within(cluster, &Silent, TIMEOUT);
     let which = ListParams::default();
-    let found = requests.persist("catalogs", |_| catalogs.list(&which)).await?;
+    let found = requests.retry("catalogs", |_| catalogs.list(&which)).await?;
     let mut all: Vec<CatalogState> = found.items.iter().map(|object| CatalogState::of(object, &[])).collect();
     all.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
     Ok(all)
 }
 
-/// Deletes a catalog; what belongs to it goes with it.
+/// Deletes a catalog and its dependents.
 ///
 /// # Errors
-/// Fails if there is none of that name.
+/// Fails if the catalog does not exist.
 pub async fn delete_catalog(cluster: &Cluster, name: &str) -> Result<(), Error> {
-    apply::delete(cluster, &Named::new(Kind::CATALOG_SOURCE, &cluster.namespace, name)).await
+    apply::delete(cluster, &ObjectName::new(Kind::CATALOG_SOURCE, &cluster.namespace, name)).await
 }
 
-/// Lists the packages that the cluster knows from a catalog; nothing if nobody on the cluster knows.
+/// Lists the packages of a catalog from the package server; `None` if there is no package server.
 ///
 /// # Errors
-/// Fails if the API server refuses or cannot be asked.
+/// Fails if the API server refuses or is unreachable.
 pub async fn packages_of(cluster: &Cluster, name: &str) -> Result<Option<Vec<String>>, Error> {
     let which = ListParams::default().labels(&format!("catalog={name},catalog-namespace={}", cluster.namespace));
     let packages = cluster.objects(Kind::PACKAGE_MANIFEST);
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
-    let found = requests.persist("packages", |_| async {
+    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let found = requests.retry("packages", |_| async {
         match packages.list(&which).await {
-            // There is no package server, or it is away.
+            // The package server is missing or unavailable.
             Err(error) if has_code(&error, 404) || has_code(&error, 503) => Ok(None),
             found => found.map(Some),
         }
@@ -174,7 +174,7 @@ pub async fn packages_of(cluster: &Cluster, name: &str) -> Result<Option<Vec<Str
     Ok(Some(names))
 }
 
-/// Reads what a catalog asks for.
+/// Parses the spec of a catalog.
 pub(crate) fn spec_of(object: &Object) -> CatalogSpec {
     CatalogSpec::of(object).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Pods of a catalog, and why they do not run, in words.
+//! Pods of a catalog, and why they are not ready.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::{Object, words};
 
-/// What a pod is there for.
+/// The role of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PodRole {
-    /// It answers.
+    /// It serves the catalog.
     Serving,
-    /// It was started to see whether there is a newer image.
+    /// It was started to check for a newer image.
     Update,
 }
 
@@ -22,23 +22,23 @@ pub enum PodRole {
 pub struct PodState {
     /// Its name.
     pub name: String,
-    /// What it is there for.
+    /// The role.
     pub role: PodRole,
-    /// Whether it can be asked.
+    /// Whether it is ready.
     pub ready: bool,
-    /// The image that it was started from, by digest, if that is known.
+    /// The digest of its image, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_id: Option<String>,
-    /// Why it cannot be asked, in words.
+    /// Why it is not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
-    /// The image that it was to be started from.
+    /// The image in its spec.
     #[serde(skip)]
     pub image: String,
 }
 
 impl PodState {
-    /// Reads a pod; nothing if it belongs to no catalog of that name.
+    /// Reads a pod; `None` if it does not belong to the catalog.
     pub(crate) fn of(pod: &Object, catalog: &str) -> Option<PodState> {
         let label = |name: &str| pod.metadata.labels.as_ref()?.get(name).map(String::as_str);
         let role = match (label(SERVING_LABEL), label(UPDATE_LABEL)) {
@@ -62,12 +62,12 @@ fn text(value: &Value, pointer: &str) -> Option<String> {
     value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Returns the image that a pod was started from, as its node reports it.
+/// Returns the image ID that the node reports.
 pub(crate) fn image_id(pod: &Object) -> Option<String> {
     let extracts = pod.data.pointer("/spec/initContainers/1").is_some();
     let place =
         if extracts { "/status/initContainerStatuses/1/imageID" } else { "/status/containerStatuses/0/imageID" };
-    // Some nodes put the way they got it in front.
+    // Some nodes prefix it with a scheme.
     text(&pod.data, place).map(|id| id.rsplit("://").next().unwrap_or_default().to_owned())
 }
 
@@ -77,13 +77,13 @@ pub(crate) fn condition<'a>(pod: &'a Object, kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Returns whether a pod can be asked: it is ready and not about to end.
+/// Returns whether a pod is ready and not being deleted.
 pub(crate) fn is_ready(pod: &Object) -> bool {
     pod.metadata.deletion_timestamp.is_none()
         && condition(pod, "Ready").is_some_and(|condition| condition["status"] == "True")
 }
 
-/// Says why a pod cannot be asked; nothing if it can.
+/// Returns why a pod is not ready; `None` if it is.
 pub(crate) fn why_not(pod: &Object) -> Option<String> {
     if is_ready(pod) {
         return None;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_pod_does_not_run_is_told_in_words() {
+    fn a_pod_explains_why_it_is_not_ready() {
         let why = |status| why_not(&pod(status)).unwrap_or_default();
         assert_eq!(why(json!({"conditions": [{"type": "Ready", "status": "True"}]})), "");
         assert_eq!(why(json!({})), "it waits to be started by a node");

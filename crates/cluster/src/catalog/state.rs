@@ -1,4 +1,4 @@
-//! How a catalog is, put together from what the cluster reports.
+//! The state of a catalog from the objects of the cluster.
 
 use kube::api::ListParams;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::catalog_source::{SERVING_LABEL, UPDATE_LABEL};
 use crate::request::Requests;
 use crate::{Error, Kind, Object};
 
-/// How a catalog is.
+/// The state of a catalog.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CatalogState {
@@ -18,42 +18,42 @@ pub struct CatalogState {
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// What people read.
+    /// The display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// Who made it.
+    /// The publisher.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub publisher: String,
     /// `grpc`, `configmap` or `internal`.
     pub source_type: String,
-    /// Which catalog is preferred, the higher.
+    /// The priority; higher values are preferred.
     pub priority: i64,
-    /// The state of the connection, as whoever serves it last saw it; empty if nobody has looked.
+    /// The last observed connection state; empty if there is none.
     pub state: String,
-    /// Where it is served.
+    /// The address that serves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The image that it asks for.
+    /// The requested image.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub image: String,
-    /// The image that answers, by digest.
+    /// The image in use, by digest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_in_use: Option<String>,
-    /// How often a newer image is polled for.
+    /// The poll interval for a newer image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_interval: Option<String>,
-    /// When the cluster last polled for it.
+    /// The time of the last poll.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_poll: Option<String>,
-    /// What whoever serves it complains of, in one word.
+    /// The reason in its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The same in words.
+    /// The message in its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Its pods, by name.
     pub pods: Vec<PodState>,
-    /// The packages that the cluster knows from it, if somebody knows.
+    /// The packages of the catalog, if the package server is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packages: Option<Vec<String>>,
 }
@@ -63,11 +63,11 @@ pub(super) async fn read(requests: &Requests<'_>, name: &str) -> Result<CatalogS
     let cluster = requests.cluster;
     let (catalogs, pods) = (cluster.objects(Kind::CATALOG_SOURCE), cluster.objects(Kind::POD));
     let what = format!("{} {}/{name}", Kind::CATALOG_SOURCE.kind, cluster.namespace);
-    let object = requests.persist(&what, |_| catalogs.get(name)).await?;
+    let object = requests.retry(&what, |_| catalogs.get(name)).await?;
     let mut all = Vec::new();
     for label in [SERVING_LABEL, UPDATE_LABEL] {
         let which = ListParams::default().labels(&format!("{label}={name}"));
-        let found = requests.persist(&format!("pods of {name}"), |_| pods.list(&which)).await?;
+        let found = requests.retry(&format!("pods of {name}"), |_| pods.list(&which)).await?;
         all.extend(found.items);
     }
     Ok(CatalogState::of(&object, &all))
@@ -106,13 +106,13 @@ impl CatalogState {
         }
     }
 
-    /// Returns whether the catalog answers, and from the image that it asks for.
+    /// Returns whether the catalog serves the requested image.
     pub(crate) fn answers(&self) -> bool {
         let from_image = |pod: &PodState| pod.role == PodRole::Serving && pod.ready && pod.image == self.image;
         self.state == "READY" && (self.image.is_empty() || self.pods.iter().any(from_image))
     }
 
-    /// Says what keeps the catalog from answering, as far as that is known.
+    /// Returns why the catalog is not ready, as far as known.
     pub fn trouble(&self) -> String {
         let mut all: Vec<String> = Vec::new();
         if let Some(text) = self.message.as_ref().or(self.reason.as_ref()) {

@@ -1,4 +1,4 @@
-//! What a catalog has beside its pods: a Service and a ServiceAccount.
+//! The Service and the ServiceAccount of a catalog.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -12,23 +12,23 @@ use super::pods::{perform, pods_of};
 use super::reconcile::{Work, namespace_of};
 use super::status::second;
 use crate::catalog_source::{CatalogSpec, PORT, service_name};
-use crate::request::Named;
+use crate::request::ObjectName;
 use crate::{Error, Kind, Object};
 
-/// Who owns the fields that the controller sets.
+/// The field manager of the controller.
 const MANAGER: &str = "opm-controller";
-/// How often companions are applied again, whether or not something is known to have changed them.
+/// How often companions are applied again without a known change.
 const APPLY_AGAIN: Duration = Duration::from_secs(600);
-/// The companions of a catalog, as they were applied.
+/// The applied companions of a catalog.
 #[derive(Debug, Clone)]
 pub(crate) struct Companions {
     hash: String,
     applied: Instant,
-    /// What the status says of the service.
+    /// The service section of the status.
     service: Value,
 }
 
-/// Removes what served an image that the catalog does not name any more.
+/// Removes the objects of an image that the catalog no longer names.
 pub(super) async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Result<(), Error> {
     let (context, uid) = (work.context, object.metadata.uid.clone().unwrap_or_default());
     if !context.may_be_served(&uid) {
@@ -43,10 +43,11 @@ pub(super) async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work
         perform(&Step::Delete { name: pod.name, grace: 1 }, &source, &Value::Null, "", work).await?;
     }
     for (kind, companion) in source.companions() {
-        let named = Named::new(kind, namespace_of(object), companion["metadata"]["name"].as_str().unwrap_or_default());
+        let named =
+            ObjectName::new(kind, namespace_of(object), companion["metadata"]["name"].as_str().unwrap_or_default());
         let there = work.requests.get(&named).await?.unwrap_or_default();
         let owners = there["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-        // Somebody else may have one of that name.
+        // Another owner may have an object of that name.
         if owners.iter().any(|owner| owner["uid"] == uid.as_str()) {
             work.requests.delete(&named, crate::request::uid(&there)).await?;
         }
@@ -56,7 +57,8 @@ pub(super) async fn remove_pods(object: &Object, spec: &CatalogSpec, work: &Work
     Ok(())
 }
 
-/// Applies the companions of a catalog, if they are not known to be there, and returns what the status says of the service.
+/// Applies the companions of a catalog, unless they are known to be current, and returns the service section of the
+/// status.
 pub(super) async fn ensure_companions(source: &Source<'_>, work: &Work<'_>) -> Result<Value, Error> {
     let context = work.context;
     let companions = source.companions();
@@ -88,5 +90,5 @@ async fn apply(kind: Kind, companion: &Value, object: &Object, work: &Work<'_>) 
     let name = companion["metadata"]["name"].as_str().unwrap_or_default();
     let (objects, how, patch) =
         (work.objects(kind, object), PatchParams::apply(MANAGER).force(), Patch::Apply(companion));
-    work.requests.persist(&format!("{} {name}", kind.kind), |_| objects.patch(name, &how, &patch)).await
+    work.requests.retry(&format!("{} {name}", kind.kind), |_| objects.patch(name, &how, &patch)).await
 }

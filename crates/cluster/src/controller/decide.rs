@@ -1,7 +1,7 @@
-//! What has to happen to the pods of a catalog, from nothing but what is seen.
+//! Decides the next steps for the pods of a catalog, from observed state only.
 //!
-//! The pod that answers stays until another one is ready and selected. Nothing is remembered but when a failed start may
-//! be retried: whoever takes over sees the same and does the same.
+//! The serving pod stays until another one is ready and selected. Nothing is remembered except when a failed start
+//! may be retried: a new leader observes the same state and makes the same decision.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::Object;
 use crate::catalog::{PodRole, PodState, condition, is_ready};
 use crate::catalog_source::Complaint;
 
-/// The annotation that says when a pod began to be selected in place of another.
+/// The annotation with the time when a pod was promoted.
 pub(crate) const PROMOTED: &str = "olm.catalogSource/promotedAt";
-/// How long a pod may take until it is ready.
-const START: Duration = Duration::from_secs(10 * 60);
-/// A pod that ends within this time has not started.
-const SOON: Duration = Duration::from_secs(60);
-/// When pods are read again that something is expected of.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// How long a pod may take to become ready.
+const START_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// A pod that ends within this time counts as not started.
+const EARLY_END: Duration = Duration::from_secs(60);
+/// When to check pods again that should change soon.
+const RECHECK: Duration = Duration::from_secs(30);
 
-/// A pod, as far as it matters here.
+/// The relevant state of a pod.
 #[derive(Debug, Clone)]
 pub(crate) struct Pod {
     pub(crate) name: String,
@@ -30,9 +30,9 @@ pub(crate) struct Pod {
     hash: String,
     ready: bool,
     deleting: bool,
-    /// It will never answer again.
+    /// It will never serve again.
     dead: bool,
-    /// Its start has failed, and why.
+    /// The reason why it failed to start.
     failed: Option<String>,
     why_not: Option<String>,
     image_id: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// Reads a pod; nothing if it belongs to no catalog of that name.
+    /// Reads a pod; `None` if it does not belong to the catalog.
     pub(crate) fn of(object: &Object, catalog: &str) -> Option<Pod> {
         let state = PodState::of(object, catalog)?;
         let label = |name: &str| object.metadata.labels.as_ref()?.get(name).cloned();
@@ -49,7 +49,7 @@ impl Pod {
         let phase = object.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
         let disrupted = condition(object, "DisruptionTarget").is_some_and(|condition| condition["status"] == "True");
         let why_not = state.why_not.clone();
-        let failed = matches!(phase, "Failed" | "Unknown") || has_given_up(object);
+        let failed = matches!(phase, "Failed" | "Unknown") || is_stuck(object);
         Some(Pod {
             name: state.name,
             role: state.role,
@@ -65,14 +65,14 @@ impl Pod {
         })
     }
 
-    /// Returns since when the pod is the one to ask.
+    /// Returns since when the pod is the serving one.
     fn since(&self) -> Timestamp {
         self.promoted.unwrap_or(self.created)
     }
 }
 
-/// Returns whether a container is in a state that only another image or another spec can end.
-fn has_given_up(pod: &Object) -> bool {
+/// Returns whether a container is in a state that only another image or spec can end.
+fn is_stuck(pod: &Object) -> bool {
     let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let mut containers = statuses.iter().filter_map(|place| pod.data.pointer(place)?.as_array()).flatten();
     containers.any(|container| {
@@ -81,137 +81,138 @@ fn has_given_up(pod: &Object) -> bool {
     })
 }
 
-/// What is wanted, and what time it is.
+/// The desired state and the current time.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted<'a> {
-    /// The digest of the spec that pods are to have.
+pub(crate) struct Desired<'a> {
+    /// The hash of the desired pod spec.
     pub(crate) hash: &'a str,
     pub(crate) now: Timestamp,
-    /// When the image is to be polled next, if it is.
+    /// When to poll the image next, if polling is enabled.
     pub(crate) poll_at: Option<Timestamp>,
-    /// How long the old pod stays after another has taken its place.
+    /// How long the old pod stays after a promotion.
     pub(crate) overlap: Duration,
-    /// When a start that has failed may be retried.
+    /// When a failed start may be retried.
     pub(crate) retry_at: Option<Timestamp>,
 }
 
-/// Something to be done.
+/// A step to take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Start a pod that is selected at once: there is none.
+    /// Start a pod that is selected immediately, because there is none.
     Start,
-    /// Start a pod beside the one that answers; for a poll, or because the spec has changed.
+    /// Start a pod next to the serving one, for a poll or a changed spec.
     StartBeside { poll: bool },
-    /// Let the service select a pod.
+    /// Make the service select a pod.
     Promote(String),
-    /// End a pod.
+    /// Delete a pod.
     Delete { name: String, grace: u32 },
 }
 
-/// What has to happen, and what there is to report.
+/// The steps to take and the state to report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) steps: Vec<Step>,
     pub(crate) complaint: Option<Complaint>,
-    /// Whether a pod beside the one that answers has failed, or has done its work.
+    /// The outcome of a pod next to the serving one.
     pub(crate) outcome: Option<Outcome>,
-    pub(crate) look_again: Option<Duration>,
-    /// Whether a pod answers.
+    pub(crate) recheck_in: Option<Duration>,
+    /// Whether a pod is ready.
     pub(crate) served: bool,
 }
 
-/// What came of a pod beside the one that answers.
+/// The outcome of a pod next to the serving one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Failed,
     Done,
-    /// There was none that answers, and it ended soon.
+    /// There was no serving pod, and this one ended early.
     NotStarted,
 }
 
-pub(crate) fn decide(pods: &[Pod], wanted: &Wanted<'_>) -> Decision {
+pub(crate) fn decide(pods: &[Pod], desired: &Desired<'_>) -> Decision {
     let mut decision = Decision::default();
     let delete = |pod: &Pod, grace: u32| Step::Delete { name: pod.name.clone(), grace };
     let alive = || pods.iter().filter(|pod| !pod.deleting);
     decision.steps.extend(alive().filter(|pod| pod.role == PodRole::Serving && pod.dead).map(|pod| delete(pod, 0)));
     let serving: Vec<&Pod> = alive().filter(|pod| pod.role == PodRole::Serving && !pod.dead).collect();
     let mut beside: Vec<&Pod> = alive().filter(|pod| pod.role == PodRole::Update).collect();
-    // Those for another spec, and all but the newest, are of no use.
-    beside.sort_by_key(|pod| (pod.hash == wanted.hash, pod.created, pod.name.clone()));
-    let next = beside.pop_if(|pod| pod.hash == wanted.hash);
+    // Pods with another spec, and all but the newest, are useless.
+    beside.sort_by_key(|pod| (pod.hash == desired.hash, pod.created, pod.name.clone()));
+    let next = beside.pop_if(|pod| pod.hash == desired.hash);
     decision.steps.extend(beside.iter().map(|pod| delete(pod, 1)));
     decision.served = serving.iter().any(|pod| pod.ready);
 
     if serving.is_empty() {
-        // One that ended soon after it was made will most likely do so again; one that has served for long is replaced.
-        let young =
-            |pod: &&Pod| pod.role == PodRole::Serving && pod.dead && !left(pod.created, SOON, wanted.now).is_zero();
+        // A pod that ended early will most likely do so again; one that has served for long is replaced.
+        let young = |pod: &&Pod| {
+            pod.role == PodRole::Serving && pod.dead && !left(pod.created, EARLY_END, desired.now).is_zero()
+        };
         let dead = alive().filter(young).max_by_key(|pod| pod.created);
         if let Some(dead) = dead {
             let why = dead.why_not.as_deref().unwrap_or("it has ended");
             decision.complaint = Some(Complaint::registry(format!("pod {}: {why}", dead.name)));
             decision.outcome = Some(Outcome::NotStarted);
         }
-        decision.look_again = Some(LOOK_AGAIN);
-        match (next, wanted.retry_at.filter(|at| *at > wanted.now)) {
+        decision.recheck_in = Some(RECHECK);
+        match (next, desired.retry_at.filter(|at| *at > desired.now)) {
             (Some(pod), _) => decision.steps.push(Step::Promote(pod.name.clone())),
-            // What ends at once would be started in a loop: the next start waits for as long as the last one says.
+            // A pod that ends immediately would restart in a loop: back off before the next start.
             (None, None) if dead.is_none() => decision.steps.push(Step::Start),
             (None, None) => {}
-            (None, Some(at)) => decision.look_again = Some(until(at, wanted.now).min(LOOK_AGAIN)),
+            (None, Some(at)) => decision.recheck_in = Some(until(at, desired.now).min(RECHECK)),
         }
         return decision;
     }
-    let best = serving.iter().filter(|pod| pod.hash == wanted.hash && pod.ready).max_by_key(|pod| pod.since());
+    let best = serving.iter().filter(|pod| pod.hash == desired.hash && pod.ready).max_by_key(|pod| pod.since());
     let mut settled = true;
     if let Some(best) = best {
-        // One that came later and is not ready yet, or for a moment, may still be.
-        let hopeless = |pod: &Pod| pod.failed.is_some() || left(pod.since(), START, wanted.now).is_zero();
-        let is_old = |pod: &Pod| pod.name != best.name && (pod.since() <= best.since() || hopeless(pod));
+        // A newer pod that is not ready yet, or only briefly not ready, may still become ready.
+        let permanent = |pod: &Pod| pod.failed.is_some() || left(pod.since(), START_TIMEOUT, desired.now).is_zero();
+        let is_old = |pod: &Pod| pod.name != best.name && (pod.since() <= best.since() || permanent(pod));
         let old: Vec<&&Pod> = serving.iter().filter(|pod| is_old(pod)).collect();
-        let stays = best.promoted.map_or(Duration::ZERO, |promoted| left(promoted, wanted.overlap, wanted.now));
+        let stays = best.promoted.map_or(Duration::ZERO, |promoted| left(promoted, desired.overlap, desired.now));
         if !old.is_empty() && stays.is_zero() {
             decision.steps.extend(old.iter().map(|pod| delete(pod, 1)));
         } else if !old.is_empty() {
-            decision.look_again = Some(stays);
+            decision.recheck_in = Some(stays);
             settled = false;
         }
     }
-    let right_spec = serving.iter().any(|pod| pod.hash == wanted.hash);
+    let right_spec = serving.iter().any(|pod| pod.hash == desired.hash);
     match next {
-        Some(pod) => look_at(pod, best.copied(), wanted, &mut decision),
-        None if !right_spec => match wanted.retry_at.filter(|at| *at > wanted.now) {
-            Some(at) => decision.look_again = Some(until(at, wanted.now)),
+        Some(pod) => decide_update(pod, best.copied(), desired, &mut decision),
+        None if !right_spec => match desired.retry_at.filter(|at| *at > desired.now) {
+            Some(at) => decision.recheck_in = Some(until(at, desired.now)),
             None => decision.steps.push(Step::StartBeside { poll: false }),
         },
-        None if settled && wanted.poll_at.is_some_and(|at| at <= wanted.now) => {
+        None if settled && desired.poll_at.is_some_and(|at| at <= desired.now) => {
             decision.steps.push(Step::StartBeside { poll: true });
         }
         None => {}
     }
     if best.is_none() && decision.complaint.is_none() {
-        // Whoever looks wants to know what is wrong with the pod that should answer.
-        let trouble = serving.iter().filter(|pod| !decision.served || pod.hash == wanted.hash);
+        // The status should explain the problem of the serving pod.
+        let trouble = serving.iter().filter(|pod| !decision.served || pod.hash == desired.hash);
         let mut trouble = trouble.filter_map(|pod| Some(format!("pod {}: {}", pod.name, pod.failed.as_ref()?)));
         decision.complaint = trouble.next_back().map(Complaint::registry);
     }
     let expects = next.is_some() || best.is_none();
-    if expects && decision.look_again.is_none_or(|again| again > LOOK_AGAIN) {
-        decision.look_again = Some(LOOK_AGAIN);
+    if expects && decision.recheck_in.is_none_or(|again| again > RECHECK) {
+        decision.recheck_in = Some(RECHECK);
     }
     decision
 }
 
-/// Decides about the pod beside the one that answers.
-fn look_at(pod: &Pod, best: Option<&Pod>, wanted: &Wanted<'_>, decision: &mut Decision) {
-    let late = left(pod.created, START, wanted.now).is_zero() && !pod.ready;
+/// Decides about the pod next to the serving one.
+fn decide_update(pod: &Pod, best: Option<&Pod>, desired: &Desired<'_>, decision: &mut Decision) {
+    let late = left(pod.created, START_TIMEOUT, desired.now).is_zero() && !pod.ready;
     if pod.failed.is_some() || pod.dead || late {
         let why = pod.failed.as_ref().or(pod.why_not.as_ref()).map_or("it has ended", String::as_str);
         decision.complaint = Some(Complaint::registry(format!("update pod {}: {why}", pod.name)));
         decision.outcome = Some(Outcome::Failed);
         decision.steps.push(Step::Delete { name: pod.name.clone(), grace: 1 });
     } else if pod.ready {
-        // What is not known is no difference.
+        // An unknown image counts as unchanged.
         let differs =
             |best: &Pod| best.image_id.as_ref().zip(pod.image_id.as_ref()).is_some_and(|(old, new)| old != new);
         decision.outcome = Some(Outcome::Done);
@@ -222,13 +223,13 @@ fn look_at(pod: &Pod, best: Option<&Pod>, wanted: &Wanted<'_>, decision: &mut De
     }
 }
 
-/// Returns what is left of a duration that began at some time.
+/// Returns the rest of a duration that started at `since`.
 fn left(since: Timestamp, duration: Duration, now: Timestamp) -> Duration {
     let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
     duration.saturating_sub(passed)
 }
 
-/// Returns how long it is until a time.
+/// Returns the time until `at`.
 pub(crate) fn until(at: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which of several replicas does the work: the one that holds the lease.
+//! Leader election: the replica that holds the lease does the work.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use super::metrics::Metrics;
 use crate::error::{has_code, said};
 use crate::{Cluster, Error, Kind, Object};
 
-/// A lease, and who wants it.
+/// A lease and its candidate.
 pub(crate) struct Lease {
     leases: Api<Object>,
     name: String,
@@ -21,7 +21,7 @@ pub(crate) struct Lease {
     identity: String,
     duration: Duration,
     metrics: Arc<Metrics>,
-    /// The last version that was seen, and when it was seen first: clocks of others are not believed.
+    /// The last observed version, and when it was first observed: clocks of other machines are not trusted.
     seen: Option<(String, Instant)>,
 }
 
@@ -45,32 +45,32 @@ impl Lease {
         }
     }
 
-    /// Waits until the lease is ours.
+    /// Waits until this replica holds the lease.
     pub(crate) async fn acquire(&mut self) {
         loop {
-            match self.try_hold().await {
+            match self.try_acquire().await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "the lease cannot be read"),
+                Err(error) => tracing::warn!(%error, "reading the lease failed"),
             }
             self.metrics.beat();
             tokio::time::sleep(self.duration / 5).await;
         }
     }
 
-    /// Keeps the lease, and returns when it is lost.
+    /// Renews the lease; returns when it is lost.
     pub(crate) async fn keep(&mut self) {
         let mut kept = Instant::now();
-        // Ours has to end before others may begin.
+        // This replica must stop before others may start.
         let deadline = self.duration * 2 / 3;
         loop {
             tokio::time::sleep(self.duration / 5).await;
             self.metrics.beat();
-            let renewed = tokio::time::timeout(deadline.saturating_sub(kept.elapsed()), self.try_hold()).await;
+            let renewed = tokio::time::timeout(deadline.saturating_sub(kept.elapsed()), self.try_acquire()).await;
             match renewed {
                 Ok(Ok(true)) => kept = Instant::now(),
                 Ok(Ok(false)) => return,
-                Ok(Err(error)) => tracing::warn!(%error, "the lease cannot be renewed"),
+                Ok(Err(error)) => tracing::warn!(%error, "renewing the lease failed"),
                 Err(_) => {}
             }
             if kept.elapsed() >= deadline {
@@ -79,19 +79,19 @@ impl Lease {
         }
     }
 
-    /// Gives the lease back, so that another replica need not wait for it to run out.
+    /// Releases the lease, so that another replica need not wait for its expiry.
     pub(crate) async fn release(&self) {
         let Ok(Some(mut lease)) = self.leases.get_opt(&self.name).await else { return };
         if lease.data["spec"]["holderIdentity"] == self.identity.as_str() {
             lease.data["spec"]["holderIdentity"] = "".into();
             lease.data["spec"]["leaseDurationSeconds"] = 1.into();
-            // It runs out by itself if this fails.
+            // If this fails, the lease expires.
             let _ = self.leases.replace(&self.name, &PostParams::default(), &lease).await;
         }
     }
 
-    /// Takes the lease or renews it, and returns whether it is ours.
-    async fn try_hold(&mut self) -> Result<bool, Error> {
+    /// Acquires or renews the lease; returns whether this replica holds it.
+    async fn try_acquire(&mut self) -> Result<bool, Error> {
         let what = || format!("lease {}/{}", self.namespace, self.name);
         let found = self.leases.get_opt(&self.name).await.map_err(Error::api(what()))?;
         self.metrics.reached.store(true, Ordering::Relaxed);
@@ -138,7 +138,7 @@ impl Lease {
     }
 }
 
-/// Returns whether a write came before those of others.
+/// Returns whether a write won against concurrent ones.
 fn won(written: Result<Object, kube::Error>) -> Result<bool, kube::Error> {
     match written {
         Ok(_) => Ok(true),

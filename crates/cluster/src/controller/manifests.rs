@@ -1,44 +1,44 @@
-//! What it takes to run a controller on a cluster.
+//! The manifests of a controller deployment.
 
 use serde_json::{Value, json};
 
 use crate::Kind;
 
-/// How a controller is to run on a cluster.
+/// How a controller is deployed.
 #[derive(Debug, Clone)]
 pub struct ManifestPlan {
-    /// The name of everything.
+    /// The name of all objects.
     pub name: String,
-    /// The namespace to run in.
+    /// The namespace of the controller.
     pub namespace: String,
-    /// The namespace whose catalogs are served; all if there is none.
+    /// The namespace of the catalogs to serve; `None` means all.
     pub watched: Option<String>,
     /// The image with `opm`.
     pub image: String,
-    /// How many replicas there are, one of which works.
+    /// The number of replicas, of which one is active.
     pub replicas: u32,
-    /// More arguments of the controller.
+    /// Additional arguments of the controller.
     pub arguments: Vec<String>,
-    /// How ClusterCatalogs are served, for a controller that does so; others make pods of CatalogSources.
+    /// How ClusterCatalogs are served; `None` for a controller of CatalogSources.
     pub cluster_catalogs: Option<ServedCatalogs>,
 }
 
-/// How a controller of ClusterCatalogs serves them.
+/// How a controller serves ClusterCatalogs.
 #[derive(Debug, Clone)]
 pub struct ServedCatalogs {
-    /// The Secret, of type `kubernetes.io/tls`, with their certificate; without one they are served as plain HTTP.
+    /// The Secret of type `kubernetes.io/tls` with the certificate; without one, catalogs are served over plain HTTP.
     pub tls_secret: Option<String>,
 }
 
-/// The port that health and metrics are answered on.
+/// The port of health and metrics.
 const HTTP_PORT: u16 = 8080;
-/// The port that ClusterCatalogs are served on.
+/// The port of ClusterCatalogs.
 const CATALOGS_PORT: u16 = 8443;
-/// Where the certificate of ClusterCatalogs is mounted.
+/// The mount path of the certificate.
 const CERTIFICATE: &str = "/var/run/opm-controller/tls";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Returns the objects that run a controller, in the order to make them.
+/// Returns the objects of a controller deployment, in creation order.
 pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
     let labels = json!({"app.kubernetes.io/name": plan.name});
     let metadata = |namespace: Option<&str>, suffix: &str| {
@@ -92,7 +92,7 @@ pub fn manifests(plan: &ManifestPlan) -> Vec<Value> {
 }
 
 impl ServedCatalogs {
-    /// The port that clients ask, which addresses need not name.
+    /// The service port: the default of the scheme, so that URLs need no port.
     fn port(&self) -> u16 {
         if self.tls_secret.is_some() { 443 } else { 80 }
     }
@@ -110,7 +110,7 @@ impl ServedCatalogs {
     }
 }
 
-/// Gives the pods of a Deployment what serving ClusterCatalogs takes: room for images, a port, and a certificate.
+/// Adds what serving ClusterCatalogs needs to a Deployment: a volume for images, a port and a certificate.
 fn serve(deployment: &mut Value, catalogs: &ServedCatalogs) {
     let pod = &mut deployment["spec"]["template"]["spec"];
     let mut volumes = vec![json!({"name": "images", "emptyDir": {}})];
@@ -128,7 +128,7 @@ fn serve(deployment: &mut Value, catalogs: &ServedCatalogs) {
     container["resources"] = json!({"requests": {"cpu": "10m", "memory": "128Mi"}});
 }
 
-/// What the controller may do; nothing that it does not do.
+/// The permissions of the controller: exactly what it uses.
 fn rules(plan: &ManifestPlan) -> Value {
     if plan.cluster_catalogs.is_some() {
         let group = Kind::CLUSTER_CATALOG.group;
@@ -140,7 +140,7 @@ fn rules(plan: &ManifestPlan) -> Value {
     let watched = plan.watched.as_deref();
     let mut namespaces = json!({"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]});
     if let Some(watched) = watched {
-        // The role of a namespace can allow for reading that namespace, whose labels say what pods may do.
+        // The Role of a namespace can allow reading that namespace, whose labels state the pod security level.
         namespaces["resourceNames"] = json!([watched]);
     }
     json!([

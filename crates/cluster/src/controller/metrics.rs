@@ -1,4 +1,4 @@
-//! Numbers about a controller, and its health, over HTTP.
+//! Metrics and health of a controller over HTTP.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use tokio::net::TcpListener;
 
 use crate::{Error, Watcher};
 
-/// How long after the failure of a watch the controller counts as blind; those that fail are retried sooner.
-pub(crate) const BLIND: Duration = Duration::from_secs(8);
+/// How long after a watch failure the controller counts as not ready; failed watches are retried sooner.
+pub(crate) const UNREADY_FOR: Duration = Duration::from_secs(8);
 
-/// What a controller counts.
+/// The metrics of a controller.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) reconciles: AtomicU64,
@@ -28,12 +28,12 @@ pub(crate) struct Metrics {
     pub(crate) failed_updates: AtomicU64,
     pub(crate) watch_errors: AtomicU64,
     pub(crate) leading: AtomicBool,
-    /// Whether the API server has answered.
+    /// Whether the API server has responded.
     pub(crate) reached: AtomicBool,
     start: Instant,
-    /// Milliseconds since the start when the election was last checked.
+    /// Milliseconds from the start to the last leader election check.
     beat: AtomicU64,
-    /// How long it may go unchecked.
+    /// Maximum time between checks.
     patience: Duration,
     /// When a watch last failed, and why.
     watch_failed: Mutex<Option<(Instant, String)>>,
@@ -58,26 +58,26 @@ impl Metrics {
         }
     }
 
-    /// Notes that a watch failed; returns whether that is news.
+    /// Records a watch failure; returns whether it is new.
     pub(crate) fn watch_failed(&self, why: &str) -> bool {
         self.watch_errors.fetch_add(1, Ordering::Relaxed);
         let mut failed = self.watch_failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = failed.as_ref().is_some_and(|(at, before)| before == why && at.elapsed() < BLIND);
+        let known = failed.as_ref().is_some_and(|(at, before)| before == why && at.elapsed() < UNREADY_FOR);
         *failed = Some((Instant::now(), why.to_owned()));
         !known
     }
 
-    /// Returns why the controller cannot do its work, if it cannot.
+    /// Returns why the controller is not ready, if so.
     fn trouble(&self) -> Option<String> {
         if !self.reached.load(Ordering::Relaxed) {
             return Some("the API server has not answered yet".to_owned());
         }
         let failed = self.watch_failed.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, why) = failed.as_ref()?;
-        (at.elapsed() < BLIND).then(|| format!("watching fails: {why}"))
+        (at.elapsed() < UNREADY_FOR).then(|| format!("watching fails: {why}"))
     }
 
-    /// Notes that the controller is alive.
+    /// Records a heartbeat.
     pub(crate) fn beat(&self) {
         self.beat.store(self.start.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
@@ -95,13 +95,13 @@ impl Metrics {
         let leading = u8::from(self.leading.load(Ordering::Relaxed));
         [
             counter("opm_controller_reconciles_total", "Catalogs reconciled.", &self.reconciles),
-            counter("opm_controller_errors_total", "Catalogs that could not be brought forward.", &self.errors),
+            counter("opm_controller_errors_total", "Reconciliations that failed.", &self.errors),
             counter("opm_controller_requests_total", "Requests sent for catalogs.", &self.requests),
             counter("opm_controller_watch_errors_total", "Watches that failed.", &self.watch_errors),
             counter("opm_controller_polls_total", "Times that an image was polled.", &self.polls),
-            counter("opm_controller_promotions_total", "Pods that took the place of others.", &self.promotions),
-            counter("opm_controller_failed_updates_total", "Pods that should have, and failed.", &self.failed_updates),
-            format!("# HELP opm_controller_leading Whether this replica does the work.\n# TYPE opm_controller_leading gauge\nopm_controller_leading {leading}\n"),
+            counter("opm_controller_promotions_total", "Pods promoted in place of others.", &self.promotions),
+            counter("opm_controller_failed_updates_total", "Update pods that failed.", &self.failed_updates),
+            format!("# HELP opm_controller_leading Whether this replica is the leader.\n# TYPE opm_controller_leading gauge\nopm_controller_leading {leading}\n"),
         ]
         .concat()
     }
@@ -127,10 +127,10 @@ impl Watcher for Metrics {
     }
 }
 
-/// Answers `/healthz`, `/readyz` and `/metrics` for as long as it is asked for.
-pub(crate) async fn answer(address: &str, metrics: Arc<Metrics>) -> Result<(), Error> {
+/// Serves `/healthz`, `/readyz` and `/metrics`.
+pub(crate) async fn serve(address: &str, metrics: Arc<Metrics>) -> Result<(), Error> {
     let listener = match address.strip_prefix(':') {
-        // An address without a host means all of them, of both kinds where there are both.
+        // An address without a host means all addresses, IPv6 and IPv4 where available.
         Some(port) => match TcpListener::bind(format!("[::]:{port}")).await {
             Ok(listener) => Ok(listener),
             Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,

@@ -1,8 +1,8 @@
-//! A controller of catalogs: what CatalogSources with images ask for, on clusters without OLM's own.
+//! A controller that serves CatalogSources with images on clusters without OLM.
 //!
-//! `objects` knows what a catalog becomes, `decide` what has to happen to its pods, `reconcile` sees to it, with `pods` for
-//! each step, `companions` for what else a catalog has and `status` for the report; `connection` asks whether it answers, `lease` sees to it that one replica
-//! works at a time, and `metrics` counts.
+//! `objects` builds the objects of a catalog, `decide` decides the next steps for its pods, and `reconcile` performs
+//! them, with `pods` for each step, `companions` for the other objects and `status` for the report. `connection`
+//! checks whether catalogs respond, `lease` elects the leader, and `metrics` counts.
 
 mod companions;
 mod connection;
@@ -36,53 +36,53 @@ use crate::error::said;
 use crate::{Cluster, Error, Kind, Object};
 use connection::Connections;
 use lease::Lease;
-use metrics::{BLIND, Metrics};
+use metrics::{Metrics, UNREADY_FOR};
 use reconcile::{Context, reconcile};
 
 pub use manifests::{ManifestPlan, ServedCatalogs, manifests};
 pub use objects::{PodImages, chooses_users};
-pub use v1::{ClusterCatalogsPlan, Shelf, Unserved, run_cluster_catalogs};
+pub use v1::{CatalogServer, ClusterCatalogsPlan, ServeError, run_cluster_catalogs};
 
-/// Asks the server at an address whether it is healthy.
+/// Checks the health of the server at an address.
 pub type Dial = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
-/// How many catalogs are worked on at a time.
-const AT_A_TIME: u16 = 16;
-/// How long events of a catalog are gathered.
-const GATHER: Duration = Duration::from_millis(200);
-/// How long a catalog is left alone after an error, at first and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
+/// Maximum number of catalogs reconciled concurrently.
+const CONCURRENCY: u16 = 16;
+/// How long events of a catalog are batched.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// The backoff after an error, first and maximum.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 
-/// How long a new leader waits for each list of objects.
-const LIST: Duration = Duration::from_secs(3);
+/// The timeout of a new leader for each list request.
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How a controller runs.
 #[derive(Clone)]
 pub struct ControllerPlan {
-    /// The namespace whose catalogs it serves; all if there is none.
+    /// The namespace of the catalogs to serve; `None` means all.
     pub namespace: Option<String>,
     /// The namespace of the lease.
     pub lease_namespace: String,
     /// The name of the lease.
     pub lease_name: String,
-    /// What this replica calls itself.
+    /// The identity of this replica.
     pub identity: String,
     /// How long a replica may be silent before another takes over.
     pub lease_duration: Duration,
-    /// How long an old pod stays after another has taken its place.
+    /// How long an old pod stays after a promotion.
     pub overlap: Duration,
-    /// What pods are made with.
+    /// The images of pods.
     pub images: PodImages,
-    /// Where health and metrics are answered, if they are.
+    /// The address of health and metrics, if enabled.
     pub http: Option<String>,
-    /// How catalogs are asked whether they are healthy.
+    /// The health check for catalogs.
     pub dial: Dial,
 }
 
-/// Runs until it is to stop, and releases the lease then.
+/// Runs until stopped, then releases the lease.
 ///
 /// # Errors
-/// Fails if health and metrics cannot be answered where they should. What goes wrong on the cluster is retried.
+/// Fails if health and metrics cannot be served. Failures on the cluster are retried.
 pub async fn run_controller(
     cluster: Cluster,
     plan: ControllerPlan,
@@ -101,7 +101,7 @@ pub async fn run_controller(
     let http_metrics = metrics.clone();
     let answers = async move {
         match http {
-            Some(address) => metrics::answer(&address, http_metrics).await,
+            Some(address) => metrics::serve(&address, http_metrics).await,
             None => std::future::pending().await,
         }
     };
@@ -124,33 +124,33 @@ pub async fn run_controller(
             () = stop => Ok(()),
         }
     };
-    // Nothing is being worked on any more, so that another replica may begin.
+    // No reconciliation is running, so another replica may take over.
     lease.release().await;
     tracing::info!(identity = plan.identity, "ended");
     outcome
 }
 
-/// Pauses between watches that fail: they grow, and never take so long that the controller stays blind.
+/// The backoff between failed watches: it grows, but stays below the time that makes the controller unready.
 #[derive(Debug, Clone, Default)]
-struct WatchPauses(u32);
+struct WatchBackoff(u32);
 
-impl Iterator for WatchPauses {
+impl Iterator for WatchBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
         self.0 += 1;
-        Some(Duration::from_millis(250).saturating_mul(1 << self.0.min(4)).min(BLIND / 3))
+        Some(Duration::from_millis(250).saturating_mul(1 << self.0.min(4)).min(UNREADY_FOR / 3))
     }
 }
 
-impl kube::runtime::utils::Backoff for WatchPauses {
+impl kube::runtime::utils::Backoff for WatchBackoff {
     fn reset(&mut self) {
         self.0 = 0;
     }
 }
 
 /// Returns why a watch failed, in the words of the API server.
-fn watch_trouble(error: &watcher::Error) -> String {
+fn watch_error(error: &watcher::Error) -> String {
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
     match error {
         InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => said(error),
@@ -159,10 +159,10 @@ fn watch_trouble(error: &watcher::Error) -> String {
     }
 }
 
-/// The kinds of objects that a catalog becomes.
-const MADE: [Kind; 3] = [Kind::POD, Kind::SERVICE, Kind::SERVICE_ACCOUNT];
+/// The kinds of objects that a catalog owns.
+const OWNED_KINDS: [Kind; 3] = [Kind::POD, Kind::SERVICE, Kind::SERVICE_ACCOUNT];
 
-/// Selects the objects that a controller of catalogs manages.
+/// The label selector of managed objects.
 fn managed_selector() -> String {
     format!("{MANAGED_LABEL}=true")
 }
@@ -174,20 +174,20 @@ fn catalog_owner(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     owners.iter().find(|owner| owner.kind == source.kind && owner.api_version == source.api_version())
 }
 
-/// Lists the catalogs that own objects, by uid: a new leader need not ask for those of each catalog. Nothing if the list
-/// fails.
+/// Lists the uids of catalogs that own objects, so that a new leader need not ask per catalog. `None` if a list
+/// request fails.
 async fn served(objects: &impl Fn(Kind) -> Api<Object>) -> Option<HashSet<String>> {
     let all = ListParams::default().labels(&managed_selector());
     let mut uids = HashSet::new();
-    for kind in MADE {
+    for kind in OWNED_KINDS {
         let kinds = objects(kind);
-        let list = tokio::time::timeout(LIST, kinds.list_metadata(&all)).await.ok()?.ok()?;
+        let list = tokio::time::timeout(LIST_TIMEOUT, kinds.list_metadata(&all)).await.ok()?.ok()?;
         uids.extend(list.items.iter().filter_map(|object| Some(catalog_owner(&object.metadata)?.uid.clone())));
     }
     Some(uids)
 }
 
-/// Works on catalogs for as long as it is asked for.
+/// Reconciles catalogs while this replica is the leader.
 async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) {
     let objects = |kind: Kind| match &plan.namespace {
         Some(namespace) => cluster.objects_in(kind, namespace),
@@ -209,14 +209,14 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
     let managed = || watcher::Config::default().labels(&managed_selector());
     let source = Kind::CATALOG_SOURCE;
     let mut controller = Controller::new_with(objects(source), watcher::Config::default(), source.resource())
-        .with_config(Config::default().concurrency(AT_A_TIME).debounce(GATHER));
-    for kind in MADE {
+        .with_config(Config::default().concurrency(CONCURRENCY).debounce(DEBOUNCE));
+    for kind in OWNED_KINDS {
         let context = context.clone();
         let owner = move |object: Object| {
             let owner = catalog_owner(&object.metadata)?.clone();
             context.note_served(&owner.uid);
             if kind != Kind::POD {
-                context.disturb(&owner.uid);
+                context.companions_changed(&owner.uid);
             }
             let namespace = object.metadata.namespace.unwrap_or_default();
             Some(ObjectRef::<Object>::new_with(&owner.name, source.resource()).within(&namespace))
@@ -235,31 +235,31 @@ async fn lead(cluster: &Cluster, plan: &ControllerPlan, metrics: &Arc<Metrics>) 
         context.metrics.errors.fetch_add(1, Ordering::Relaxed);
         let mut tries = tries.lock().unwrap_or_else(PoisonError::into_inner);
         let count = tries.entry(key(&object)).or_default();
-        let pause = PAUSE.0.saturating_mul(1 << (*count).min(8)).min(PAUSE.1);
+        let pause = BACKOFF.0.saturating_mul(1 << (*count).min(8)).min(BACKOFF.1);
         *count += 1;
         let (namespace, catalog) = (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
         tracing::warn!(namespace, catalog, %error, "retry in {pause:?}");
         Action::requeue(pause)
     };
     let there = controller.store();
-    let mut events = pin!(controller.trigger_backoff(WatchPauses::default()).run(work, on_error, context.clone()));
+    let mut events = pin!(controller.trigger_backoff(WatchBackoff::default()).run(work, on_error, context.clone()));
     while let Some(event) = events.next().await {
-        use kube::runtime::controller::Error as Trouble;
+        use kube::runtime::controller::Error as Problem;
         match event {
-            // It has been reported already.
-            Ok(_) | Err(Trouble::ReconcilerFailed(..)) => {}
-            Err(Trouble::ObjectNotFound(_)) => {
+            // Already reported.
+            Ok(_) | Err(Problem::ReconcilerFailed(..)) => {}
+            Err(Problem::ObjectNotFound(_)) => {
                 let uids: HashSet<String> = there.state().iter().map(|object| key(object)).collect();
                 context.keep(&|uid| uids.contains(uid));
                 gone.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
             }
             Err(error) => {
                 let why = match &error {
-                    Trouble::QueueError(error) => watch_trouble(error),
+                    Problem::QueueError(error) => watch_error(error),
                     other => other.to_string(),
                 };
                 if metrics.watch_failed(&why) {
-                    tracing::warn!(error = why, "a watch fails, and is retried");
+                    tracing::warn!(error = why, "a watch failed and is retried");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The objects that a catalog becomes.
+//! The objects of a catalog.
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha224};
@@ -7,41 +7,41 @@ use crate::catalog_source::{
     CatalogSpec, Complaint, ExtractContent, MANAGED_LABEL, PORT, PodConfig, SERVING_LABEL, UPDATE_LABEL, service_name,
 };
 use crate::request::Requests;
-use crate::watcher::Quiet;
+use crate::watcher::Silent;
 use crate::{Cluster, Error, Kind, Object};
 
-/// The label with the digest of a pod's spec.
+/// The label with the hash of the pod spec.
 pub(crate) const POD_HASH: &str = "olm.pod-spec-hash";
 const SERVICE_HASH: &str = "olm.service-spec-hash";
 const PRIORITY_CLASS: &str = "operatorframework.io/priorityclass";
-/// The user that containers run as where nothing else is allowed.
+/// The user ID of restricted containers.
 const USER: i64 = 1001;
 
-/// How long finding out what a cluster is like may take.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+/// The timeout for cluster discovery.
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// What pods are made with.
+/// The images of pods.
 #[derive(Debug, Clone)]
 pub struct PodImages {
-    /// The image with `opm` that serves content taken from other images.
+    /// The image with `opm` that serves extracted content.
     pub opm: String,
-    /// The image with the program that takes it.
+    /// The image with the program that extracts content.
     pub util: String,
-    /// Whether restricted containers are given a user; some clusters choose one themselves.
+    /// Whether restricted containers get a user ID; some clusters assign one themselves.
     pub set_user: bool,
 }
 
-/// Returns whether a cluster chooses the users of pods itself, as OpenShift does.
+/// Returns whether a cluster assigns user IDs to pods, as OpenShift does.
 ///
 /// # Errors
-/// Fails if the API server refuses or cannot be asked.
+/// Fails if the API server refuses or is unreachable.
 pub async fn chooses_users(cluster: &Cluster) -> Result<bool, Error> {
-    let requests = Requests::within(cluster, &Quiet, PATIENCE);
-    let groups = requests.persist("listing the groups of the API", |_| cluster.client.list_api_groups()).await?;
+    let requests = Requests::within(cluster, &Silent, TIMEOUT);
+    let groups = requests.retry("listing the groups of the API", |_| cluster.client.list_api_groups()).await?;
     Ok(groups.groups.iter().any(|group| group.name == "security.openshift.io"))
 }
 
-/// A catalog and what it asks for.
+/// A catalog and its spec.
 pub(crate) struct Source<'a> {
     pub(crate) object: &'a Object,
     pub(crate) spec: &'a CatalogSpec,
@@ -85,7 +85,7 @@ impl Source<'_> {
         json!({SERVING_LABEL: self.name(), MANAGED_LABEL: "true"})
     }
 
-    /// Returns the objects that the pods need, in the order to make them.
+    /// Returns the companions of the pods, in creation order.
     pub(crate) fn companions(&self) -> Vec<(Kind, Value)> {
         let object = |kind: Kind, metadata: Value, more: Value| {
             let mut object = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata});
@@ -116,7 +116,7 @@ impl Source<'_> {
         ]
     }
 
-    /// Returns the spec of the pods.
+    /// Returns the pod spec.
     pub(crate) fn pod_spec(&self, images: &PodImages) -> Result<Value, Complaint> {
         let config = self.spec.pod_config();
         let extract = self.spec.extract_content();
@@ -193,7 +193,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// Lets `opm` serve what is taken out of the image, in place of the image itself.
+    /// Makes `opm` serve content extracted from the image, instead of the image serving itself.
     fn extract_from_image(&self, spec: &mut Value, server: &mut Value, extract: &ExtractContent, images: &PodImages) {
         let mount = |name: &str, path: &str| json!({"name": name, "mountPath": path});
         let catalog = mount("catalog-content", "/extracted-catalog");
@@ -229,7 +229,7 @@ impl Source<'_> {
         spec["volumes"] = json!(volumes);
     }
 
-    /// Returns a pod that serves, or one that shows whether there is a newer image.
+    /// Returns a serving pod or an update pod.
     pub(crate) fn pod(&self, spec: &Value, hash: &str, serving: bool) -> Value {
         let mut annotations = self.object.metadata.annotations.clone().unwrap_or_default();
         annotations.insert("cluster-autoscaler.kubernetes.io/safe-to-evict".into(), "true".into());
@@ -249,7 +249,7 @@ impl Source<'_> {
     }
 }
 
-/// Returns a short name for a value: the digest of its text, in letters and digits.
+/// Returns a short hash of a value, in letters and digits.
 pub(crate) fn hash(value: &Value) -> String {
     const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut number = Sha224::digest(value.to_string().as_bytes()).to_vec();
@@ -267,7 +267,7 @@ pub(crate) fn hash(value: &Value) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Reads a quantity of bytes.
+/// Parses a quantity of bytes.
 fn quantity(value: &Value) -> Option<u64> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -292,7 +292,7 @@ fn quantity(value: &Value) -> Option<u64> {
     (1.0..1e18).contains(&bytes).then_some(bytes as u64)
 }
 
-/// Writes bytes with the largest unit that leaves a whole number.
+/// Formats bytes with the largest binary unit that gives a whole number.
 fn binary(bytes: u64) -> String {
     let units = [("Ti", 1u64 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
     let unit = units.iter().find(|(_, size)| bytes.is_multiple_of(*size));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_told_in_binary_units() {
+    fn quantities_are_formatted_in_binary_units() {
         let told = |value: Value| quantity(&value).map(binary);
         assert_eq!(told(json!("30Mi")).as_deref(), Some("30Mi"));
         assert_eq!(told(json!("2048Mi")).as_deref(), Some("2Gi"));

@@ -1,4 +1,4 @@
-//! The pods of a catalog: which there are, and one step done to them.
+//! The pods of a catalog, and the steps performed on them.
 
 use std::sync::atomic::Ordering;
 
@@ -19,16 +19,16 @@ pub(super) async fn pods_of(source: &Source<'_>, work: &Work<'_>) -> Result<Vec<
     let mut all: Vec<Pod> = Vec::new();
     for label in [SERVING_LABEL, UPDATE_LABEL] {
         let which = ListParams::default().labels(&format!("{label}={}", source.name()));
-        let found = work.requests.persist(&format!("pods of {}", source.name()), |_| pods.list(&which)).await?;
+        let found = work.requests.retry(&format!("pods of {}", source.name()), |_| pods.list(&which)).await?;
         let found: Vec<Pod> = found.items.iter().filter_map(|pod| Pod::of(pod, source.name())).collect();
-        // One that changes sides in between is seen twice.
+        // A pod that changes its role between the requests appears twice.
         all.retain(|pod| found.iter().all(|other| other.name != pod.name));
         all.extend(found);
     }
     Ok(all)
 }
 
-/// Does one thing; returns when it began to ask for the image.
+/// Performs one step; returns when it started to poll the image.
 pub(super) async fn perform(
     step: &Step,
     source: &Source<'_>,
@@ -63,12 +63,12 @@ pub(super) async fn perform(
                 "annotations": {PROMOTED: Timestamp::now().to_string()},
             }});
             let (how, patch) = (PatchParams::default(), Patch::Merge(&patch));
-            work.requests.persist(&what("promoting"), |_| pods.patch(name, &how, &patch)).await?;
+            work.requests.retry(&what("promoting"), |_| pods.patch(name, &how, &patch)).await?;
             metrics.promotions.fetch_add(1, Ordering::Relaxed);
         }
         Step::Delete { name, grace } => {
             let how = DeleteParams { grace_period_seconds: Some(*grace), ..DeleteParams::default() };
-            match work.requests.persist(&what("ending"), |_| pods.delete(name, &how)).await {
+            match work.requests.retry(&what("ending"), |_| pods.delete(name, &how)).await {
                 Err(Error::Api { source, .. }) if has_code(&source, 404) => {}
                 ended => drop(ended?),
             }

@@ -1,4 +1,4 @@
-//! One catalog brought to where it should be, and its status reported.
+//! Reconciles one catalog and writes its status.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::companions::{Companions, ensure_companions, remove_pods};
 use super::connection::{Connection, Connections};
-use super::decide::{Decision, Outcome, Wanted, decide, until};
+use super::decide::{Decision, Desired, Outcome, decide, until};
 use super::metrics::Metrics;
 use super::objects::{PodImages, Source, hash};
 use super::pods::{perform, pods_of};
@@ -25,33 +25,33 @@ use crate::{Cluster, Error, Kind, Object};
 
 /// How often the connection to a catalog is checked.
 const CHECK: Duration = Duration::from_secs(60);
-/// How soon the answer of one that is being asked is checked.
+/// How soon the result of a check in flight is read.
 const CHECK_SOON: Duration = Duration::from_secs(2);
-/// How soon it is checked again when it does not answer.
+/// How soon a catalog that does not respond is checked again.
 const CHECK_AGAIN: Duration = Duration::from_secs(15);
-/// How long the work on one catalog may take, with requests that are sent again.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long the word that it failed may take.
-const LAST_WORD: Duration = Duration::from_secs(5);
-/// How long a start that has failed is left alone, at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
+/// The timeout of one reconciliation, including retried requests.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// The timeout for writing the failure to the status.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The backoff after a failed start, first and maximum.
+const RETRY_BACKOFF: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
-/// What all catalogs share.
+/// The state that all reconciliations share.
 pub(crate) struct Context {
     pub(crate) cluster: Cluster,
     pub(crate) images: PodImages,
     pub(crate) overlap: Duration,
     pub(crate) connections: Connections,
     pub(crate) metrics: std::sync::Arc<Metrics>,
-    /// Starts that have failed, by the uid of the catalog.
+    /// Failed starts, by catalog uid.
     pub(crate) failures: Mutex<HashMap<String, Failure>>,
-    /// The companions of catalogs, by uid, until something changes them.
+    /// The applied companions, by catalog uid, until they are changed.
     pub(crate) companions: Mutex<HashMap<String, Companions>>,
-    /// The uids of catalogs that own objects; nothing if that is not known.
+    /// The uids of catalogs that own objects; `None` if unknown.
     pub(crate) served: Mutex<Option<HashSet<String>>>,
 }
 
-/// A start that has failed.
+/// A failed start.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     hash: String,
@@ -61,7 +61,7 @@ pub(crate) struct Failure {
     outcome: Outcome,
 }
 
-/// One look at one catalog: what all share, and requests that end in time.
+/// One reconciliation: the shared state, and requests with a deadline.
 pub(super) struct Work<'a> {
     pub(super) context: &'a Context,
     pub(super) requests: Requests<'a>,
@@ -75,7 +75,7 @@ impl Work<'_> {
     async fn read(&self, seen: &Object) -> Result<Option<Object>, Error> {
         let name = seen.metadata.name.as_deref().unwrap_or_default();
         let sources = self.objects(Kind::CATALOG_SOURCE, seen);
-        self.requests.persist(&format!("catalog {name}"), |_| sources.get_opt(name)).await
+        self.requests.retry(&format!("catalog {name}"), |_| sources.get_opt(name)).await
     }
 }
 
@@ -88,15 +88,15 @@ impl Context {
         Work { context: self, requests: Requests::within(&self.cluster, &*self.metrics, time) }
     }
 
-    /// Returns whether a catalog answers at an address, as it was last seen, and when to look again.
+    /// Returns the last observed connection state, and when to check again.
     fn connection(&self, object: &Object, address: &str) -> (&'static str, Duration) {
         let (uid, generation) = (object.metadata.uid.as_deref(), object.metadata.generation);
         let connection = &object.data["status"]["connectionState"];
         let seen = connection["lastObservedState"].as_str().filter(|_| connection["address"] == address);
-        let Connection { state, asking } =
-            self.connections.look(uid.unwrap_or_default(), generation.unwrap_or_default(), address, seen);
+        let Connection { state, checking } =
+            self.connections.state_of(uid.unwrap_or_default(), generation.unwrap_or_default(), address, seen);
         let again = match state {
-            _ if asking => CHECK_SOON,
+            _ if checking => CHECK_SOON,
             "READY" => CHECK,
             _ => CHECK_AGAIN,
         };
@@ -107,14 +107,14 @@ impl Context {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(uid).cloned()
     }
 
-    /// Remembers what came of a pod beside the one that answers.
+    /// Records the outcome of an update pod.
     fn remember(&self, uid: &str, hash: &str, now: Timestamp, decision: &Decision) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match (decision.outcome, &decision.complaint) {
             (Some(outcome @ (Outcome::Failed | Outcome::NotStarted)), Some(complaint)) => {
                 let before =
                     failures.get(uid).filter(|failure| failure.hash == hash).map_or(0, |failure| failure.count);
-                let pause = RETRY.0.saturating_mul(1 << before.min(8)).min(RETRY.1);
+                let pause = RETRY_BACKOFF.0.saturating_mul(1 << before.min(8)).min(RETRY_BACKOFF.1);
                 self.metrics.failed_updates.fetch_add(1, Ordering::Relaxed);
                 let retry_at = now.checked_add(pause).unwrap_or(now);
                 let failure = Failure {
@@ -127,7 +127,7 @@ impl Context {
                 failures.insert(uid.to_owned(), failure);
             }
             (Some(Outcome::Done), _) => drop(failures.remove(uid)),
-            // What did not start has started.
+            // A start that failed before has succeeded.
             _ if decision.served && failures.get(uid).is_some_and(|failure| failure.outcome == Outcome::NotStarted) => {
                 failures.remove(uid);
             }
@@ -135,7 +135,7 @@ impl Context {
         }
     }
 
-    /// Notes that a catalog owns objects.
+    /// Records that a catalog owns objects.
     pub(crate) fn note_served(&self, uid: &str) {
         if let Some(served) = &mut *self.served.lock().unwrap_or_else(PoisonError::into_inner) {
             served.insert(uid.to_owned());
@@ -148,14 +148,14 @@ impl Context {
         served.as_ref().is_none_or(|served| served.contains(uid))
     }
 
-    /// Notes that something has changed the companions of a catalog.
-    pub(crate) fn disturb(&self, uid: &str) {
+    /// Records that companions of a catalog have changed.
+    pub(crate) fn companions_changed(&self, uid: &str) {
         self.companions.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Forgets all catalogs but some.
+    /// Drops all catalogs except some.
     pub(crate) fn keep(&self, is_there: &dyn Fn(&str) -> bool) {
-        self.connections.keep(is_there);
+        self.connections.retain(is_there);
         self.companions.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| is_there(uid));
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| is_there(uid));
         if let Some(served) = &mut *self.served.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -164,26 +164,26 @@ impl Context {
     }
 }
 
-/// Brings one catalog to where it should be. Its status says what came of it, whatever happens on the way.
+/// Reconciles one catalog. Its status reports the result, whatever happens.
 pub(crate) async fn reconcile(seen: &Object, context: &Context) -> Result<Action, Error> {
     context.metrics.reconciles.fetch_add(1, Ordering::Relaxed);
-    let outcome = bring_forward(seen, &context.within(PATIENCE)).await;
+    let outcome = sync(seen, &context.within(TIMEOUT)).await;
     let Err(error) = outcome else { return outcome };
-    // A status that somebody changes meanwhile, or that says so already, needs nothing.
-    let work = context.within(LAST_WORD);
+    // A status that was changed concurrently, or already reports this, needs no write.
+    let work = context.within(STATUS_TIMEOUT);
     if let Ok(Some(object)) = work.read(seen).await {
         let said = Report { complaint: Some(Complaint::registry(error.to_string())), ..Report::default() };
         if let Err(late) = report(&object, said, &work).await {
             let (namespace, catalog) = (&seen.metadata.namespace, &seen.metadata.name);
-            tracing::warn!(?namespace, ?catalog, error = %late, "the status cannot be written");
+            tracing::warn!(?namespace, ?catalog, error = %late, "writing the status failed");
         }
     }
     Err(error)
 }
 
-async fn bring_forward(seen: &Object, work: &Work<'_>) -> Result<Action, Error> {
+async fn sync(seen: &Object, work: &Work<'_>) -> Result<Action, Error> {
     let name = seen.metadata.name.clone().unwrap_or_default();
-    // What the watch reported may be old: deciding on it would start a pod twice.
+    // The watched object may be stale: acting on it could start a pod twice.
     let found = work.read(seen).await?;
     let Some(mut object) = found.filter(|object| object.metadata.deletion_timestamp.is_none()) else {
         return Ok(Action::await_change());
@@ -212,18 +212,18 @@ async fn bring_forward(seen: &Object, work: &Work<'_>) -> Result<Action, Error> 
             report(&object, said, work).await?;
             Ok(Action::requeue(again))
         }
-        // Catalogs in ConfigMaps belong to others.
+        // Catalogs in ConfigMaps are not served by this controller.
         _ => Ok(Action::await_change()),
     }
 }
 
-/// Gives a catalog with a template the image of this cluster's version.
+/// Sets the image of a catalog with a template for the cluster's version.
 async fn follow_template(object: &mut Object, work: &Work<'_>) -> Result<(), Error> {
     let template = object.metadata.annotations.as_ref().and_then(|all| all.get(TEMPLATE)).cloned();
     let Some(template) = template else { return Ok(()) };
     let name = object.metadata.name.clone().unwrap_or_default();
     let client = &work.context.cluster.client;
-    let info = work.requests.persist("version of the cluster", |_| client.apiserver_version()).await?;
+    let info = work.requests.retry("version of the cluster", |_| client.apiserver_version()).await?;
     let version = Version { major: info.major, minor: info.minor, git: info.git_version };
     let resolved = resolve(&template, &version);
     let (sources, how) = (work.objects(Kind::CATALOG_SOURCE, object), PatchParams::default());
@@ -232,14 +232,14 @@ async fn follow_template(object: &mut Object, work: &Work<'_>) -> Result<(), Err
     {
         let patch = Patch::Merge(json!({"spec": {"image": image}}));
         let what = format!("image of catalog {name}");
-        *object = work.requests.persist(&what, |_| sources.patch(&name, &how, &patch)).await?;
+        *object = work.requests.retry(&what, |_| sources.patch(&name, &how, &patch)).await?;
     }
     let before = object.data["status"]["conditions"].clone();
     let conditions = conditions(&resolved, &before);
     if conditions != before {
         let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
         let what = format!("status of catalog {name}");
-        work.requests.persist(&what, |_| sources.patch_status(&name, &how, &patch)).await?;
+        work.requests.retry(&what, |_| sources.patch_status(&name, &how, &patch)).await?;
     }
     Ok(())
 }
@@ -273,7 +273,7 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
         since.checked_add(interval.duration + jitter(&uid, interval.duration)).unwrap_or(Timestamp::MAX)
     });
     let failure = context.failure(&uid).filter(|failure| failure.hash == hash);
-    let wanted = Wanted {
+    let wanted = Desired {
         hash: &hash,
         now,
         poll_at,
@@ -305,21 +305,21 @@ async fn serve_image(object: &Object, spec: &CatalogSpec, work: &Work<'_>) -> Re
     said.connection = Some((address, state));
     let next_poll = if said.polled.is_none() { poll_at } else { None };
     report(object, said, work).await?;
-    let again = [decision.look_again, next_poll.map(|at| until(at, Timestamp::now()))];
+    let again = [decision.recheck_in, next_poll.map(|at| until(at, Timestamp::now()))];
     let again = again.into_iter().flatten().fold(check, Duration::min);
     Ok(Action::requeue(again.max(Duration::from_millis(100))))
 }
 
-/// Returns whether a namespace takes only pods that are restricted.
+/// Returns whether a namespace enforces the restricted pod security level.
 async fn enforces_restricted(object: &Object, work: &Work<'_>) -> Result<bool, Error> {
     let (name, namespaces) = (namespace_of(object), work.context.cluster.objects(Kind::NAMESPACE));
-    match work.requests.persist(&format!("namespace {name}"), |_| namespaces.get_metadata_opt(name)).await {
+    match work.requests.retry(&format!("namespace {name}"), |_| namespaces.get_metadata_opt(name)).await {
         Ok(Some(namespace)) => {
             let labels = namespace.metadata.labels.unwrap_or_default();
             Ok(labels.get("pod-security.kubernetes.io/enforce").is_some_and(|level| level == "restricted"))
         }
         Ok(None) => Ok(false),
-        // A controller for one namespace may not be allowed to look. What restricted namespaces take, all take.
+        // A controller for one namespace may lack the permission. Restricted pods run in all namespaces.
         Err(error) if error.is_forbidden() => Ok(true),
         Err(error) => Err(error),
     }
@@ -329,7 +329,7 @@ fn time_at(object: &Object, pointer: &str) -> Option<Timestamp> {
     object.data.pointer(pointer)?.as_str()?.parse().ok()
 }
 
-/// Spreads catalogs that were made at once over a tenth of their interval.
+/// Spreads catalogs created together over a tenth of their interval.
 fn jitter(uid: &str, interval: Duration) -> Duration {
     let sum = uid.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     (interval / 10).mul_f64(f64::from(sum % 1000) / 1000.0)

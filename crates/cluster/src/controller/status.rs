@@ -1,4 +1,4 @@
-//! What a catalog's status says.
+//! Writes the status of a catalog.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -9,7 +9,7 @@ use crate::catalog_source::Complaint;
 use crate::error::has_code;
 use crate::{Error, Kind, Object};
 
-/// What a status will say.
+/// The status to write.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) complaint: Option<Complaint>,
@@ -18,7 +18,7 @@ pub(super) struct Report {
     pub(super) connection: Option<(String, &'static str)>,
 }
 
-/// Writes the status, if it says something else than before.
+/// Writes the status if it differs.
 pub(super) async fn report(object: &Object, said: Report, work: &Work<'_>) -> Result<(), Error> {
     let before = object.data.get("status").cloned().unwrap_or(Value::Null);
     let mut status = json!({
@@ -45,16 +45,16 @@ pub(super) async fn report(object: &Object, said: Report, work: &Work<'_>) -> Re
     let sources = work.objects(Kind::CATALOG_SOURCE, object);
     let how = PatchParams::default();
     let written =
-        work.requests.persist(&format!("status of catalog {name}"), |_| sources.patch_status(name, &how, &patch)).await;
+        work.requests.retry(&format!("status of catalog {name}"), |_| sources.patch_status(name, &how, &patch)).await;
     match written {
-        // It has gone meanwhile.
+        // The catalog was deleted meanwhile.
         Err(Error::Api { source, .. }) if has_code(&source, 404) => Ok(()),
         Err(error) => Err(error),
         Ok(_) => Ok(()),
     }
 }
 
-/// Returns whether everything in `part` is in `whole` already; nothing means that it is not there.
+/// Returns whether `whole` contains `part`; null stands for an absent field.
 fn is_part_of(part: &Value, whole: &Value) -> bool {
     match part {
         Value::Null => whole.is_null(),
@@ -65,7 +65,7 @@ fn is_part_of(part: &Value, whole: &Value) -> bool {
     }
 }
 
-/// Writes a time in whole seconds, as statuses have it.
+/// Formats a time in whole seconds, as statuses do.
 pub(super) fn second(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }

@@ -1,4 +1,4 @@
-//! Images whose names follow the version of the cluster.
+//! Image templates that follow the cluster's version.
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 /// The annotation with the template.
 pub(crate) const TEMPLATE: &str = "olm.catalogImageTemplate";
 
-/// What a cluster says of its version.
+/// The version of a cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
     pub(crate) major: String,
     pub(crate) minor: String,
-    /// As git has it: `v1.20.2`, with whatever distributors add.
+    /// The git version: `v1.20.2`, with distributor suffixes.
     pub(crate) git: String,
 }
 
-/// Returns the image that a template stands for.
+/// Resolves a template to an image.
 pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, String> {
     let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
     let patch = version.git.split('.').nth(2).map(digits).unwrap_or_default();
@@ -40,7 +40,7 @@ pub(crate) fn resolve(template: &str, version: &Version) -> Result<String, Strin
     if whole { Ok(image) } else { Err(format!("{image:?} is no reference of an image")) }
 }
 
-/// Returns what a status says of a template.
+/// Returns the conditions of a template for the status.
 pub(crate) fn conditions(resolved: &Result<String, String>, before: &Value) -> Value {
     let condition = |kind: &str, reason: &str, message: &str| {
         let status = if resolved.is_ok() { "True" } else { "False" };

@@ -1,4 +1,4 @@
-//! `cleanup --olm v1`: a ClusterExtension and its throw-away catalog are deleted.
+//! `cleanup --olm v1`: deletes a ClusterExtension and its temporary catalog.
 
 use std::time::Instant;
 
@@ -7,31 +7,31 @@ use serde_json::Value;
 
 use super::objects::{installer_name, owned_by};
 use super::{offer, other_olm};
-use crate::request::{Named, Requests, uid};
+use crate::request::{ObjectName, Requests, uid};
 use crate::run::names::{self, RUN_LABEL};
 use crate::run::preflight::{Right, missing};
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// What is removed.
+/// What to remove.
 #[derive(Debug, Clone)]
 pub struct Cleanup {
     /// The package.
     pub package: String,
-    /// Whether a ClusterExtension that `run bundle` did not make is deleted as well.
+    /// Whether to delete a ClusterExtension that `run bundle` did not create, too.
     pub force: bool,
 }
 
 const RIGHTS: [Right; 3] =
     [("list", Kind::CLUSTER_EXTENSION), ("delete", Kind::CLUSTER_EXTENSION), ("delete", Kind::CLUSTER_CATALOG)];
 
-/// What else a run makes, in the order in which it is deleted.
-const LATER: [Kind; 5] =
+/// The other objects of a run, in deletion order.
+const OTHER_KINDS: [Kind; 5] =
     [Kind::CLUSTER_CATALOG, Kind::CLUSTER_ROLE_BINDING, Kind::CLUSTER_ROLE, Kind::SERVICE_ACCOUNT, Kind::NAMESPACE];
 
-/// Removes an operator that OLM v1 runs; returns whether there was anything to remove.
+/// Removes an operator installed by OLM v1; returns whether there was anything to remove.
 ///
 /// # Errors
-/// Fails if `run bundle` did not install it, unless that is forced, and if something cannot be deleted before the
+/// Fails if `run bundle` did not install it and `force` is off, or if something cannot be deleted before the
 /// deadline.
 pub async fn cleanup(
     cluster: &Cluster,
@@ -45,7 +45,7 @@ pub async fn cleanup(
     }
     let package = &options.package;
     let extensions = other_olm::of_package(requests, package).await?;
-    let catalog = Named::new(Kind::CLUSTER_CATALOG, "", &names::catalog_source(package));
+    let catalog = ObjectName::new(Kind::CLUSTER_CATALOG, "", &names::catalog_source(package));
     let catalog = requests.get(&catalog).await?.filter(|catalog| run_of(catalog).is_some());
     let rights = rights_of_a_run(requests, package).await?;
     if extensions.is_empty() && catalog.is_none() && rights.is_empty() {
@@ -54,12 +54,12 @@ pub async fn cleanup(
     let foreign: Vec<String> = extensions
         .iter()
         .filter(|one| run_of(one).is_none())
-        .map(|one| Named::of(Kind::CLUSTER_EXTENSION, one).to_string())
+        .map(|one| ObjectName::of(Kind::CLUSTER_EXTENSION, one).to_string())
         .collect();
     if !foreign.is_empty() && !options.force {
         return Err(Error::message(format!(
             "package {package:?} was not installed by 'run bundle --olm v1'; nothing was deleted\n--force deletes:\n  {}, \
-             with all that it has made, its definitions and their objects among it",
+             with everything it created, including its definitions and their objects",
             foreign.join("\n  ")
         )));
     }
@@ -71,10 +71,10 @@ pub async fn cleanup(
     for extension in &extensions {
         let namespace = extension["spec"]["namespace"].as_str().unwrap_or_default();
         runs.extend(run_of(extension).map(|run| (run.to_owned(), namespace.to_owned())));
-        at_risk(requests, extension).await?;
+        warn_of_crds(requests, extension).await?;
         remove(requests, Kind::CLUSTER_EXTENSION, extension).await?;
     }
-    // What a run has left that did not come as far as its ClusterExtension.
+    // Objects of a run that failed before it created its ClusterExtension.
     for run in catalog.iter().chain(&rights).filter_map(run_of) {
         if !runs.iter().any(|(known, _)| known == run) {
             runs.push((run.to_owned(), String::new()));
@@ -86,17 +86,17 @@ pub async fn cleanup(
     Ok(true)
 }
 
-/// Returns the run that made an object.
+/// Returns the run that created an object.
 fn run_of(object: &Value) -> Option<&str> {
     object["metadata"]["labels"][RUN_LABEL].as_str()
 }
 
-/// Returns the account of an installation and what gives it its rights, as far as a run made them: they come before the
-/// catalog, and may be all that a run has left.
+/// Returns the installer account and its permissions, as far as a run created them: they are created before the
+/// catalog and may be all that a run left.
 async fn rights_of_a_run(requests: &Requests<'_>, package: &str) -> Result<Vec<Value>, Error> {
     let mut found = Vec::new();
     for kind in [Kind::SERVICE_ACCOUNT, Kind::CLUSTER_ROLE, Kind::CLUSTER_ROLE_BINDING] {
-        let name = Named::new(kind, &requests.cluster.namespace, &installer_name(package));
+        let name = ObjectName::new(kind, &requests.cluster.namespace, &installer_name(package));
         match requests.get(&name).await {
             Err(error) if error.is_forbidden() => {}
             there => found.extend(there?.filter(|there| run_of(there).is_some())),
@@ -105,33 +105,33 @@ async fn rights_of_a_run(requests: &Requests<'_>, package: &str) -> Result<Vec<V
     Ok(found)
 }
 
-/// Warns of the definitions that go with a ClusterExtension.
-async fn at_risk(requests: &Requests<'_>, extension: &Value) -> Result<(), Error> {
-    let name = Named::of(Kind::CLUSTER_EXTENSION, extension);
+/// Warns of the definitions that are deleted with a ClusterExtension.
+async fn warn_of_crds(requests: &Requests<'_>, extension: &Value) -> Result<(), Error> {
+    let name = ObjectName::of(Kind::CLUSTER_EXTENSION, extension);
     let selector = ListParams::default().labels(&owned_by(&name.name));
     let found = match requests.list(Kind::CRD, "", &selector).await {
         Err(error) if error.is_forbidden() => return Ok(()),
         found => found?,
     };
     if !found.is_empty() {
-        let names: Vec<String> = found.iter().map(|crd| Named::of(Kind::CRD, crd).name).collect();
+        let names: Vec<String> = found.iter().map(|crd| ObjectName::of(Kind::CRD, crd).name).collect();
         let names = names.join(", ");
-        requests.watcher.warn(&format!("the definitions of {name} go with it, and all their objects: {names}"));
+        requests.watcher.warn(&format!("deleting {name} also deletes its definitions and all their objects: {names}"));
     }
     Ok(())
 }
 
-/// Deletes the other objects of a run; without a namespace, accounts of all namespaces are searched.
+/// Deletes the other objects of a run; without a namespace, searches accounts in all namespaces.
 async fn remove_run(requests: &Requests<'_>, run: &str, namespace: &str) -> Result<(), Error> {
     let selector = ListParams::default().labels(&format!("{RUN_LABEL}={run}"));
-    for kind in LATER {
+    for kind in OTHER_KINDS {
         let found = match kind.namespaced && namespace.is_empty() {
             true => requests.list_everywhere_with(kind, &selector).await,
             false => requests.list(kind, namespace, &selector).await,
         };
         let found = match found {
             Err(error) if error.is_forbidden() => {
-                requests.watcher.warn(&format!("{} of this run may be left: {error}", kind.plural));
+                requests.watcher.warn(&format!("{} of this run may remain: {error}", kind.plural));
                 continue;
             }
             found => found?,
@@ -144,9 +144,9 @@ async fn remove_run(requests: &Requests<'_>, run: &str, namespace: &str) -> Resu
 }
 
 async fn remove(requests: &Requests<'_>, kind: Kind, object: &Value) -> Result<(), Error> {
-    let name = Named::of(kind, object);
+    let name = ObjectName::of(kind, object);
     requests.delete(&name, uid(object)).await?;
-    requests.watcher.state(&name.to_string(), "waiting until it is gone");
+    requests.watcher.state(&name.to_string(), "waiting for its deletion");
     requests.wait_until_gone(&name, uid(object)).await?;
     requests.watcher.state(&name.to_string(), "");
     requests.watcher.done(&format!("{name} deleted"));

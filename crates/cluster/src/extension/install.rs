@@ -1,17 +1,17 @@
-//! `run bundle --olm v1`: a bundle becomes a catalog of its own, and OLM v1 installs it from there.
+//! `run bundle --olm v1`: turns a bundle into a catalog, from which OLM v1 installs it.
 
 use std::time::Instant;
 
 use super::objects::{Carried, Extension, adopt};
 use super::wait;
 use crate::ledger::Ledger;
-use crate::request::{Named, Requests};
+use crate::request::{ObjectName, Requests};
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// Installs a bundle and waits until its operator runs. What was made is in the ledger, whatever the outcome.
+/// Installs a bundle and waits until its operator runs. The ledger records all created objects, whatever the outcome.
 ///
 /// # Errors
-/// Fails if something cannot be created, or does not come to pass before the deadline, with the cause in words.
+/// Fails if an object cannot be created, or the installation does not finish before the deadline, with the cause.
 pub async fn install(
     cluster: &Cluster,
     extension: &Extension,
@@ -22,14 +22,14 @@ pub async fn install(
 ) -> Result<(), Error> {
     let requests = &Requests::new(cluster, watcher, deadline);
     requests.check_time()?;
-    let mut wanted = Named::new(Kind::CLUSTER_EXTENSION, "", &extension.name);
+    let mut wanted = ObjectName::new(Kind::CLUSTER_EXTENSION, "", &extension.name);
     for (kind, object) in extension.objects(carried) {
-        let name = Named::of(kind, &object);
+        let name = ObjectName::of(kind, &object);
         if kind == Kind::NAMESPACE && requests.get(&name).await?.is_some() {
             continue;
         }
         if kind == Kind::CLUSTER_EXTENSION {
-            // Not before it is served: OLM v1 tries again after ever longer pauses.
+            // Create the ClusterExtension after the catalog is served: OLM v1 retries with growing backoff.
             wait::for_catalog(requests, &extension.catalog_name()).await?;
             adopt_definitions(requests, ledger, extension).await?;
             wanted = name.clone();
@@ -45,13 +45,13 @@ pub async fn install(
     Ok(())
 }
 
-/// Makes definitions that are there part of the installation, if that is wanted.
+/// Adopts existing definitions into the installation, if requested.
 async fn adopt_definitions(requests: &Requests<'_>, ledger: &Ledger, extension: &Extension) -> Result<(), Error> {
     if !extension.adopt_crds {
         return Ok(());
     }
     for name in &extension.definitions {
-        let crd = Named::new(Kind::CRD, "", name);
+        let crd = ObjectName::new(Kind::CRD, "", name);
         if requests.get(&crd).await?.is_some() {
             ledger.change(requests, &crd, |crd| adopt(crd, &extension.name, &extension.namespace)).await?;
         }

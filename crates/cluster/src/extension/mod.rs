@@ -1,8 +1,8 @@
-//! One bundle installed by OLM v1, without publishing a catalog.
+//! Installs one bundle with OLM v1 without publishing a catalog.
 //!
-//! A map, in reading order: `offer` finds out what OLM v1 of the cluster can do; [`objects`] is what is sent, as values;
-//! `preflight` checks before anything is made, and `other_olm` who runs the package already; `install`, `upgrade` and
-//! `cleanup` are the commands; `wait` is what happens between their steps.
+//! In reading order: `offer` detects the features of the cluster's OLM v1; [`objects`] builds the objects as values;
+//! `preflight` checks before anything is created, and `other_olm` whether the package is already installed;
+//! `install`, `upgrade` and `cleanup` are the commands; `wait` waits between their steps.
 
 mod cleanup;
 mod install;

@@ -1,4 +1,4 @@
-//! The objects of a run with OLM v1, as they are sent.
+//! The objects of a run with OLM v1.
 
 use serde_json::{Value, json};
 
@@ -8,24 +8,24 @@ use crate::run::objects::{INDEX_IMAGE, INJECTED_BUNDLES};
 use crate::run::pod::Item;
 use crate::{ClusterCatalogPlan, Kind};
 
-/// The annotation of a ClusterCatalog with the name that its image was pushed as.
+/// The annotation of a ClusterCatalog with the pushed name of its image.
 pub const REGISTRY: &str = "opm.run/registry";
-/// The labels by which an object says which ClusterExtension made it.
+/// The labels that name the ClusterExtension that owns an object.
 pub const OWNER: [(&str, &str); 2] =
     [("olm.operatorframework.io/owner-kind", "ClusterExtension"), ("olm.operatorframework.io/owner-name", "")];
 
-/// With which rights OLM v1 installs, where it asks for an account.
+/// The account for the installation, where OLM v1 requires one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Account {
-    /// With its own: no account is made.
+    /// No account: OLM v1 uses its own permissions.
     None,
-    /// With an account that has these rules, a list.
+    /// An account with these rules, a list.
     Derived(Value),
-    /// With an account that may do everything.
+    /// An account with cluster-admin permissions.
     Admin,
 }
 
-/// An operator that OLM v1 is asked for.
+/// An operator to install with OLM v1.
 #[derive(Debug, Clone)]
 pub struct Extension {
     /// The name of the ClusterExtension.
@@ -34,36 +34,36 @@ pub struct Extension {
     pub package: String,
     /// The name of the bundle.
     pub bundle: String,
-    /// The version, which is pinned.
+    /// The pinned version.
     pub version: String,
     /// The namespace to install in.
     pub namespace: String,
-    /// Whether that namespace is made if it does not exist.
+    /// Whether to create that namespace if it does not exist.
     pub create_namespace: bool,
-    /// With which rights it is installed.
+    /// The account for the installation.
     pub account: Account,
-    /// The namespace that the operator watches, if not all.
+    /// The namespace that the operator watches; `None` means all.
     pub watch_namespace: Option<String>,
-    /// Whether OLM's comparison of definitions is switched off.
+    /// Whether to disable OLM's CRD upgrade safety check.
     pub ignore_crd_safety: bool,
-    /// The definitions that the bundle brings.
+    /// The CRDs of the bundle.
     pub definitions: Vec<String>,
-    /// Whether definitions that are there become part of the installation.
+    /// Whether to adopt existing CRDs into the installation.
     pub adopt_crds: bool,
-    /// The kinds of all objects of the bundle, each with its `apiVersion`.
+    /// The kinds of all objects of the bundle, with their `apiVersion`.
     pub kinds: Vec<(String, String)>,
 }
 
-/// The catalog of a run, as an image.
+/// The catalog image of a run.
 #[derive(Debug, Clone)]
 pub struct Carried {
     /// The image, by digest.
     pub image: String,
-    /// The name that it was pushed as.
+    /// The pushed name.
     pub registry: String,
-    /// The index image that bundles were added to.
+    /// The base index image.
     pub index_image: String,
-    /// The bundles that were added, the new one last.
+    /// The added bundles, the new one last.
     pub items: Vec<Item>,
 }
 
@@ -73,12 +73,12 @@ impl Extension {
         names::catalog_source(&self.package)
     }
 
-    /// Returns the name of the account, its role and its binding.
+    /// Returns the name of the installer account, its role and its binding.
     pub fn installer_name(&self) -> String {
         installer_name(&self.name)
     }
 
-    /// Returns the objects that are created, in order. The namespace is first, if it may have to be made.
+    /// Returns the objects in creation order. The namespace comes first, if it may have to be created.
     pub fn objects(&self, carried: &Carried) -> Vec<(Kind, Value)> {
         let mut all = Vec::new();
         if self.create_namespace {
@@ -90,7 +90,7 @@ impl Extension {
         all
     }
 
-    /// Returns the account and what gives it its rights.
+    /// Returns the account and its role binding.
     fn rights(&self) -> Vec<(Kind, Value)> {
         let name = self.installer_name();
         let account = described(Kind::SERVICE_ACCOUNT, json!({"name": name, "namespace": self.namespace}), json!({}));
@@ -145,12 +145,12 @@ impl Extension {
     }
 }
 
-/// Returns the name of the account that installs a ClusterExtension, and of its rights.
+/// Returns the name of the installer account of a ClusterExtension.
 pub(super) fn installer_name(extension: &str) -> String {
     format!("{extension}-installer")
 }
 
-/// Points a ClusterCatalog at an image, and notes what is in it.
+/// Points a ClusterCatalog at an image and records its bundles.
 pub(super) fn carry(catalog: &mut Value, carried: &Carried) {
     let items = carried.items.iter().map(|item| json!({"imageTag": item.image, "mode": item.mode}));
     let annotations = &mut catalog["metadata"]["annotations"];
@@ -160,19 +160,19 @@ pub(super) fn carry(catalog: &mut Value, carried: &Carried) {
     catalog["spec"]["source"]["image"] = json!({"ref": carried.image});
 }
 
-/// Makes OLM v1 install whatever changes in definitions.
+/// Disables the CRD upgrade safety check of OLM v1.
 pub(super) fn ignore_crd_safety(extension: &mut Value) {
     extension["spec"]["install"] = json!({"preflight": {"crdUpgradeSafety": {"enforcement": "None"}}});
 }
 
-/// Makes Helm, which OLM v1 applies objects with, take an object for a part of its release.
+/// Makes Helm, which OLM v1 applies objects with, adopt an object into its release.
 pub(super) fn adopt(object: &mut Value, extension: &str, namespace: &str) {
     object["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("Helm");
     object["metadata"]["annotations"]["meta.helm.sh/release-name"] = json!(extension);
     object["metadata"]["annotations"]["meta.helm.sh/release-namespace"] = json!(namespace);
 }
 
-/// Returns the selector of what a ClusterExtension has made.
+/// Returns the label selector of the objects of a ClusterExtension.
 pub(super) fn owned_by(extension: &str) -> String {
     let [(kind, value), (name, _)] = OWNER;
     format!("{kind}={value},{name}={extension}")

@@ -1,42 +1,42 @@
-//! What OLM v1 of a cluster can do, as far as that can be seen.
+//! Detects the features of the cluster's OLM v1.
 
 use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::request::{Named, Requests};
+use crate::request::{ObjectName, Requests};
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// Where the controller of OLM v1 runs: upstream, and on OpenShift.
+/// The deployment of operator-controller: upstream and on OpenShift.
 const CONTROLLERS: [(&str, &str); 2] = [
     ("olmv1-system", "operator-controller-controller-manager"),
     ("openshift-operator-controller", "operator-controller-controller-manager"),
 ];
 
-/// Which generations of OLM a cluster has.
+/// The OLM generations of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generations {
-    /// Subscriptions.
+    /// OLM v0, with Subscriptions.
     pub v0: bool,
-    /// ClusterExtensions.
+    /// OLM v1, with ClusterExtensions.
     pub v1: bool,
 }
 
-/// What OLM v1 of a cluster can do.
+/// The features of the cluster's OLM v1.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// Whether a ClusterExtension has to name the account that installs: up to 1.10.
+    /// Whether a ClusterExtension must name an installer account: up to 1.10.
     pub needs_account: bool,
     /// Whether a ClusterExtension has `spec.config`.
     pub has_config: bool,
-    /// The minor version of the release, if the image of the controller has it.
+    /// The minor version of the release, if the controller image names it.
     pub minor: Option<u32>,
-    /// The gates that the controller is started with, and whether each is open.
+    /// The feature gates of the controller's arguments.
     pub gates: Vec<(String, bool)>,
 }
 
 impl Offer {
-    /// Returns whether a gate is open, or nothing if the controller does not mention it.
+    /// Returns whether a feature gate is enabled; `None` if the controller does not set it.
     pub fn gate(&self, name: &str) -> Option<bool> {
         self.gates.iter().rev().find(|(gate, _)| gate == name).map(|(_, open)| *open)
     }
@@ -67,16 +67,16 @@ impl Offer {
     }
 }
 
-/// Reads the minor version of a tag like `v1.9.2`.
+/// Parses the minor version of a tag such as `v1.9.2`.
 fn minor(image: &str) -> Option<u32> {
     let tag = image.split('@').next()?.rsplit_once(':')?.1;
     tag.strip_prefix('v').unwrap_or(tag).strip_prefix("1.")?.split(['.', '-']).next()?.parse().ok()
 }
 
-/// Finds out which generations of OLM a cluster has.
+/// Detects the OLM generations of a cluster.
 ///
 /// # Errors
-/// Fails if the API server cannot be asked.
+/// Fails if the API server is unreachable.
 pub async fn generations(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<Generations, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     let v0 = is_served(&requests, Kind::SUBSCRIPTION).await?;
@@ -85,17 +85,17 @@ pub async fn generations(cluster: &Cluster, deadline: Instant, watcher: &dyn Wat
     Ok(Generations { v0, v1 })
 }
 
-/// Returns whether a cluster knows a kind.
+/// Returns whether a cluster serves a kind.
 pub(super) async fn is_served(requests: &Requests<'_>, kind: Kind) -> Result<bool, Error> {
     let kinds = served_kinds(requests, &kind.api_version()).await?;
     Ok(kinds.is_some_and(|kinds| kinds.iter().any(|name| name == kind.kind)))
 }
 
-/// Returns the kinds of a group and version, or nothing where the cluster does not serve it.
+/// Returns the kinds of a group and version; `None` if the cluster does not serve it.
 pub(super) async fn served_kinds(requests: &Requests<'_>, version: &str) -> Result<Option<Vec<String>>, Error> {
     let client = &requests.cluster.client;
     let what = format!("reading the kinds of {version}");
-    let found = requests.persist(&what, |_| async {
+    let found = requests.retry(&what, |_| async {
         let listed = match version.contains('/') {
             true => client.list_api_group_resources(version).await,
             false => client.list_core_api_resources(version).await,
@@ -109,13 +109,13 @@ pub(super) async fn served_kinds(requests: &Requests<'_>, version: &str) -> Resu
     Ok(found.map(|list| list.resources.into_iter().map(|resource| resource.kind).collect()))
 }
 
-/// Finds out what OLM v1 of a cluster can do.
+/// Detects the features of the cluster's OLM v1.
 ///
-/// Who may not read definitions or the controller's deployment learns less: an account is named then, which every
-/// release accepts, and gates are at their defaults.
+/// Without permission to read definitions or the controller's deployment, less is known: then an account is named,
+/// which every release accepts, and feature gates have their defaults.
 ///
 /// # Errors
-/// Fails if there is no OLM v1, and if the API server cannot be asked.
+/// Fails if OLM v1 is not installed or the API server is unreachable.
 pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) -> Result<Offer, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     for kind in [Kind::CLUSTER_EXTENSION, Kind::CLUSTER_CATALOG] {
@@ -128,14 +128,14 @@ pub async fn offer(cluster: &Cluster, deadline: Instant, watcher: &dyn Watcher) 
     }
     let mut offer = Offer { needs_account: true, ..Offer::default() };
     let kind = Kind::CLUSTER_EXTENSION;
-    match requests.get(&Named::new(Kind::CRD, "", &format!("{}.{}", kind.plural, kind.group))).await {
+    match requests.get(&ObjectName::new(Kind::CRD, "", &format!("{}.{}", kind.plural, kind.group))).await {
         Ok(Some(crd)) => offer.read_definition(&crd),
         Ok(None) => {}
         Err(error) if error.is_forbidden() => {}
         Err(error) => return Err(error),
     }
     for (namespace, name) in CONTROLLERS {
-        match requests.get(&Named::new(Kind::DEPLOYMENT, namespace, name)).await {
+        match requests.get(&ObjectName::new(Kind::DEPLOYMENT, namespace, name)).await {
             Ok(Some(deployment)) => offer.read_controller(&deployment),
             Ok(None) => {}
             Err(error) if error.is_forbidden() => {}

@@ -1,15 +1,15 @@
-//! What is checked before anything is created.
+//! Checks before anything is created.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::objects::{Account, Carried, Extension};
 use super::{offer, other_olm};
-use crate::request::{Named, Requests};
+use crate::request::{ObjectName, Requests};
 use crate::run::preflight::{Right, missing};
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// What a run has to be allowed to do.
+/// The permissions that a run needs.
 const RIGHTS: [Right; 6] = [
     ("create", Kind::CLUSTER_CATALOG),
     ("get", Kind::CLUSTER_CATALOG),
@@ -18,7 +18,7 @@ const RIGHTS: [Right; 6] = [
     ("list", Kind::CLUSTER_EXTENSION),
     ("list", Kind::DEPLOYMENT),
 ];
-const UNDO: [Right; 2] = [("delete", Kind::CLUSTER_CATALOG), ("delete", Kind::CLUSTER_EXTENSION)];
+const ROLLBACK_RIGHTS: [Right; 2] = [("delete", Kind::CLUSTER_CATALOG), ("delete", Kind::CLUSTER_EXTENSION)];
 const ACCOUNT: [Right; 2] = [("create", Kind::SERVICE_ACCOUNT), ("create", Kind::CLUSTER_ROLE_BINDING)];
 const ACCOUNT_UNDO: [Right; 2] = [("delete", Kind::SERVICE_ACCOUNT), ("delete", Kind::CLUSTER_ROLE_BINDING)];
 const ROLE: [Right; 1] = [("create", Kind::CLUSTER_ROLE)];
@@ -26,11 +26,11 @@ const ROLE_UNDO: [Right; 1] = [("delete", Kind::CLUSTER_ROLE)];
 const NAMESPACE: [Right; 1] = [("create", Kind::NAMESPACE)];
 const NAMESPACE_UNDO: [Right; 1] = [("delete", Kind::NAMESPACE)];
 
-/// Checks that OLM v1 can be asked for an operator, and that this can be rolled back unless it is kept: the user's
-/// rights, the namespace, the kinds of the bundle, and that nothing is in the way.
+/// Checks the preconditions of an installation with OLM v1, and of its rollback unless `keep` is set: permissions,
+/// the namespace, the kinds of the bundle, and conflicting objects.
 ///
 /// # Errors
-/// Fails with everything that is missing, or what is in the way. Nothing is changed.
+/// Fails with all missing permissions or the conflict. Nothing is changed.
 pub async fn check(
     cluster: &Cluster,
     extension: &Extension,
@@ -50,13 +50,13 @@ pub async fn check(
             "package {package:?} runs under OLM v0 already: {other}; nothing was created"
         )));
     }
-    nothing_there(&requests, extension).await?;
-    kinds_are_served(&requests, extension).await?;
+    check_conflicts(&requests, extension).await?;
+    check_kinds(&requests, extension).await?;
     definitions(&requests, extension).await
 }
 
 fn rights(extension: &Extension, keep: bool) -> Vec<Right> {
-    let mut needed = vec![&RIGHTS[..], &UNDO];
+    let mut needed = vec![&RIGHTS[..], &ROLLBACK_RIGHTS];
     if extension.account != Account::None {
         needed.extend([&ACCOUNT[..], &ACCOUNT_UNDO]);
     }
@@ -76,28 +76,28 @@ fn rights(extension: &Extension, keep: bool) -> Vec<Right> {
 
 async fn namespace(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
     let namespace = &extension.namespace;
-    match requests.get(&Named::new(Kind::NAMESPACE, "", namespace)).await {
+    match requests.get(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
         Ok(None) if !extension.create_namespace => Err(Error::message(format!(
-            "namespace {namespace:?} does not exist: create it first, or say --create-namespace"
+            "namespace {namespace:?} does not exist: create it first, or add --create-namespace"
         ))),
         Ok(_) => Ok(()),
-        // Not everybody may read namespaces.
+        // The user may lack the permission to read namespaces.
         Err(error) if error.is_forbidden() => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Checks that nothing has the name of what is going to be made.
-async fn nothing_there(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
+/// Checks that no object to be created exists.
+async fn check_conflicts(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
     let package = &extension.package;
-    let help = format!("'opm cleanup {package} --olm v1' removes what an earlier run made; nothing was created");
+    let help = format!("'opm cleanup {package} --olm v1' removes the objects of an earlier run; nothing was created");
     if let Some(other) = other_olm::runs_in_v1(requests, package).await? {
         return Err(Error::message(format!("{other} of package {package:?} already exists: {help}")));
     }
     let nothing =
         Carried { image: String::new(), registry: String::new(), index_image: String::new(), items: Vec::new() };
     for (kind, object) in extension.objects(&nothing) {
-        let name = Named::of(kind, &object);
+        let name = ObjectName::of(kind, &object);
         if kind == Kind::NAMESPACE {
             continue;
         }
@@ -111,8 +111,8 @@ async fn nothing_there(requests: &Requests<'_>, extension: &Extension) -> Result
     Ok(())
 }
 
-/// Checks that the cluster knows all kinds of the bundle.
-async fn kinds_are_served(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
+/// Checks that the cluster serves all kinds of the bundle.
+async fn check_kinds(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
     let mut served: BTreeMap<&str, Option<Vec<String>>> = BTreeMap::new();
     let mut missing = Vec::new();
     for (version, kind) in &extension.kinds {
@@ -129,7 +129,7 @@ async fn kinds_are_served(requests: &Requests<'_>, extension: &Extension) -> Res
         true => Ok(()),
         false => {
             let help = match missing.iter().any(|one| one.contains("cert-manager.io/")) {
-                true => "\n  help: install cert-manager, which makes the certificates of webhooks",
+                true => "\n  help: install cert-manager, which issues the certificates of webhooks",
                 false => "",
             };
             let missing = missing.join(", ");
@@ -138,11 +138,11 @@ async fn kinds_are_served(requests: &Requests<'_>, extension: &Extension) -> Res
     }
 }
 
-/// Checks that no definition is there that would go with the ClusterExtension later.
+/// Checks that no CRD exists that would be deleted with the ClusterExtension later.
 async fn definitions(requests: &Requests<'_>, extension: &Extension) -> Result<(), Error> {
     let mut there = Vec::new();
     for name in &extension.definitions {
-        let crd = Named::new(Kind::CRD, "", name);
+        let crd = ObjectName::new(Kind::CRD, "", name);
         match requests.get(&crd).await {
             Ok(None) => {}
             Ok(Some(_)) => there.push(crd.to_string()),
@@ -154,12 +154,12 @@ async fn definitions(requests: &Requests<'_>, extension: &Extension) -> Result<(
         return Ok(());
     }
     let there = there.join(", ");
-    let risk = "OLM v1 deletes the definitions of a ClusterExtension, and all their objects, together with it";
+    let risk = "OLM v1 deletes the definitions of a ClusterExtension, and all their objects, when it is deleted";
     if extension.adopt_crds {
         requests.watcher.warn(&format!("{there} become part of the installation: {risk}"));
         return Ok(());
     }
     Err(Error::message(format!(
-        "{there} already exist; nothing was created\n  help: --adopt-crds makes them part of the installation; {risk}"
+        "{there} already exist; nothing was created\n  help: add --adopt-crds to make them part of the installation; {risk}"
     )))
 }

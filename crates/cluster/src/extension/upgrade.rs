@@ -1,4 +1,4 @@
-//! `run bundle-upgrade --olm v1`: an operator that a run has installed gets a newer bundle.
+//! `run bundle-upgrade --olm v1`: upgrades an operator that a run installed.
 
 use std::time::Instant;
 
@@ -8,46 +8,46 @@ use super::objects::{self, Account, Carried, REGISTRY};
 use super::{other_olm, wait};
 use crate::cluster_catalog::NAME_LABEL;
 use crate::ledger::Ledger;
-use crate::request::{Named, Requests};
+use crate::request::{ObjectName, Requests};
 use crate::run::names::RUN_LABEL;
 use crate::run::objects::{INDEX_IMAGE, injected};
 use crate::run::pod::Item;
 use crate::run::preflight::{Right, missing};
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// An operator that a run has installed with OLM v1.
+/// An operator that a run installed with OLM v1.
 #[derive(Debug, Clone)]
 pub struct Found {
     extension: Value,
     catalog: Value,
     /// The name of the ClusterExtension.
     pub name: String,
-    /// The namespace that it is installed in.
+    /// The namespace of the installation.
     pub namespace: String,
-    /// The namespace that it watches, if not all.
+    /// The namespace that it watches; `None` means all.
     pub watch_namespace: Option<String>,
-    /// The bundles that were added to the index image.
+    /// The bundles added to the index image.
     pub items: Vec<Item>,
     /// The index image.
     pub index_image: String,
-    /// The name that the image of the catalog was pushed as.
+    /// The pushed name of the catalog image.
     pub registry: String,
 }
 
-/// Everything that `run bundle-upgrade --olm v1` needs to know.
+/// The inputs of `run bundle-upgrade --olm v1`.
 #[derive(Debug, Clone)]
 pub struct Upgrade {
-    /// What is installed.
+    /// The installed operator.
     pub found: Found,
     /// The name of the new bundle.
     pub bundle: String,
     /// Its version.
     pub version: String,
-    /// The rights that the new version needs beside those of the old one.
+    /// The additional permissions that the new version needs.
     pub account: Account,
     /// The catalog with the new bundle.
     pub carried: Carried,
-    /// Whether OLM's comparison of definitions is switched off.
+    /// Whether to disable OLM's CRD upgrade safety check.
     pub ignore_crd_safety: bool,
 }
 
@@ -62,7 +62,7 @@ const RIGHTS: [Right; 7] = [
 ];
 
 impl Upgrade {
-    /// Returns the objects as they would be changed, in order.
+    /// Returns the updated objects, in order.
     pub fn objects(&self) -> Vec<Value> {
         let (mut catalog, mut extension) = (self.found.catalog.clone(), self.found.extension.clone());
         objects::carry(&mut catalog, &self.carried);
@@ -79,7 +79,7 @@ impl Upgrade {
         all
     }
 
-    /// Makes a ClusterExtension ask for the new version.
+    /// Sets the new version in a ClusterExtension.
     fn ask(&self, extension: &mut Value) {
         extension["spec"]["source"]["catalog"]["version"] = json!(self.version);
         if self.ignore_crd_safety {
@@ -88,10 +88,10 @@ impl Upgrade {
     }
 }
 
-/// Finds the ClusterExtension of a package that a run has made.
+/// Finds the ClusterExtension of a package that a run created.
 ///
 /// # Errors
-/// Fails if there is none, or it or its catalog was not made by `run bundle`.
+/// Fails if there is none, or `run bundle` did not create it or its catalog.
 pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: &dyn Watcher) -> Result<Found, Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     let missing = missing(&requests, &cluster.namespace, &RIGHTS).await?;
@@ -102,12 +102,12 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
     let Some(extension) = extensions.into_iter().next() else {
         return Err(Error::message(format!("there is no ClusterExtension of package {package:?} to upgrade")));
     };
-    let name = Named::of(Kind::CLUSTER_EXTENSION, &extension);
+    let name = ObjectName::of(Kind::CLUSTER_EXTENSION, &extension);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let selected = text(&extension["spec"]["source"]["catalog"]["selector"]["matchLabels"][NAME_LABEL]);
     let catalog = match selected.is_empty() {
         true => None,
-        false => requests.get(&Named::new(Kind::CLUSTER_CATALOG, "", &selected)).await?,
+        false => requests.get(&ObjectName::new(Kind::CLUSTER_CATALOG, "", &selected)).await?,
     };
     let is_ours = |object: &Value| object["metadata"]["labels"][RUN_LABEL].is_string();
     let Some(catalog) = catalog.filter(|catalog| is_ours(catalog) && is_ours(&extension)) else {
@@ -116,7 +116,7 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
              the catalog that it comes from, and OLM v1 upgrades it"
         )));
     };
-    watcher.done(&format!("Found {name} and {}", Named::of(Kind::CLUSTER_CATALOG, &catalog)));
+    watcher.done(&format!("Found {name} and {}", ObjectName::of(Kind::CLUSTER_CATALOG, &catalog)));
     let annotation = |key: &str| text(&catalog["metadata"]["annotations"][key]);
     let watched = extension["spec"]["config"]["inline"]["watchNamespace"].as_str().map(str::to_owned);
     Ok(Found {
@@ -131,10 +131,10 @@ pub async fn find(cluster: &Cluster, package: &str, deadline: Instant, watcher: 
     })
 }
 
-/// Returns those of some definitions that the cluster has, as they are there.
+/// Returns the existing ones of some CRDs.
 ///
 /// # Errors
-/// Fails if the user may not read them, and if the API server cannot be asked.
+/// Fails if the user may not read them, or the API server is unreachable.
 pub async fn definitions(
     cluster: &Cluster,
     names: &[String],
@@ -144,17 +144,17 @@ pub async fn definitions(
     let requests = Requests::new(cluster, watcher, deadline);
     let mut found = Vec::new();
     for name in names {
-        found.extend(requests.get(&Named::new(Kind::CRD, "", name)).await?);
+        found.extend(requests.get(&ObjectName::new(Kind::CRD, "", name)).await?);
     }
     Ok(found)
 }
 
 /// Upgrades an operator and waits until the new version runs.
 ///
-/// Everything is in the ledger until OLM v1 has applied the new version. From then on there is no way back.
+/// The ledger records everything until OLM v1 has applied the new version. From then on there is no rollback.
 ///
 /// # Errors
-/// Fails if something cannot be changed, or does not come to pass before the deadline, with the cause in words.
+/// Fails if an object cannot be changed, or the upgrade does not finish before the deadline, with the cause.
 pub async fn upgrade(
     cluster: &Cluster,
     plan: &Upgrade,
@@ -164,15 +164,15 @@ pub async fn upgrade(
 ) -> Result<(), Error> {
     let requests = &Requests::new(cluster, watcher, deadline);
     requests.check_time()?;
-    let extension = Named::of(Kind::CLUSTER_EXTENSION, &plan.found.extension);
-    let catalog = Named::of(Kind::CLUSTER_CATALOG, &plan.found.catalog);
-    widen(requests, ledger, plan).await?;
+    let extension = ObjectName::of(Kind::CLUSTER_EXTENSION, &plan.found.extension);
+    let catalog = ObjectName::of(Kind::CLUSTER_CATALOG, &plan.found.catalog);
+    extend_permissions(requests, ledger, plan).await?;
     ledger.change(requests, &catalog, |catalog| objects::carry(catalog, &plan.carried)).await?;
     wait::for_catalog(requests, &catalog.name).await?;
     ledger.change(requests, &extension, |extension| plan.ask(extension)).await?;
-    watcher.done(&format!("{extension} asks for version {}", plan.version));
+    watcher.done(&format!("{extension} requests version {}", plan.version));
     let outcome = wait::for_bundle(requests, &extension, &plan.bundle).await;
-    let there = requests.last_look().get(&extension).await.ok().flatten();
+    let there = requests.diagnosis().get(&extension).await.ok().flatten();
     if outcome.is_ok() || there.is_some_and(|there| wait::has_bundle(&there, &plan.bundle)) {
         ledger.settle();
     }
@@ -184,11 +184,11 @@ pub async fn upgrade(
     Ok(())
 }
 
-/// Gives the account of a ClusterExtension the rights that the new version needs, beside those that it has.
-async fn widen(requests: &Requests<'_>, ledger: &Ledger, plan: &Upgrade) -> Result<(), Error> {
+/// Adds the permissions of the new version to the installer account.
+async fn extend_permissions(requests: &Requests<'_>, ledger: &Ledger, plan: &Upgrade) -> Result<(), Error> {
     let Account::Derived(rules) = &plan.account else { return Ok(()) };
     let account = plan.found.extension["spec"]["serviceAccount"]["name"].as_str().unwrap_or_default();
-    let role = Named::new(Kind::CLUSTER_ROLE, "", account);
+    let role = ObjectName::new(Kind::CLUSTER_ROLE, "", account);
     let is_ours = |role: &Value| role["metadata"]["labels"][RUN_LABEL].is_string();
     if !requests.get(&role).await?.as_ref().is_some_and(is_ours) {
         return Ok(());

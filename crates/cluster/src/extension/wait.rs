@@ -1,16 +1,16 @@
-//! Waiting for OLM v1, and why it does not come to pass.
+//! Waits for OLM v1, and reports why it does not finish.
 
 use kube::api::ListParams;
 use serde_json::Value;
 
 use super::objects::owned_by;
-use crate::request::{Named, Requests};
-use crate::run::wait::deployment_in_full;
+use crate::request::{ObjectName, Requests};
+use crate::run::wait::explain_deployment;
 use crate::watch::Watch;
 use crate::{Error, Kind, cluster_catalog, words};
 
-/// What operator-controller reports when waiting is of no use.
-const FINAL: [&str; 3] = ["Blocked", "InvalidConfiguration", "ProgressDeadlineExceeded"];
+/// The reasons of operator-controller that are permanent failures.
+const PERMANENT: [&str; 3] = ["Blocked", "InvalidConfiguration", "ProgressDeadlineExceeded"];
 
 /// Waits until catalogd serves the catalog of a run.
 pub(super) async fn for_catalog(requests: &Requests<'_>, name: &str) -> Result<(), Error> {
@@ -22,11 +22,11 @@ pub(super) async fn for_catalog(requests: &Requests<'_>, name: &str) -> Result<(
 }
 
 /// Waits until OLM v1 has applied a bundle.
-pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &Named, bundle: &str) -> Result<(), Error> {
+pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &ObjectName, bundle: &str) -> Result<(), Error> {
     let failed = |why: String| Error::message(format!("{extension} does not install {bundle:?}: {why}"));
     let mut watch = Watch::objects(requests, &[extension]);
     loop {
-        let there = requests.get(extension).await?.ok_or_else(|| failed("somebody deleted it".into()))?;
+        let there = requests.get(extension).await?.ok_or_else(|| failed("it was deleted".into()))?;
         let state = State::of(&there);
         if state.has_installed(bundle) {
             requests.watcher.state(&extension.to_string(), "");
@@ -35,14 +35,14 @@ pub(super) async fn for_bundle(requests: &Requests<'_>, extension: &Named, bundl
         let why = state.trouble();
         let now = if state.progressing.is_some() { &why } else { "waiting for operator-controller" };
         requests.watcher.state(&extension.to_string(), now.lines().next().unwrap_or_default());
-        if state.is_final() || requests.is_over() {
+        if state.is_permanent() || requests.is_over() {
             return Err(failed(why));
         }
         watch.changed().await;
     }
 }
 
-/// What a ClusterExtension reports about itself as it is now.
+/// The conditions of a ClusterExtension for its current generation.
 struct State<'a> {
     installed: Option<&'a Value>,
     progressing: Option<&'a Value>,
@@ -67,9 +67,9 @@ impl State<'_> {
         self.bundle == bundle && holds(self.installed) && done
     }
 
-    fn is_final(&self) -> bool {
+    fn is_permanent(&self) -> bool {
         let reason = self.progressing.and_then(|one| one["reason"].as_str()).unwrap_or_default();
-        FINAL.contains(&reason)
+        PERMANENT.contains(&reason)
     }
 
     fn trouble(&self) -> String {
@@ -81,21 +81,25 @@ impl State<'_> {
     }
 }
 
-/// Returns whether OLM v1 has applied a bundle, as far as the ClusterExtension reports it.
+/// Returns whether OLM v1 has applied a bundle, according to the ClusterExtension.
 pub(super) fn has_bundle(extension: &Value, bundle: &str) -> bool {
     State::of(extension).bundle == bundle
 }
 
-/// Waits until all deployments of a ClusterExtension are available, which OLM v1 does not wait for.
-pub(super) async fn for_deployments(requests: &Requests<'_>, extension: &Named, namespace: &str) -> Result<(), Error> {
-    // The kind is in no namespace, and its deployments are in this one.
-    let place = Named::new(Kind::CLUSTER_EXTENSION, namespace, &extension.name);
+/// Waits until all deployments of a ClusterExtension are available, which OLM v1 does not.
+pub(super) async fn for_deployments(
+    requests: &Requests<'_>,
+    extension: &ObjectName,
+    namespace: &str,
+) -> Result<(), Error> {
+    // The ClusterExtension is cluster-scoped; its deployments are in this namespace.
+    let place = ObjectName::new(Kind::CLUSTER_EXTENSION, namespace, &extension.name);
     let labels = owned_by(&extension.name);
     let mut watch = Watch::with_labels(requests, &place, Kind::DEPLOYMENT, std::slice::from_ref(&labels));
     let selector = ListParams::default().labels(&labels);
     loop {
         let deployments = requests.list(Kind::DEPLOYMENT, namespace, &selector).await?;
-        let named = |one: &Value| Named::of(Kind::DEPLOYMENT, one);
+        let named = |one: &Value| ObjectName::of(Kind::DEPLOYMENT, one);
         let waiting: Vec<&Value> =
             deployments.iter().filter(|one| words::deployment(&named(one).name, Some(one)).is_some()).collect();
         for one in &deployments {
@@ -106,18 +110,18 @@ pub(super) async fn for_deployments(requests: &Requests<'_>, extension: &Named, 
             return Ok(());
         }
         if requests.is_over() {
-            let requests = &requests.last_look();
+            let requests = &requests.diagnosis();
             let mut text = certificates(requests, namespace, &selector).await;
             for one in waiting {
-                text += &deployment_in_full(requests, &named(one), Some(one)).await.unwrap_or_default();
+                text += &explain_deployment(requests, &named(one), Some(one)).await.unwrap_or_default();
             }
-            return Err(Error::message(format!("{extension} is installed, and its operator does not run:{text}")));
+            return Err(Error::message(format!("{extension} is installed, but its operator does not run:{text}")));
         }
         watch.changed().await;
     }
 }
 
-/// Returns which certificates are not ready, each in a line.
+/// Returns the certificates that are not ready, one per line.
 async fn certificates(requests: &Requests<'_>, namespace: &str, selector: &ListParams) -> String {
     let found = requests.list(Kind::CERTIFICATE, namespace, selector).await.unwrap_or_default();
     let not_ready = |one: &Value| {
@@ -128,7 +132,7 @@ async fn certificates(requests: &Requests<'_>, namespace: &str, selector: &ListP
         }
         let message =
             ready.and_then(|ready| ready["message"].as_str()).unwrap_or("cert-manager has not reported on it");
-        Some(format!("\n  {} is not ready: {message}", Named::of(Kind::CERTIFICATE, one)))
+        Some(format!("\n  {} is not ready: {message}", ObjectName::of(Kind::CERTIFICATE, one)))
     };
     found.iter().filter_map(not_ready).collect()
 }
@@ -154,10 +158,10 @@ mod tests {
         assert!(!State::of(&there(1, "Succeeded", "foo.v2")).has_installed("foo.v2"));
         assert!(!State::of(&there(2, "Succeeded", "foo.v1")).has_installed("foo.v2"));
         let retrying = there(2, "Retrying", "foo.v1");
-        assert!(!State::of(&retrying).is_final());
+        assert!(!State::of(&retrying).is_permanent());
         assert_eq!(State::of(&retrying).trouble(), "Retrying: m");
-        assert!(State::of(&there(2, "InvalidConfiguration", "")).is_final());
-        assert!(!State::of(&there(1, "Blocked", "")).is_final());
+        assert!(State::of(&there(2, "InvalidConfiguration", "")).is_permanent());
+        assert!(!State::of(&there(1, "Blocked", "")).is_permanent());
         assert!(has_bundle(&retrying, "foo.v1"));
     }
 }

@@ -1,4 +1,4 @@
-//! `run bundle`: a bundle becomes a catalog of its own, and OLM installs it from there.
+//! `run bundle`: turns a bundle into a catalog, from which OLM installs it.
 
 use std::time::Instant;
 
@@ -12,44 +12,44 @@ use super::objects::{self, Served};
 use super::planned::{self, Planned};
 use super::pod::{Content, Item, PodSettings, config_map_name};
 use super::preflight::{self, Right};
-use super::wait::{self, Scene};
+use super::wait::{self, WaitContext};
 use super::{names, operator_group, pod};
 use crate::ledger::Ledger;
-use crate::request::{Named, Requests};
+use crate::request::{ObjectName, Requests};
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// What the registry pod of a run serves.
+/// The content of the registry pod of a run.
 #[derive(Debug, Clone)]
 pub struct Serving {
-    /// The image of the bundle that is new.
+    /// The image of the new bundle.
     pub bundle_image: String,
-    /// All bundles that are added to the index, the new one last.
+    /// All bundles added to the index, the new one last.
     pub items: Vec<Item>,
-    /// The index image that they are added to.
+    /// The base index image.
     pub index_image: String,
-    /// Whether that was a database and has become a file-based catalog.
+    /// Whether that was a database, migrated to a file-based catalog.
     pub migrated: bool,
     /// The catalog.
     pub content: Content,
-    /// How the pod is set up.
+    /// The settings of the pod.
     pub settings: PodSettings,
 }
 
-/// Everything that `run bundle` needs to know.
+/// The inputs of `run bundle`.
 #[derive(Debug, Clone)]
 pub struct BundlePlan {
-    /// What the bundle says.
+    /// The facts of the bundle.
     pub facts: Facts,
-    /// The channel that it is in.
+    /// Its channel.
     pub channel: String,
-    /// The namespaces that it shall watch.
+    /// The namespaces to watch.
     pub targets: Targets,
-    /// What is served.
+    /// The content to serve.
     pub serving: Serving,
 }
 
 impl BundlePlan {
-    /// Returns the objects that would be created, in order.
+    /// Returns the objects in creation order.
     pub fn objects(&self, namespace: &str) -> Vec<Value> {
         let (package, serving) = (&self.facts.package, &self.serving);
         let source = names::catalog_source(package);
@@ -85,8 +85,8 @@ const RIGHTS: [Right; 14] = [
     ("update", Kind::INSTALL_PLAN),
     ("get", Kind::CSV),
 ];
-/// What it takes to roll a run back.
-const UNDO: [Right; 6] = [
+/// The permissions for a rollback.
+const ROLLBACK_RIGHTS: [Right; 6] = [
     ("delete", Kind::CATALOG_SOURCE),
     ("delete", Kind::CONFIG_MAP),
     ("delete", Kind::POD),
@@ -95,11 +95,11 @@ const UNDO: [Right; 6] = [
     ("delete", Kind::CSV),
 ];
 
-/// Checks that a bundle can be run, and rolled back unless it is kept: the namespace, OLM, the user's rights, and that
-/// nothing is in the way.
+/// Checks the preconditions of a run, and of its rollback unless `keep` is set: the namespace, OLM, permissions, and
+/// conflicting objects.
 ///
 /// # Errors
-/// Fails with everything that is missing, or what is in the way. Nothing is changed.
+/// Fails with all missing permissions or the conflict. Nothing is changed.
 pub async fn check(
     cluster: &Cluster,
     facts: &Facts,
@@ -110,7 +110,7 @@ pub async fn check(
 ) -> Result<(), Error> {
     let requests = Requests::new(cluster, watcher, deadline);
     let namespace = cluster.namespace.as_str();
-    let undo: &[Right] = if keep { &[] } else { &UNDO };
+    let undo: &[Right] = if keep { &[] } else { &ROLLBACK_RIGHTS };
     preflight::check(&requests, namespace, &[&RIGHTS, undo].concat()).await?;
     if let Some(other) = crate::extension::runs_in_v1(&requests, &facts.package).await? {
         return Err(Error::message(format!(
@@ -118,7 +118,7 @@ pub async fn check(
             facts.package
         )));
     }
-    let group = preflight::nothing_there(&requests, namespace, &facts.package, &facts.csv, targets).await?;
+    let group = preflight::check_conflicts(&requests, namespace, &facts.package, &facts.csv, targets).await?;
     if group.is_some() {
         let rights: &[Right] = &[("create", Kind::OPERATOR_GROUP), ("delete", Kind::OPERATOR_GROUP)];
         preflight::check(&requests, namespace, if keep { &rights[..1] } else { rights }).await?;
@@ -127,7 +127,7 @@ pub async fn check(
         let missing = preflight::missing(&requests, namespace, &[("get", Kind::CRD), ("delete", Kind::CRD)]).await?;
         if !missing.is_empty() {
             watcher.warn(&format!(
-                "not allowed: {}; definitions that OLM makes for the bundle stay if the run fails",
+                "not allowed: {}; CRDs that OLM creates for the bundle remain if the run fails",
                 missing.join(", ")
             ));
         }
@@ -135,10 +135,10 @@ pub async fn check(
     Ok(())
 }
 
-/// Installs a bundle and waits until it is there. What was made is in the ledger, whatever the outcome.
+/// Installs a bundle and waits until it is installed. The ledger records all created objects, whatever the outcome.
 ///
 /// # Errors
-/// Fails if something cannot be created, or does not come to pass before the deadline, with the cause in words.
+/// Fails if an object cannot be created, or the installation does not finish before the deadline, with the cause.
 pub async fn run(
     cluster: &Cluster,
     plan: &BundlePlan,
@@ -152,12 +152,12 @@ pub async fn run(
     let (facts, serving) = (&plan.facts, &plan.serving);
     let settings = &serving.settings;
 
-    // First of all, so that it can own what follows.
+    // Created first, so that it can own the other objects.
     let source = objects::catalog_source(namespace, &facts.package, &settings.pull_secret, settings.security);
     let creating = |what: &'static str| move |error: Error| Error::message(format!("error creating {what}: {error}"));
     let source =
         ledger.create(requests, Kind::CATALOG_SOURCE, source, None).await.map_err(creating("catalog source"))?;
-    let source_name = Named::of(Kind::CATALOG_SOURCE, &source);
+    let source_name = ObjectName::of(Kind::CATALOG_SOURCE, &source);
     let (pod, ip) = carry::serve(requests, ledger, &source, serving).await?;
     let served = Served {
         ip: &ip,
@@ -177,41 +177,41 @@ pub async fn run(
     }
 
     let subscription = objects::subscription(namespace, &facts.package, &plan.channel, &facts.csv);
-    let subscription_name = Named::of(Kind::SUBSCRIPTION, &subscription);
+    let subscription_name = ObjectName::of(Kind::SUBSCRIPTION, &subscription);
     ledger.create(requests, Kind::SUBSCRIPTION, subscription, None).await.map_err(creating("subscription"))?;
     watcher.done(&format!("Created Subscription: {}", subscription_name.name));
 
-    let scene = Scene {
+    let context = WaitContext {
         subscription: &subscription_name,
         catalog_source: &source_name,
         pod: &pod,
         bundle_image: &serving.bundle_image,
     };
-    let planned = install(requests, &scene, None, &facts.csv, Approval::RolledBack(ledger)).await?;
+    let planned = install(requests, &context, None, &facts.csv, Approval::RolledBack(ledger)).await?;
     note(requests, &source_name, &planned).await;
     watcher.done(&format!("OLM has successfully installed \"{}\"", facts.csv));
     Ok(())
 }
 
-/// What a failure after the approval of an InstallPlan means.
+/// The effect of a failure after the approval of an InstallPlan.
 pub(crate) enum Approval<'a> {
-    /// What the plan has made is rolled back.
+    /// The objects of the plan are rolled back.
     RolledBack(&'a Ledger),
     /// Everything stays.
     Settled(&'a Ledger),
 }
 
-/// Approves the InstallPlan that OLM makes, and waits until it is carried out.
+/// Approves the InstallPlan that OLM creates, and waits until it is complete.
 pub(crate) async fn install(
     requests: &Requests<'_>,
-    scene: &Scene<'_>,
+    context: &WaitContext<'_>,
     previous: Option<&str>,
     csv: &str,
     approval: Approval<'_>,
 ) -> Result<Planned, Error> {
-    let plan = wait::for_install_plan(requests, scene, previous).await?;
-    let namespace = &scene.subscription.namespace;
-    let plan = Named::new(Kind::INSTALL_PLAN, namespace, &plan);
+    let plan = wait::for_install_plan(requests, context, previous).await?;
+    let namespace = &context.subscription.namespace;
+    let plan = ObjectName::new(Kind::INSTALL_PLAN, namespace, &plan);
     let there = requests.get(&plan).await?;
     let there = there.ok_or_else(|| Error::message(format!("error getting install plan: {plan} is gone")))?;
     let others = wait::others(&there, csv);
@@ -229,20 +229,22 @@ pub(crate) async fn install(
     };
     wait::approve(requests, &plan).await?;
     drop(sent);
-    let subscription = &scene.subscription.name;
+    let subscription = &context.subscription.name;
     requests.watcher.done(&format!("Approved InstallPlan {} for the Subscription: {subscription}", plan.name));
-    wait::for_csv(requests, &Named::new(Kind::CSV, namespace, csv), &plan).await?;
+    wait::for_csv(requests, &ObjectName::new(Kind::CSV, namespace, csv), &plan).await?;
     wait::for_plan(requests, &plan).await?;
     Ok(planned)
 }
 
-/// Writes down what a plan has made, so that `cleanup` knows what is ours.
-pub(crate) async fn note(requests: &Requests<'_>, source: &Named, planned: &Planned) {
+/// Records the objects of a plan, so that `cleanup` can identify them.
+pub(crate) async fn note(requests: &Requests<'_>, source: &ObjectName, planned: &Planned) {
     let noted = async {
         let created = planned.created(requests).await?;
         requests.change(source, |source| planned::note(source, &created)).await
     };
     if let Err(error) = noted.await {
-        requests.watcher.warn(&format!("what OLM made could not be noted, and 'cleanup' leaves it: {error}"));
+        requests
+            .watcher
+            .warn(&format!("recording the objects of OLM failed, so 'cleanup' will not remove them: {error}"));
     }
 }

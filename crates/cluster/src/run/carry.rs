@@ -1,4 +1,4 @@
-//! A catalog brought to the cluster, and a pod that serves it.
+//! Uploads a catalog to the cluster and starts a pod that serves it.
 
 use kube::api::ListParams;
 use serde_json::{Value, json};
@@ -7,23 +7,23 @@ use super::bundle::Serving;
 use super::pod::{self, Content, KEY, config_map_name};
 use super::{names, objects, wait};
 use crate::ledger::Ledger;
-use crate::request::{Named, Requests, uid};
+use crate::request::{ObjectName, Requests, uid};
 use crate::{Error, Kind};
 
-/// Creates what a catalog is served by, and waits until it runs; returns the pod and its address.
+/// Creates the objects that serve a catalog, and waits until the pod runs; returns the pod and its address.
 pub(crate) async fn serve(
     requests: &Requests<'_>,
     ledger: &Ledger,
     source: &Value,
     serving: &Serving,
-) -> Result<(Named, String), Error> {
-    let named = Named::of(Kind::CATALOG_SOURCE, source);
+) -> Result<(ObjectName, String), Error> {
+    let named = ObjectName::of(Kind::CATALOG_SOURCE, source);
     if let Content::ConfigMaps { parts, .. } = &serving.content {
         config_maps(requests, ledger, source, parts).await?;
     }
-    let mut pod = Named::new(Kind::POD, &named.namespace, &names::pod(&serving.bundle_image));
+    let mut pod = ObjectName::new(Kind::POD, &named.namespace, &names::pod(&serving.bundle_image));
     if requests.get(&pod).await?.is_some() {
-        // The same name is that of the same image, perhaps of one that was pushed anew.
+        // The same name means the same image reference, which may have been pushed again.
         let name = format!("{}-{}", pod.name, &ledger.run()[..6]);
         pod.name = names::trim63(&name).to_owned();
     }
@@ -37,10 +37,10 @@ pub(crate) async fn serve(
 }
 
 async fn config_maps(requests: &Requests<'_>, ledger: &Ledger, source: &Value, parts: &[Vec<u8>]) -> Result<(), Error> {
-    let named = Named::of(Kind::CATALOG_SOURCE, source);
+    let named = ObjectName::of(Kind::CATALOG_SOURCE, source);
     for (index, part) in parts.iter().enumerate() {
         let map = objects::config_map(&named.namespace, &config_map_name(&named.name, index + 1), part);
-        let name = Named::of(Kind::CONFIG_MAP, &map);
+        let name = ObjectName::of(Kind::CONFIG_MAP, &map);
         requests.watcher.state("ConfigMaps", &format!("{} of {}", index + 1, parts.len()));
         let content = map["binaryData"].clone();
         match ledger.create(requests, Kind::CONFIG_MAP, map, Some(source)).await {
@@ -60,21 +60,21 @@ async fn config_maps(requests: &Requests<'_>, ledger: &Ledger, source: &Value, p
     Ok(())
 }
 
-/// Puts content into a ConfigMap that is there already.
+/// Updates an existing ConfigMap with new content.
 fn fill(there: &mut Value, content: &Value, source: &Value) {
     if let Some(there) = there.as_object_mut() {
         there.remove("data");
     }
     there["binaryData"] = json!({KEY: content[KEY]});
-    // What belongs to nobody that is left would be removed by the garbage collector.
+    // Without an owner, the garbage collector would remove it.
     if !objects::is_owned(there, &source["metadata"]["uid"]) {
         objects::own(there, source);
     }
 }
 
-/// Returns the ConfigMaps of an earlier, larger catalog of ours.
-async fn stale(requests: &Requests<'_>, source: &Value, count: usize) -> Result<Vec<Named>, Error> {
-    let named = Named::of(Kind::CATALOG_SOURCE, source);
+/// Returns the ConfigMaps of an earlier, larger catalog of this CatalogSource.
+async fn stale(requests: &Requests<'_>, source: &Value, count: usize) -> Result<Vec<ObjectName>, Error> {
+    let named = ObjectName::of(Kind::CATALOG_SOURCE, source);
     let prefix = names::config_map_prefix(&named.name);
     let maps = requests.list(Kind::CONFIG_MAP, &named.namespace, &ListParams::default()).await?;
     let is_stale = |map: &&Value| {
@@ -84,17 +84,17 @@ async fn stale(requests: &Requests<'_>, source: &Value, count: usize) -> Result<
             || objects::is_owned(map, &source["metadata"]["uid"]);
         ours && number.is_some_and(|number| number > count)
     };
-    let stale = maps.iter().filter(is_stale).map(|map| Named::of(Kind::CONFIG_MAP, map));
-    Ok(stale.map(|map| Named { namespace: named.namespace.clone(), ..map }).collect())
+    let stale = maps.iter().filter(is_stale).map(|map| ObjectName::of(Kind::CONFIG_MAP, map));
+    Ok(stale.map(|map| ObjectName { namespace: named.namespace.clone(), ..map }).collect())
 }
 
-/// Deletes the pods and ConfigMaps that belong to a CatalogSource; a garbage collector does the same.
+/// Deletes the pods and ConfigMaps of a CatalogSource, as a garbage collector would.
 pub(crate) async fn clear(requests: &Requests<'_>, source: &Value) -> Result<(), Error> {
-    let named = Named::of(Kind::CATALOG_SOURCE, source);
+    let named = ObjectName::of(Kind::CATALOG_SOURCE, source);
     for kind in [Kind::POD, Kind::CONFIG_MAP] {
         for object in requests.list(kind, &named.namespace, &ListParams::default()).await? {
             if objects::is_owned(&object, &source["metadata"]["uid"]) {
-                let name = Named { namespace: named.namespace.clone(), ..Named::of(kind, &object) };
+                let name = ObjectName { namespace: named.namespace.clone(), ..ObjectName::of(kind, &object) };
                 if requests.delete(&name, uid(&object)).await? {
                     requests.watcher.done(&deleted(&name));
                 }
@@ -105,7 +105,7 @@ pub(crate) async fn clear(requests: &Requests<'_>, source: &Value) -> Result<(),
     Ok(())
 }
 
-/// Says that an object was deleted.
-pub(crate) fn deleted(object: &Named) -> String {
+/// Returns the message for a deleted object.
+pub(crate) fn deleted(object: &ObjectName) -> String {
     format!("{} \"{}\" deleted", object.kind.kind.to_lowercase(), object.name)
 }

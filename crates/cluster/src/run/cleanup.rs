@@ -1,4 +1,4 @@
-//! `cleanup`: an operator and its throw-away catalog are removed.
+//! `cleanup`: removes an operator and its temporary catalog.
 
 use std::time::{Duration, Instant};
 
@@ -13,37 +13,37 @@ use super::planned::{self, InUse, is_only_for, made_by, noted};
 use super::preflight::{self, Right};
 use super::wait;
 use crate::ledger::RolledBack;
-use crate::request::{Named, Requests, uid};
+use crate::request::{ObjectName, Requests, uid};
 use crate::watch::Watch;
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// What is removed.
+/// What to remove.
 #[derive(Debug, Clone)]
 pub struct Cleanup {
     /// The package.
     pub package: String,
-    /// Whether the custom resource definitions that came with the operator are deleted, and all their objects.
+    /// Whether to delete the operator's CRDs and all their objects.
     pub crds: bool,
-    /// Whether the OperatorGroup that `run bundle` made is deleted, if no Subscription is left.
+    /// Whether to delete the OperatorGroup of `run bundle`, if no Subscription is left.
     pub operator_groups: bool,
-    /// Whether an operator that `run bundle` did not install is removed as well.
+    /// Whether to remove an operator that `run bundle` did not install, too.
     pub force: bool,
 }
 
-/// What there is of a package.
-struct Found {
+/// The objects of a package.
+struct PackageObjects {
     subscription: Option<Value>,
     csvs: Vec<Value>,
     source: Option<Value>,
     /// Whether `run bundle` installed it.
     ours: bool,
-    /// What InstallPlans have made for it, beside versions: definitions, and Subscriptions to what it depends on.
-    created: Vec<(Named, String)>,
-    plans: Vec<Named>,
+    /// Other objects that InstallPlans created for it: CRDs, and Subscriptions to its dependencies.
+    created: Vec<(ObjectName, String)>,
+    plans: Vec<ObjectName>,
 }
 
-/// How long OLM may take to notice that a plan is done, or gone.
-const AGAIN: Duration = Duration::from_secs(3);
+/// How long OLM may take to notice that a plan is complete or deleted.
+const RECREATE_WAIT: Duration = Duration::from_secs(3);
 
 const RIGHTS: [Right; 5] = [
     ("delete", Kind::SUBSCRIPTION),
@@ -56,7 +56,7 @@ const RIGHTS: [Right; 5] = [
 /// Removes an operator; returns whether there was anything to remove.
 ///
 /// # Errors
-/// Fails if `run bundle` did not install it, unless that is forced, and if something cannot be deleted before the
+/// Fails if `run bundle` did not install it and `force` is off, or if something cannot be deleted before the
 /// deadline.
 pub async fn cleanup(
     cluster: &Cluster,
@@ -87,16 +87,17 @@ pub async fn cleanup(
         settled &= wait::for_plan(requests, plan).await?;
     }
     if found.ours && !found.plans.is_empty() {
-        // What OLM made of them meanwhile belongs to the run as well.
+        // Objects that OLM created from them meanwhile belong to the run, too.
         found = find(requests, &options.package).await?;
     }
     remove_all(requests, &found, options, settled).await?;
     let rest = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     let gone = |one: &Value| {
-        let named = Named::of(Kind::SUBSCRIPTION, one);
-        found.subscription.as_ref().and_then(uid) == uid(one) || found.created.iter().any(|(made, _)| *made == named)
+        let named = ObjectName::of(Kind::SUBSCRIPTION, one);
+        found.subscription.as_ref().and_then(uid) == uid(one)
+            || found.created.iter().any(|(add_created, _)| *add_created == named)
     };
-    let group = Named::new(Kind::OPERATOR_GROUP, namespace, names::OPERATOR_GROUP);
+    let group = ObjectName::new(Kind::OPERATOR_GROUP, namespace, names::OPERATOR_GROUP);
     match options.operator_groups && rest.iter().all(gone) {
         true => {
             if let Some(group) = requests.get(&group).await? {
@@ -108,15 +109,15 @@ pub async fn cleanup(
     Ok(true)
 }
 
-/// Returns what would go of an operator that is not ours, and adds the definitions that it owns.
-async fn foreign(found: &mut Found, requests: &Requests<'_>, options: &Cleanup) -> Result<Vec<String>, Error> {
+/// Returns what would be removed of a foreign operator, and adds its owned CRDs.
+async fn foreign(found: &mut PackageObjects, requests: &Requests<'_>, options: &Cleanup) -> Result<Vec<String>, Error> {
     let mut all: Vec<String> = Vec::new();
-    all.extend(found.subscription.iter().map(|one| Named::of(Kind::SUBSCRIPTION, one).to_string()));
-    all.extend(found.csvs.iter().map(|one| Named::of(Kind::CSV, one).to_string()));
+    all.extend(found.subscription.iter().map(|one| ObjectName::of(Kind::SUBSCRIPTION, one).to_string()));
+    all.extend(found.csvs.iter().map(|one| ObjectName::of(Kind::CSV, one).to_string()));
     found.created.clear();
     if options.crds {
         for name in found.csvs.iter().flat_map(owned_crds) {
-            let crd = Named::new(Kind::CRD, "", &name);
+            let crd = ObjectName::new(Kind::CRD, "", &name);
             if let Some(uid) = requests.get(&crd).await?.as_ref().and_then(uid) {
                 all.push(format!("{crd}, with all its objects"));
                 found.created.push((crd, uid.to_owned()));
@@ -126,9 +127,14 @@ async fn foreign(found: &mut Found, requests: &Requests<'_>, options: &Cleanup) 
     Ok(all)
 }
 
-async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup, settled: bool) -> Result<(), Error> {
+async fn remove_all(
+    requests: &Requests<'_>,
+    found: &PackageObjects,
+    options: &Cleanup,
+    settled: bool,
+) -> Result<(), Error> {
     let watcher = requests.watcher;
-    let done = |object: &Named| watcher.done(&deleted(object));
+    let done = |object: &ObjectName| watcher.done(&deleted(object));
     let mut outcome = RolledBack::default();
     if let Some(subscription) = &found.subscription {
         remove(requests, Kind::SUBSCRIPTION, subscription, false).await?;
@@ -136,9 +142,10 @@ async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup, s
     let (definitions, others): (Vec<_>, Vec<_>) =
         found.created.iter().cloned().partition(|(object, _)| object.kind == Kind::CRD);
     planned::remove(requests, &others, InUse::Removed, &[], &mut outcome, &done).await?;
-    let going: Vec<Named> = found.csvs.iter().map(|csv| Named::of(Kind::CSV, csv)).chain(found.plans.clone()).collect();
+    let going: Vec<ObjectName> =
+        found.csvs.iter().map(|csv| ObjectName::of(Kind::CSV, csv)).chain(found.plans.clone()).collect();
     match options.crds && !definitions.is_empty() {
-        // While the operator still runs, so that it can do what finalizers ask for.
+        // Delete CRs while the operator still runs, so that it can process finalizers.
         true => planned::remove(requests, &definitions, InUse::Removed, &going, &mut outcome, &done).await?,
         false => watcher.done("Skipping CRD deletion"),
     }
@@ -151,13 +158,13 @@ async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup, s
             clear(requests, source).await?;
         }
         Some(source) => {
-            let source = Named::of(Kind::CATALOG_SOURCE, source);
-            watcher.warn(&format!("{source} was not made by 'run bundle' and stays"));
+            let source = ObjectName::of(Kind::CATALOG_SOURCE, source);
+            watcher.warn(&format!("{source} was not created by 'run bundle' and is kept"));
         }
         None => {}
     }
     if !settled {
-        remove_again(requests, found, options).await?;
+        remove_recreated(requests, found, options).await?;
     }
     outcome.kept.iter().for_each(|kept| watcher.warn(kept));
     match outcome.failed.is_empty() {
@@ -166,32 +173,32 @@ async fn remove_all(requests: &Requests<'_>, found: &Found, options: &Cleanup, s
     }
 }
 
-/// Removes what OLM makes again from a plan that it was not done with, until it has made nothing for a while.
-async fn remove_again(requests: &Requests<'_>, found: &Found, options: &Cleanup) -> Result<(), Error> {
-    let csvs: Vec<Named> = found.csvs.iter().map(|csv| Named::of(Kind::CSV, csv)).collect();
+/// Removes objects that OLM recreates from an unfinished plan, until it has created nothing for a while.
+async fn remove_recreated(requests: &Requests<'_>, found: &PackageObjects, options: &Cleanup) -> Result<(), Error> {
+    let csvs: Vec<ObjectName> = found.csvs.iter().map(|csv| ObjectName::of(Kind::CSV, csv)).collect();
     let namespace = requests.cluster.namespace.as_str();
     let versions: Vec<String> = found.csvs.iter().map(|csv| version(namespace, csv)).collect();
     let definitions = || found.created.iter().filter(|(object, _)| options.crds && object.kind == Kind::CRD);
-    let all: Vec<&Named> = csvs.iter().chain(definitions().map(|(definition, _)| definition)).collect();
+    let all: Vec<&ObjectName> = csvs.iter().chain(definitions().map(|(definition, _)| definition)).collect();
     let mut watch = Watch::objects(requests, &all);
-    let mut end = Instant::now() + AGAIN;
+    let mut end = Instant::now() + RECREATE_WAIT;
     loop {
         let mut there = Vec::new();
         for csv in &csvs {
             there.extend(requests.get(csv).await?.map(|again| (Kind::CSV, again)));
         }
-        for (definition, made) in definitions() {
-            let again = |there: &Value| uid(there) != Some(made) && is_only_for(there, &versions);
+        for (definition, add_created) in definitions() {
+            let again = |there: &Value| uid(there) != Some(add_created) && is_only_for(there, &versions);
             there.extend(requests.get(definition).await?.filter(again).map(|again| (Kind::CRD, again)));
         }
         if !there.is_empty() {
-            if is_wanted_again(requests, &options.package).await? {
+            if is_resubscribed(requests, &options.package).await? {
                 return Ok(());
             }
             for (kind, again) in &there {
                 remove(requests, *kind, again, true).await?;
             }
-            end = Instant::now() + AGAIN;
+            end = Instant::now() + RECREATE_WAIT;
         }
         if requests.is_over() || tokio::time::timeout_at(end.into(), watch.changed()).await.is_err() {
             return Ok(());
@@ -199,14 +206,14 @@ async fn remove_again(requests: &Requests<'_>, found: &Found, options: &Cleanup)
     }
 }
 
-/// Returns whether somebody has subscribed to a package meanwhile: what is there then is theirs.
-async fn is_wanted_again(requests: &Requests<'_>, package: &str) -> Result<bool, Error> {
+/// Returns whether another user subscribed to a package meanwhile: its objects then belong to that Subscription.
+async fn is_resubscribed(requests: &Requests<'_>, package: &str) -> Result<bool, Error> {
     let all = requests.list(Kind::SUBSCRIPTION, &requests.cluster.namespace, &ListParams::default()).await?;
     Ok(all.iter().any(|one| one["spec"]["name"] == package && one["metadata"]["deletionTimestamp"].is_null()))
 }
 
-/// Finds everything that there is of a package.
-async fn find(requests: &Requests<'_>, package: &str) -> Result<Found, Error> {
+/// Finds all objects of a package.
+async fn find(requests: &Requests<'_>, package: &str) -> Result<PackageObjects, Error> {
     let namespace = requests.cluster.namespace.as_str();
     let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     let subscription = subscriptions.iter().find(|one| one["spec"]["name"] == package).cloned();
@@ -220,44 +227,44 @@ async fn find(requests: &Requests<'_>, package: &str) -> Result<Found, Error> {
     if let Some(subscription) = subscription.as_ref().filter(|_| ours) {
         for plan in requests.list(Kind::INSTALL_PLAN, namespace, &ListParams::default()).await? {
             if objects::is_owned(&plan, &subscription["metadata"]["uid"]) {
-                plans.push(Named::of(Kind::INSTALL_PLAN, &plan));
-                made(requests, &plan, &csvs, &mut created).await?;
+                plans.push(ObjectName::of(Kind::INSTALL_PLAN, &plan));
+                add_created(requests, &plan, &csvs, &mut created).await?;
             }
         }
     }
     if ours {
-        // A run that was killed has written nothing down, and OLM keeps a few plans only.
+        // A killed run has recorded nothing, and OLM keeps only a few plans.
         let versions: Vec<String> = csvs.iter().map(|csv| version(namespace, csv)).collect();
         for name in csvs.iter().flat_map(owned_crds) {
-            let crd = Named::new(Kind::CRD, "", &name);
-            // What is older than the run was there before it, whoever needs it now.
+            let crd = ObjectName::new(Kind::CRD, "", &name);
+            // Objects older than the run existed before it, whoever needs them now.
             let since = |there: &Value| subscription.as_ref().is_none_or(|run| made_after(there, run));
             let there = requests.get(&crd).await?.filter(|there| is_only_for(there, &versions) && since(there));
             if let Some(uid) = there.as_ref().and_then(uid)
-                && !created.iter().any(|(made, _)| *made == crd)
+                && !created.iter().any(|(add_created, _)| *add_created == crd)
             {
                 created.push((crd, uid.to_owned()));
             }
         }
     }
-    for (object, made) in created.iter().filter(|(object, _)| object.kind == Kind::CSV) {
-        let there = requests.get(object).await?.filter(|there| uid(there) == Some(made));
+    for (object, add_created) in created.iter().filter(|(object, _)| object.kind == Kind::CSV) {
+        let there = requests.get(object).await?.filter(|there| uid(there) == Some(add_created));
         csvs.extend(there.filter(|there| csvs.iter().all(|csv| uid(csv) != uid(there))));
     }
     created.retain(|(object, _)| object.kind != Kind::CSV);
-    Ok(Found { subscription, csvs, source, ours, created, plans })
+    Ok(PackageObjects { subscription, csvs, source, ours, created, plans })
 }
 
 fn version(namespace: &str, csv: &Value) -> String {
     format!("{namespace}/{}", csv["metadata"]["name"].as_str().unwrap_or_default())
 }
 
-/// Adds what a plan has made for versions, and for what they depend on.
-async fn made(
+/// Adds the objects that a plan created for versions and their dependencies.
+async fn add_created(
     requests: &Requests<'_>,
     plan: &Value,
     csvs: &[Value],
-    created: &mut Vec<(Named, String)>,
+    created: &mut Vec<(ObjectName, String)>,
 ) -> Result<(), Error> {
     let namespace = requests.cluster.namespace.as_str();
     let names: Vec<&str> = csvs.iter().filter_map(|csv| csv["metadata"]["name"].as_str()).collect();
@@ -268,7 +275,7 @@ async fn made(
         };
         let there = requests.get(&object).await?;
         if let Some(uid) = there.as_ref().filter(|there| since(there)).and_then(uid)
-            && !created.iter().any(|(made, _)| *made == object)
+            && !created.iter().any(|(add_created, _)| *add_created == object)
         {
             created.push((object, uid.to_owned()));
         }
@@ -276,13 +283,13 @@ async fn made(
     Ok(())
 }
 
-/// Returns whether an object is not older than another, which says that it made it.
+/// Returns whether an object is not older than the plan that claims to have created it.
 fn made_after(object: &Value, plan: &Value) -> bool {
     let time = |object: &Value| object["metadata"]["creationTimestamp"].as_str().unwrap_or_default().to_owned();
     time(object) >= time(plan)
 }
 
-/// Finds the CSVs of a package: those that its Subscription names, which lags behind OLM, and those that OLM labels.
+/// Finds the CSVs of a package: those in its Subscription, which lags behind OLM, and those that OLM labels.
 async fn find_csvs(requests: &Requests<'_>, subscription: Option<&Value>, package: &str) -> Result<Vec<Value>, Error> {
     let namespace = requests.cluster.namespace.as_str();
     let mut found = Vec::new();
@@ -294,12 +301,12 @@ async fn find_csvs(requests: &Requests<'_>, subscription: Option<&Value>, packag
     for key in ["installedCSV", "currentCSV"] {
         let name = subscription.and_then(|one| one["status"][key].as_str()).filter(|name| !name.is_empty());
         let Some(name) = name.filter(|name| found.iter().all(|csv| csv["metadata"]["name"] != *name)) else { continue };
-        found.extend(requests.get(&Named::new(Kind::CSV, namespace, name)).await?);
+        found.extend(requests.get(&ObjectName::new(Kind::CSV, namespace, name)).await?);
     }
     Ok(found)
 }
 
-/// Finds the CatalogSource that a package comes from.
+/// Finds the CatalogSource of a package.
 async fn find_source(
     requests: &Requests<'_>,
     subscription: Option<&Value>,
@@ -308,13 +315,13 @@ async fn find_source(
     let namespace = requests.cluster.namespace.as_str();
     let named = |key: &str| subscription.and_then(|one| one["spec"][key].as_str()).filter(|name| !name.is_empty());
     let source = match named("source") {
-        Some(name) => Named::new(Kind::CATALOG_SOURCE, named("sourceNamespace").unwrap_or(namespace), name),
-        None => Named::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package)),
+        Some(name) => ObjectName::new(Kind::CATALOG_SOURCE, named("sourceNamespace").unwrap_or(namespace), name),
+        None => ObjectName::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package)),
     };
     requests.get(&source).await
 }
 
-/// Returns whether a CatalogSource was made for a package by `run bundle`, of this program or of the one before it.
+/// Returns whether `run bundle` created a CatalogSource for a package, of opm or of the Go tool.
 pub(crate) fn is_ours(source: &Value, package: &str) -> bool {
     source["metadata"]["labels"][RUN_LABEL].is_string()
         || (source["spec"]["publisher"] == FIELD_MANAGER
@@ -322,12 +329,12 @@ pub(crate) fn is_ours(source: &Value, package: &str) -> bool {
 }
 
 async fn remove(requests: &Requests<'_>, kind: Kind, object: &Value, wait: bool) -> Result<(), Error> {
-    let name = Named::of(kind, object);
+    let name = ObjectName::of(kind, object);
     if requests.delete(&name, uid(object)).await? {
         requests.watcher.done(&deleted(&name));
     }
     if wait {
-        requests.watcher.state(&name.to_string(), "waiting until it is gone");
+        requests.watcher.state(&name.to_string(), "waiting for its deletion");
         requests.wait_until_gone(&name, uid(object)).await?;
         requests.watcher.state(&name.to_string(), "");
     }

@@ -1,19 +1,19 @@
-//! What a run has to know of a bundle.
+//! The facts of a bundle that a run needs.
 
 use serde_json::Value;
 
-/// What the CSV of a bundle says, as far as a run is concerned.
+/// The facts from the CSV of a bundle.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     /// The package.
     pub package: String,
     /// The name of the CSV.
     pub csv: String,
-    /// The channels, as annotated.
+    /// The channels in the annotations.
     pub channels: Vec<String>,
     /// The install modes, and whether each is supported.
     pub install_modes: Vec<(String, bool)>,
-    /// The names of the custom resource definitions that it owns.
+    /// The names of its owned CRDs.
     pub owned_crds: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Facts {
     }
 }
 
-/// Returns the names of the custom resource definitions that a CSV owns.
+/// Returns the names of the CRDs that a CSV owns.
 pub(crate) fn owned_crds(csv: &Value) -> Vec<String> {
     let owned = csv["spec"]["customresourcedefinitions"]["owned"].as_array();
     let mut names: Vec<String> = owned
@@ -49,7 +49,7 @@ pub(crate) fn owned_crds(csv: &Value) -> Vec<String> {
         .filter(|name| !name.is_empty())
         .map(str::to_owned)
         .collect();
-    // One of them is listed once for each version.
+    // A CRD is listed once per version.
     names.sort();
     names.dedup();
     names

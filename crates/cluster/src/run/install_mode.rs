@@ -1,4 +1,4 @@
-//! Which namespaces an operator watches: what is asked for, and what it supports.
+//! Install modes: the requested and supported namespaces of an operator.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use fbc::quote::quote;
 
 use super::names::is_dns_label;
 
-/// A way to install an operator, as CSVs name it.
+/// The type of an install mode, as in CSVs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModeType {
     /// It watches its own namespace.
@@ -15,12 +15,12 @@ pub enum ModeType {
     SingleNamespace,
     /// It watches several namespaces.
     MultiNamespace,
-    /// It watches all of them.
+    /// It watches all namespaces.
     AllNamespaces,
 }
 
 impl ModeType {
-    /// All of them, those first that are chosen first.
+    /// All types in order of preference.
     const PREFERRED: [ModeType; 4] =
         [ModeType::AllNamespaces, ModeType::OwnNamespace, ModeType::SingleNamespace, ModeType::MultiNamespace];
 
@@ -33,7 +33,7 @@ impl ModeType {
         }
     }
 
-    /// Finds a type by its name.
+    /// Finds a type by name.
     pub fn named(name: &str) -> Option<ModeType> {
         ModeType::PREFERRED.into_iter().find(|mode| mode.name() == name)
     }
@@ -45,7 +45,7 @@ impl fmt::Display for ModeType {
     }
 }
 
-/// How an operator shall be installed: a type, and the namespaces it shall watch.
+/// A requested install mode: a type, and the namespaces to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallMode {
     /// The type.
@@ -55,10 +55,10 @@ pub struct InstallMode {
 }
 
 impl InstallMode {
-    /// Reads `TYPE[=ns1,ns2]`.
+    /// Parses `TYPE[=ns1,ns2]`.
     ///
     /// # Errors
-    /// Fails if there is no such type.
+    /// Fails if the type is unknown.
     pub fn parse(text: &str) -> Result<InstallMode, String> {
         let (mode, namespaces) = text.split_once('=').unwrap_or((text, ""));
         let mode = ModeType::named(mode.trim()).ok_or("unknown install mode type")?;
@@ -69,7 +69,7 @@ impl InstallMode {
         Ok(InstallMode { mode, namespaces })
     }
 
-    /// Checks that the namespaces fit the type, for an operator in `own`.
+    /// Checks that the namespaces match the type, for an operator in `own`.
     fn check(&self, own: &str) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("install mode {} must have {what}", quote(self.mode.name())));
         match (self.mode, self.namespaces.as_slice()) {
@@ -81,7 +81,7 @@ impl InstallMode {
             (ModeType::MultiNamespace, []) => wrong("at least one target namespace"),
             _ => self.namespaces.iter().find(|name| !is_dns_label(name)).map_or(Ok(()), |name| {
                 Err(format!(
-                    "invalid target namespace {}: expected small letters, digits and '-', at most 63 of them, with a \
+                    "invalid target namespace {}: expected lowercase letters, digits and '-', at most 63 characters, with a \
                      letter or digit at both ends",
                     quote(name)
                 ))
@@ -97,24 +97,25 @@ impl fmt::Display for InstallMode {
     }
 }
 
-/// Which namespaces the operator is going to watch.
+/// The namespaces that an operator will watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Targets {
-    /// The namespaces; empty for all of them, nothing if they are to be named first.
+    /// The namespaces; empty means all, `None` means that the user must name them.
     pub namespaces: Option<Vec<String>>,
-    /// The way it was asked for.
+    /// The requested install mode.
     pub asked: Option<InstallMode>,
-    /// What the user should know.
+    /// A warning for the user.
     pub warning: Option<&'static str>,
-    /// The type that is used.
+    /// The type in use.
     pub mode: ModeType,
 }
 
 impl Targets {
-    /// Decides which namespaces the operator `csv` in the namespace `own` watches; `modes` is what it says it supports.
+    /// Decides which namespaces the operator `csv` in the namespace `own` watches; `modes` are its supported install
+    /// modes.
     ///
     /// # Errors
-    /// Fails if what was asked for makes no sense, or is not supported.
+    /// Fails if the requested mode is invalid or not supported.
     pub fn decide(
         asked: Option<&InstallMode>,
         modes: &[(String, bool)],

@@ -1,9 +1,9 @@
-//! One bundle installed on a cluster, without publishing a catalog.
+//! Installs one bundle on a cluster without publishing a catalog.
 //!
-//! A map, in reading order: [`names`], [`install_mode`], [`partition`], [`pod`], [`objects`] and [`operator_group`] are
-//! what is sent, as values; [`facts`] is what a bundle says; `preflight` looks before anything is made; `bundle`,
-//! `upgrade` and `cleanup` are the commands; `wait` is what happens between their steps; `planned` is what OLM makes of
-//! them, and `in_use` who else needs that.
+//! In reading order: [`names`], [`install_mode`], [`partition`], [`pod`], [`objects`] and [`operator_group`] build
+//! objects as values; [`facts`] reads a bundle; `preflight` checks before anything is created; `bundle`, `upgrade`
+//! and `cleanup` are the commands; `wait` waits between their steps; `planned` tracks the objects that OLM creates,
+//! and `in_use` finds their other users.
 
 mod bundle;
 mod carry;

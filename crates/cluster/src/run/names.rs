@@ -1,20 +1,20 @@
-//! What the objects of a run are called.
+//! The names of the objects of a run.
 
-/// Who writes the objects, as the API server notes it.
+/// The field manager.
 pub const FIELD_MANAGER: &str = "operator-sdk";
-/// The channel that a bundle is put into.
+/// The channel of the bundle.
 pub const CHANNEL: &str = "operator-sdk-run-bundle";
-/// The OperatorGroup that is made where there is none.
+/// The OperatorGroup created if there is none.
 pub const OPERATOR_GROUP: &str = "operator-sdk-og";
-/// The label that says which run made an object.
+/// The label with the run that created an object.
 pub const RUN_LABEL: &str = "opm.run/id";
-/// The port that the registry listens on.
+/// The port of the registry.
 pub const PORT: u16 = 50051;
 
-/// A name of one part of a host name can have so many characters.
+/// Maximum length of a DNS label.
 const LABEL: usize = 63;
 
-/// Returns whether a text can be one part of a host name, as names of namespaces and volumes must.
+/// Returns whether a text is a DNS label, as names of namespaces and volumes must be.
 pub fn is_dns_label(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();
@@ -24,7 +24,7 @@ pub fn is_dns_label(text: &str) -> bool {
         && bytes.last().is_some_and(|byte| plain(*byte))
 }
 
-/// Turns a text into one that can stand in names: all but letters and digits becomes a hyphen, and letters small.
+/// Converts a text for use in names: lowercase, with hyphens in place of other characters than letters and digits.
 pub fn dns(text: &str) -> String {
     if is_dns_label(text) {
         return text.to_owned();
@@ -52,30 +52,30 @@ pub fn catalog_source(package: &str) -> String {
     format!("{package}-catalog")
 }
 
-/// Returns the name of the Subscription to a version.
+/// Returns the name of the Subscription to a CSV.
 pub fn subscription(csv: &str) -> String {
     format!("{}-sub", dns(csv))
 }
 
-/// Returns the name of the pod that serves a catalog with a bundle.
+/// Returns the name of the pod that serves the catalog of a bundle.
 pub fn pod(bundle_image: &str) -> String {
     trim63(&dns(bundle_image)).to_owned()
 }
 
-/// Returns the start of the names of the ConfigMaps that carry a catalog.
+/// Returns the name prefix of the ConfigMaps of a catalog.
 pub fn config_map_prefix(catalog_source: &str) -> String {
     format!("{catalog_source}-configmap-partition-")
 }
 
-/// Returns the directory that the pod has the catalog in.
+/// Returns the catalog directory in the pod.
 pub fn catalog_root(catalog_source: &str) -> String {
     format!("/{catalog_source}-configs")
 }
 
-/// Returns a name for this run that no other has.
+/// Returns a unique ID for this run.
 pub fn run_id() -> String {
     use std::hash::{BuildHasher, Hasher};
-    // Each of these is keyed by the system's randomness.
+    // The system's randomness seeds each of these.
     let hasher = std::collections::hash_map::RandomState::new().build_hasher();
     format!("{:016x}", hasher.finish())
 }

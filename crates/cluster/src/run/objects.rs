@@ -1,4 +1,4 @@
-//! The other objects of a run, as they are sent.
+//! The other objects of a run.
 
 use serde_json::{Value, json};
 
@@ -6,16 +6,16 @@ use super::names::{self, PORT};
 use super::pod::{Item, KEY, Security};
 use crate::Kind;
 
-/// The annotation of a CatalogSource with the index image that bundles were added to.
+/// The annotation of a CatalogSource with the base index image.
 pub const INDEX_IMAGE: &str = "operators.operatorframework.io/index-image";
-/// The annotation of a CatalogSource with the bundles that were added.
+/// The annotation of a CatalogSource with the added bundles.
 pub const INJECTED_BUNDLES: &str = "operators.operatorframework.io/injected-bundles";
-/// The annotation of a CatalogSource with the name of the pod that serves it.
+/// The annotation of a CatalogSource with the name of its registry pod.
 pub const REGISTRY_POD: &str = "operators.operatorframework.io/registry-pod-name";
-/// The annotation that says what became of a database index.
+/// The annotation that states how a database index was handled.
 pub const DATABASE: &str = "opm.run/sqlite";
 
-/// Returns a CatalogSource that has no registry yet.
+/// Returns a CatalogSource without a registry.
 pub fn catalog_source(namespace: &str, package: &str, pull_secret: &str, security: Security) -> Value {
     let mut spec = json!({
         "sourceType": "",
@@ -34,7 +34,7 @@ pub fn catalog_source(namespace: &str, package: &str, pull_secret: &str, securit
     })
 }
 
-/// What a CatalogSource gets when its pod runs.
+/// The connection of a CatalogSource to its running pod.
 #[derive(Debug, Clone)]
 pub struct Served<'a> {
     /// The address of the pod.
@@ -43,15 +43,15 @@ pub struct Served<'a> {
     pub pod: &'a str,
     /// The index image.
     pub index_image: &'a str,
-    /// The bundles that were added.
+    /// The added bundles.
     pub items: &'a [Item],
-    /// Whether the index was a database that was turned into a file-based catalog.
+    /// Whether the index was a database, migrated to a file-based catalog.
     pub migrated: bool,
-    /// The secret with credentials, or nothing.
+    /// The pull secret; may be empty.
     pub pull_secret: &'a str,
 }
 
-/// Connects a CatalogSource with its pod.
+/// Connects a CatalogSource to its pod.
 pub fn connect(catalog_source: &mut Value, served: &Served<'_>) {
     let items: Vec<Value> =
         served.items.iter().map(|item| json!({"imageTag": item.image, "mode": item.mode})).collect();
@@ -77,15 +77,15 @@ pub fn connect(catalog_source: &mut Value, served: &Served<'_>) {
     }
 }
 
-/// Returns the address of a pod, where one of IPv6 needs brackets.
+/// Returns the address of a pod; IPv6 needs brackets.
 fn address(ip: &str) -> String {
     if ip.contains(':') { format!("[{ip}]:{PORT}") } else { format!("{ip}:{PORT}") }
 }
 
-/// Reads the bundles that were added to a catalog before.
+/// Reads the bundles added to a catalog earlier.
 ///
 /// # Errors
-/// Fails if the annotation is not what this program writes.
+/// Fails if the annotation has another form than opm writes.
 pub fn injected(catalog_source: &Value) -> Result<Vec<Item>, String> {
     let Some(text) = catalog_source["metadata"]["annotations"][INJECTED_BUNDLES].as_str() else {
         return Ok(Vec::new());
@@ -106,7 +106,7 @@ pub fn injected(catalog_source: &Value) -> Result<Vec<Item>, String> {
     items.as_array().ok_or_else(wrong)?.iter().map(item).collect()
 }
 
-/// Returns a ConfigMap that carries a part of a catalog.
+/// Returns a ConfigMap with a part of a catalog.
 pub fn config_map(namespace: &str, name: &str, part: &[u8]) -> Value {
     json!({
         "apiVersion": Kind::CONFIG_MAP.api_version(),
@@ -126,7 +126,7 @@ fn base64(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns an OperatorGroup for namespaces, none of them meaning all.
+/// Returns an OperatorGroup for namespaces; empty means all.
 pub fn operator_group(namespace: &str, targets: &[String]) -> Value {
     let spec = if targets.is_empty() { json!({}) } else { json!({"targetNamespaces": targets}) };
     json!({
@@ -137,7 +137,7 @@ pub fn operator_group(namespace: &str, targets: &[String]) -> Value {
     })
 }
 
-/// Returns a Subscription to one version, whose InstallPlan has to be approved.
+/// Returns a Subscription to one version with manual approval.
 pub fn subscription(namespace: &str, package: &str, channel: &str, csv: &str) -> Value {
     json!({
         "apiVersion": Kind::SUBSCRIPTION.api_version(),
@@ -154,7 +154,7 @@ pub fn subscription(namespace: &str, package: &str, channel: &str, csv: &str) ->
     })
 }
 
-/// Makes an object belong to another, and go with it.
+/// Adds an owner reference to an object.
 pub fn own(object: &mut Value, owner: &Value) {
     object["metadata"]["ownerReferences"] = json!([{
         "apiVersion": owner["apiVersion"],
@@ -164,13 +164,13 @@ pub fn own(object: &mut Value, owner: &Value) {
     }]);
 }
 
-/// Returns whether an object belongs to the one with this uid.
+/// Returns whether an object is owned by the one with this uid.
 pub fn is_owned(object: &Value, uid: &Value) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array();
     uid.is_string() && owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
 }
 
-/// Marks an object as made by a run.
+/// Adds the label of a run to an object.
 pub fn label(object: &mut Value, run: &str) {
     object["metadata"]["labels"][names::RUN_LABEL] = json!(run);
 }

@@ -1,4 +1,4 @@
-//! The OperatorGroup of a namespace: the one that is there, or a new one.
+//! The OperatorGroup of a namespace: an existing or a new one.
 
 use serde_json::Value;
 
@@ -7,17 +7,17 @@ use fbc::quote::quote;
 use super::install_mode::{ModeType, Targets};
 use super::objects;
 
-/// Decides which OperatorGroup the operator runs with; returns the one to create, if there is none.
+/// Decides which OperatorGroup to use; returns the one to create, if there is none.
 ///
 /// # Errors
-/// Fails if the groups that are there do not fit.
+/// Fails if the existing groups do not match.
 pub fn decide(groups: &[Value], targets: &Targets, namespace: &str) -> Result<Option<Value>, String> {
     let name = |group: &Value| group["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     match groups {
         [] => match (&targets.namespaces, targets.mode) {
             (Some(namespaces), _) => Ok(Some(objects::operator_group(namespace, namespaces))),
             (None, mode) => Err(format!(
-                "install mode {} must have {} target namespace: say --install-mode {mode}=NAMESPACE",
+                "install mode {} must have {} target namespace: set --install-mode {mode}=NAMESPACE",
                 quote(&mode.to_string()),
                 if mode == ModeType::MultiNamespace { "at least one" } else { "exactly one" },
             )),
@@ -43,14 +43,14 @@ pub fn decide(groups: &[Value], targets: &Targets, namespace: &str) -> Result<Op
     }
 }
 
-/// Returns the namespaces that a group is for; none means all.
+/// Returns the target namespaces of a group; empty means all.
 fn watched(group: &Value) -> Vec<String> {
     let list = |path: &str| -> Option<Vec<String>> {
         let list = group.pointer(path)?.as_array()?;
         Some(list.iter().filter_map(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned).collect())
     };
     let named = list("/spec/targetNamespaces").filter(|named| !named.is_empty());
-    // What a selector finds only OLM knows.
+    // Only OLM knows the namespaces that a selector matches.
     let mut watched = named.or_else(|| list("/status/namespaces")).unwrap_or_default();
     watched.sort();
     watched

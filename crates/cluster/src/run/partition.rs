@@ -1,49 +1,49 @@
-//! A catalog in parts that each fit into a ConfigMap.
+//! Splits a catalog into parts that fit into ConfigMaps.
 //!
-//! Documents are never cut. Each part is one gzip stream, and the same documents give the same bytes.
+//! Documents are never split. Each part is one gzip stream, and the same documents give the same bytes.
 
 use std::io::Read;
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
-/// What the values of a ConfigMap may take, as the API server counts: keys and metadata do not matter to it.
+/// Maximum size of the values of a ConfigMap; the API server does not count keys and metadata.
 pub const LIMIT: usize = 1_048_576;
-/// More ConfigMaps than this would no longer fit into the description of their pod.
-pub const MOST: usize = 1000;
+/// Maximum number of ConfigMaps: more would not fit into the pod spec.
+pub const CONFIG_MAPS_PER_POD: usize = 1000;
 
-/// No time, no name, no system: nothing but the content.
+/// No time, no name, no operating system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-/// The last block, which is empty.
+/// An empty last block.
 const LAST_BLOCK: [u8; 2] = [0x03, 0x00];
-/// Checksum and length.
+/// The length of checksum and size.
 const TRAILER: usize = 8;
 
-/// What a document is written in.
+/// The language of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// YAML: documents are separated by lines of dashes.
+    /// YAML: documents are separated by `---`.
     Yaml,
-    /// JSON: objects follow each other.
+    /// JSON: objects are concatenated.
     Json,
 }
 
-/// One blob of a catalog, as it is written.
+/// One blob of a catalog as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// What it is, for people.
+    /// Its name, for messages.
     pub name: String,
-    /// What it is written in.
+    /// The language of the text.
     pub language: Language,
-    /// Its text, which stays as it is.
+    /// The text, which is not modified.
     pub text: Vec<u8>,
 }
 
-/// Why a catalog cannot be carried.
+/// Why a catalog does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum PartitionError {
     /// One document is too large.
     #[error(
-        "{name} is too large: {bytes} bytes, and still {packed} bytes when compressed, of which a ConfigMap holds \
+        "{name} is too large: {bytes} bytes, {packed} bytes compressed, and a ConfigMap holds at most \
          {LIMIT}; nothing was created"
     )]
     Document {
@@ -54,23 +54,23 @@ pub enum Unfit {
         /// Its size when compressed.
         packed: usize,
     },
-    /// There is too much of it.
-    #[error("the catalog does not fit into {MOST} ConfigMaps of {LIMIT} bytes; nothing was created")]
+    /// The catalog has too many parts.
+    #[error("the catalog does not fit into {CONFIG_MAPS_PER_POD} ConfigMaps of {LIMIT} bytes; nothing was created")]
     TooMany,
-    /// There is nothing to carry.
+    /// The catalog is empty.
     #[error("file-based catalog contents cannot be empty")]
     Empty,
 }
 
-/// Splits documents into as few parts as keep their order and fit; those in YAML come first, as no part has both.
+/// Splits documents into as few parts as possible, keeping their order; YAML comes first, because no part has both.
 ///
 /// # Errors
-/// Fails if a document does not fit into a part of its own, or there are too many.
-pub fn partition(documents: &[Document]) -> Result<Vec<Vec<u8>>, Unfit> {
+/// Fails if a document does not fit into a part, or there are too many parts.
+pub fn partition(documents: &[Document]) -> Result<Vec<Vec<u8>>, PartitionError> {
     partition_within(documents, LIMIT)
 }
 
-fn partition_within(documents: &[Document], limit: usize) -> Result<Vec<Vec<u8>>, Unfit> {
+fn partition_within(documents: &[Document], limit: usize) -> Result<Vec<Vec<u8>>, PartitionError> {
     let mut parts = Vec::new();
     for language in [Language::Yaml, Language::Json] {
         let mut part = Part::new(language);
@@ -86,36 +86,36 @@ fn partition_within(documents: &[Document], limit: usize) -> Result<Vec<Vec<u8>>
                 }
             }
             let packed = part.measure(&document.text);
-            return Err(Unfit::Document { name: document.name.clone(), bytes: document.text.len(), packed });
+            return Err(PartitionError::Document { name: document.name.clone(), bytes: document.text.len(), packed });
         }
         if !part.is_empty() {
             parts.push(part.finish());
         }
     }
     match parts.len() {
-        0 => Err(Unfit::Empty),
-        count if count > MOST => Err(Unfit::TooMany),
+        0 => Err(PartitionError::Empty),
+        count if count > CONFIG_MAPS_PER_POD => Err(PartitionError::TooMany),
         _ => Ok(parts),
     }
 }
 
-/// Unpacks a part, as the pod does.
+/// Decompresses a part, as the pod does.
 ///
 /// # Errors
-/// Fails if it is no part.
+/// Fails if the bytes are not a part.
 pub fn unpack(part: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
     flate2::read::GzDecoder::new(part).read_to_end(&mut text)?;
     Ok(text)
 }
 
-/// A gzip stream that grows document by document and can forget the last one.
+/// A gzip stream that grows document by document and can drop the last one.
 struct Part {
     compress: Compress,
     packed: Vec<u8>,
     checksum: Crc,
     language: Language,
-    /// Whether the last line has an end.
+    /// Whether the last line is terminated.
     line_ended: bool,
 }
 
@@ -129,7 +129,7 @@ impl Part {
         self.checksum.amount() == 0
     }
 
-    /// Adds a document if it fits; if it does not, nothing more can be added.
+    /// Adds a document if it fits; otherwise nothing more can be added.
     fn add(&mut self, document: &[u8], limit: usize) -> bool {
         let before = self.packed.len();
         let separator: &[u8] = match (self.language, self.line_ended) {
@@ -142,7 +142,7 @@ impl Part {
         self.deflate(separator, FlushCompress::None);
         self.deflate(document, FlushCompress::Sync);
         if self.packed.len() + LAST_BLOCK.len() + TRAILER > limit {
-            // What came before ends at a byte of its own and is a whole stream with an empty block behind it.
+            // The previous output ends at a byte boundary and is a complete stream with an empty block after it.
             self.packed.truncate(before);
             return false;
         }
@@ -152,7 +152,7 @@ impl Part {
         true
     }
 
-    /// Returns how large a part with one document would be.
+    /// Returns the size of a part with one document.
     fn measure(&self, document: &[u8]) -> usize {
         let mut part = Part::new(self.language);
         part.add(document, usize::MAX);
@@ -166,7 +166,7 @@ impl Part {
             let status = self.compress.compress_vec(input, &mut self.packed, flush);
             input = &input[(self.compress.total_in() - before) as usize..];
             let room = self.packed.capacity() - self.packed.len();
-            // With room left over, everything that was to come out has come out.
+            // Unused output space means that the compressor is done.
             if (input.is_empty() && room > 0) || !matches!(status, Ok(Status::Ok | Status::BufError)) {
                 return;
             }
@@ -244,12 +244,12 @@ mod tests {
         assert_eq!(partition_within(std::slice::from_ref(&large), size).unwrap()[0].len(), size);
         assert_eq!(
             partition_within(&[document(Language::Json, "{}"), large], size - 1),
-            Err(Unfit::Document { name: "a document".into(), bytes: 50_000, packed: size })
+            Err(PartitionError::Document { name: "a document".into(), bytes: 50_000, packed: size })
         );
     }
 
     #[test]
     fn nothing_is_no_catalog() {
-        assert_eq!(partition(&[document(Language::Yaml, " \n")]), Err(Unfit::Empty));
+        assert_eq!(partition(&[document(Language::Yaml, " \n")]), Err(PartitionError::Empty));
     }
 }

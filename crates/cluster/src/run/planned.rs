@@ -1,44 +1,44 @@
-//! What OLM makes because of an InstallPlan, as far as it is ours.
+//! The objects that OLM creates from an InstallPlan, as far as they belong to the run.
 //!
-//! A plan is for a whole namespace: it may also upgrade operators of others. Ours is the bundle of the run, and whatever
-//! the plan brought for it, which has a Subscription that the plan made.
+//! A plan covers a whole namespace: it may also upgrade other operators. The run owns its bundle and the dependencies
+//! that the plan adds for it, whose Subscriptions the plan creates.
 
 use serde_json::{Value, json};
 
 use super::in_use;
 use crate::ledger::RolledBack;
-use crate::request::{Named, Requests, uid};
+use crate::request::{ObjectName, Requests, uid};
 use crate::{Error, Kind};
 
-/// The annotation of a CatalogSource with what the InstallPlans of a run have made, for `cleanup`.
+/// The annotation of a CatalogSource with the objects that the InstallPlans of a run created, for `cleanup`.
 pub(crate) const CREATED: &str = "opm.run/created";
 
-/// The start of annotations that OLM gives to definitions, with the versions that it made them for.
+/// The prefix of annotations on CRDs, with the versions that OLM created them for.
 const ALONGSIDE: &str = "operatorframework.io/installed-alongside-";
 
 /// An InstallPlan of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Planned {
     /// The plan.
-    pub(crate) plan: Named,
+    pub(crate) plan: ObjectName,
     uid: Option<String>,
     /// The version that the run installs.
     csv: String,
-    /// What the plan is going to make and is there already.
-    before: Vec<Named>,
+    /// The objects of the plan that already exist.
+    before: Vec<ObjectName>,
 }
 
-/// One thing that a plan makes.
+/// One object that a plan creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
-    object: Named,
-    /// The version that it is for.
+    object: ObjectName,
+    /// The version that needs it.
     csv: String,
-    /// What OLM says became of it.
+    /// The status that OLM reports.
     status: String,
 }
 
-/// Returns what a plan makes, of the kinds that do not go with others.
+/// Returns the objects of a plan, of the kinds that are not deleted with others.
 fn steps(plan: &Value) -> Vec<Step> {
     let namespace = plan["metadata"]["namespace"].as_str().unwrap_or_default();
     let all = plan["status"]["plan"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -46,13 +46,13 @@ fn steps(plan: &Value) -> Vec<Step> {
         let text = |pointer: &str| step.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let kinds = [Kind::SUBSCRIPTION, Kind::CSV, Kind::PRIORITY_CLASS, Kind::CRD];
         let kind = kinds.into_iter().find(|kind| kind.kind == text("/resource/kind"))?;
-        let object = Named::new(kind, if kind.namespaced { namespace } else { "" }, text("/resource/name"));
+        let object = ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, text("/resource/name"));
         Some(Step { object, csv: text("/resolving").to_owned(), status: text("/status").to_owned() })
     };
     all.iter().filter_map(step).collect()
 }
 
-/// Returns the steps of a plan that are for a version of ours, or for one that the plan itself subscribes to.
+/// Returns the steps of a plan for the given version, or for one that the plan itself subscribes to.
 fn ours(plan: &Value, csv: &str) -> Vec<Step> {
     let steps = steps(plan);
     let brought: Vec<String> = steps
@@ -64,23 +64,23 @@ fn ours(plan: &Value, csv: &str) -> Vec<Step> {
 }
 
 impl Planned {
-    /// Reads what a plan is going to make, before it is approved.
+    /// Reads the objects of a plan before its approval.
     pub(crate) async fn read(requests: &Requests<'_>, plan: &Value, csv: &str) -> Result<Planned, Error> {
         let mut before = Vec::new();
         for step in ours(plan, csv) {
             match requests.get(&step.object).await {
                 Ok(None) => {}
                 Ok(Some(_)) => before.push(step.object),
-                // Who may not read it may not delete it either.
+                // Without permission to read it, the user cannot delete it either.
                 Err(error) if error.is_forbidden() => before.push(step.object),
                 Err(error) => return Err(error),
             }
         }
-        let named = Named::of(Kind::INSTALL_PLAN, plan);
+        let named = ObjectName::of(Kind::INSTALL_PLAN, plan);
         Ok(Planned { plan: named, uid: uid(plan).map(str::to_owned), csv: csv.to_owned(), before })
     }
 
-    /// Returns what the plan makes of what is ours. What was there before is not, nor what others were faster to make.
+    /// Returns the steps of the run. Objects that existed before, or that others created first, are excluded.
     pub(crate) async fn steps(&self, requests: &Requests<'_>) -> Result<Vec<Step>, Error> {
         let plan = requests.get(&self.plan).await?.unwrap_or_default();
         let mut steps = ours(&plan, &self.csv);
@@ -89,17 +89,17 @@ impl Planned {
         Ok(steps)
     }
 
-    /// Returns what the plan has made of what is ours, with uids.
-    pub(crate) async fn created(&self, requests: &Requests<'_>) -> Result<Vec<(Named, String)>, Error> {
+    /// Returns the objects of the run that the plan has created, with uids.
+    pub(crate) async fn created(&self, requests: &Requests<'_>) -> Result<Vec<(ObjectName, String)>, Error> {
         self.there(requests, &self.steps(requests).await?).await
     }
 
-    /// Returns which steps have been taken, with the uids of what they made.
-    async fn there(&self, requests: &Requests<'_>, steps: &[Step]) -> Result<Vec<(Named, String)>, Error> {
+    /// Returns the completed steps, with the uids of their objects.
+    async fn there(&self, requests: &Requests<'_>, steps: &[Step]) -> Result<Vec<(ObjectName, String)>, Error> {
         let mut made = Vec::new();
         for step in steps {
             let Some(there) = requests.get(&step.object).await? else { continue };
-            // OLM says in an annotation for which version it made a definition; the plan itself may lag behind.
+            // OLM annotates a CRD with the version that it was created for; the plan itself may lag behind.
             let only = [format!("{}/{}", self.plan.namespace, step.csv)];
             if step.object.kind == Kind::CRD && step.status != "Created" && !is_only_for(&there, &only) {
                 continue;
@@ -109,13 +109,13 @@ impl Planned {
         Ok(made)
     }
 
-    /// Removes the plan and what it has made, but for definitions that others need.
+    /// Removes the plan and its objects, except CRDs that others need.
     pub(crate) async fn remove(
         &self,
         requests: &Requests<'_>,
         steps: &[Step],
         outcome: &mut RolledBack,
-        done: &(dyn Fn(&Named) + Sync),
+        done: &(dyn Fn(&ObjectName) + Sync),
     ) -> Result<(), Error> {
         requests.delete(&self.plan, self.uid.as_deref()).await?;
         requests.wait_until_gone(&self.plan, self.uid.as_deref()).await?;
@@ -125,14 +125,14 @@ impl Planned {
     }
 }
 
-/// Returns whether OLM made a definition for these versions, each with its namespace, and for no other.
+/// Returns whether OLM created a CRD for these versions, each with its namespace, and for no other.
 pub(crate) fn is_only_for(crd: &Value, csvs: &[String]) -> bool {
     let annotations = crd["metadata"]["annotations"].as_object();
     let mut named = annotations.into_iter().flatten().filter(|(key, _)| key.starts_with(ALONGSIDE)).peekable();
     named.peek().is_some() && named.all(|(_, value)| csvs.iter().any(|csv| value == csv))
 }
 
-/// Subscriptions go first, or OLM would make the rest again; definitions go last, when nobody uses them any more.
+/// Subscriptions are deleted first, or OLM would recreate the rest; CRDs last, when they are unused.
 fn order(kind: Kind) -> u8 {
     match kind {
         Kind::SUBSCRIPTION => 0,
@@ -142,29 +142,30 @@ fn order(kind: Kind) -> u8 {
     }
 }
 
-/// What becomes of a definition that has objects.
+/// How a CRD with objects is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InUse {
-    /// It stays, with its objects.
+    /// It is kept, with its objects.
     Kept,
-    /// It goes, with its objects.
+    /// It is deleted, with its objects.
     Removed,
 }
 
-/// Removes objects that plans have made. Those in `except` do not count as users of definitions: they go as well.
+/// Removes objects that plans created. Those in `except` do not count as users of CRDs, because they are removed,
+/// too.
 pub(crate) async fn remove(
     requests: &Requests<'_>,
-    created: &[(Named, String)],
+    created: &[(ObjectName, String)],
     in_use: InUse,
-    except: &[Named],
+    except: &[ObjectName],
     outcome: &mut RolledBack,
-    done: &(dyn Fn(&Named) + Sync),
+    done: &(dyn Fn(&ObjectName) + Sync),
 ) -> Result<(), Error> {
     for (object, made) in created {
         let there = requests.get(object).await?.filter(|there| uid(there) == Some(made));
         let Some(there) = there else { continue };
         if object.kind == Kind::CRD
-            && let Some(why) = in_use::who_needs(requests, &there, in_use == InUse::Kept, except).await?
+            && let Some(why) = in_use::reason_to_keep(requests, &there, in_use == InUse::Kept, except).await?
         {
             outcome.kept.push(format!("{object}: {why}"));
             continue;
@@ -179,23 +180,23 @@ pub(crate) async fn remove(
     Ok(())
 }
 
-/// Writes down what plans have made, in an annotation of the CatalogSource of the run.
-pub(crate) fn note(catalog_source: &mut Value, created: &[(Named, String)]) {
+/// Records the objects of plans in an annotation of the CatalogSource.
+pub(crate) fn note(catalog_source: &mut Value, created: &[(ObjectName, String)]) {
     let mut all = noted(catalog_source);
     for one in created {
         if !all.contains(one) {
             all.push(one.clone());
         }
     }
-    let one = |(object, uid): &(Named, String)| json!({"kind": object.kind.kind, "name": object.name, "uid": uid});
+    let one = |(object, uid): &(ObjectName, String)| json!({"kind": object.kind.kind, "name": object.name, "uid": uid});
     let list: Vec<Value> = all.iter().map(one).collect();
     if !list.is_empty() {
         catalog_source["metadata"]["annotations"][CREATED] = json!(Value::Array(list).to_string());
     }
 }
 
-/// Reads what plans have made; an annotation that somebody else wrote holds nothing.
-pub(crate) fn noted(catalog_source: &Value) -> Vec<(Named, String)> {
+/// Reads the recorded objects; an invalid annotation gives none.
+pub(crate) fn noted(catalog_source: &Value) -> Vec<(ObjectName, String)> {
     let namespace = catalog_source["metadata"]["namespace"].as_str().unwrap_or_default();
     let text = catalog_source["metadata"]["annotations"][CREATED].as_str().unwrap_or_default();
     let list: Value = serde_json::from_str(text).unwrap_or_default();
@@ -203,14 +204,14 @@ pub(crate) fn noted(catalog_source: &Value) -> Vec<(Named, String)> {
         let text = |key: &str| one[key].as_str().filter(|text| !text.is_empty());
         let kinds = [Kind::SUBSCRIPTION, Kind::CSV, Kind::PRIORITY_CLASS, Kind::CRD];
         let kind = kinds.into_iter().find(|kind| Some(kind.kind) == text("kind"))?;
-        let object = Named::new(kind, if kind.namespaced { namespace } else { "" }, text("name")?);
+        let object = ObjectName::new(kind, if kind.namespaced { namespace } else { "" }, text("name")?);
         Some((object, text("uid")?.to_owned()))
     };
     list.as_array().into_iter().flatten().filter_map(read).collect()
 }
 
-/// Returns what a plan makes for a version, with the version that each is for, from nothing but what the plan says.
-pub(crate) fn made_by(plan: &Value, csv: &str) -> Vec<(Named, String)> {
+/// Returns the objects that a plan creates for a version, with the version that needs each, from the plan alone.
+pub(crate) fn made_by(plan: &Value, csv: &str) -> Vec<(ObjectName, String)> {
     let steps = ours(plan, csv).into_iter().filter(|step| step.status != "Present");
     steps.map(|step| (step.object, step.csv)).collect()
 }
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn what_was_made_is_read_back() {
         let mut source = json!({"metadata": {"namespace": "ns", "annotations": {}}});
-        let made = [(Named::new(Kind::CRD, "", "foos.example.com"), "u1".to_owned())];
+        let made = [(ObjectName::new(Kind::CRD, "", "foos.example.com"), "u1".to_owned())];
         note(&mut source, &made);
         note(&mut source, &made);
         assert_eq!(noted(&source), made);

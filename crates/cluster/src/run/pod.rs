@@ -1,32 +1,32 @@
-//! The pod that serves the catalog of a run.
+//! The registry pod of a run.
 
 use serde_json::{Map, Value, json};
 
 use super::names::{self, PORT};
 use crate::Kind;
 
-/// The name of the container that serves.
+/// The name of the serving container.
 pub const CONTAINER: &str = "registry-grpc";
-/// The name of the container that unpacks before it.
+/// The name of the init container, which decompresses.
 pub const INIT_CONTAINER: &str = "registry-grpc-init";
-/// The key that a ConfigMap has its part of the catalog under.
+/// The key of a catalog part in a ConfigMap.
 pub const KEY: &str = "extraFBC";
 
-/// Where the pod has the database that it serves; the one of the image may be read-only.
+/// The path of the served database; the one in the image may be read-only.
 const DATABASE: &str = "/tmp/tmp.db";
 
-/// How strictly pods are confined.
+/// The security level of pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Security {
-    /// As the namespace allows.
+    /// As allowed by the namespace.
     #[default]
     Legacy,
-    /// As the Pod Security Standard `restricted` asks for.
+    /// The Pod Security Standard `restricted`.
     Restricted,
 }
 
 impl Security {
-    /// Returns the name that CatalogSources have for it.
+    /// Returns the name in CatalogSources.
     pub fn name(self) -> &'static str {
         match self {
             Security::Legacy => "legacy",
@@ -35,26 +35,26 @@ impl Security {
     }
 }
 
-/// What flags say about a pod.
+/// The settings of a pod.
 #[derive(Debug, Clone, Default)]
 pub struct PodSettings {
-    /// The account it runs as, or nothing.
+    /// The service account; may be empty.
     pub service_account: String,
-    /// When its image is pulled.
+    /// The image pull policy.
     pub pull_policy: String,
-    /// How strictly it is confined.
+    /// The security level.
     pub security: Security,
-    /// Whether it must not run as root.
+    /// Whether it must run as non-root.
     pub non_root: bool,
-    /// The user it runs as, instead of the one of the image.
+    /// The user ID, instead of that of the image.
     pub user: Option<u32>,
-    /// The secret with credentials for registries, or nothing.
+    /// The pull secret; may be empty.
     pub pull_secret: String,
-    /// The secret with a certificate, for pods that pull bundles themselves, or nothing.
+    /// The secret with a CA certificate, for pods that pull bundles; may be empty.
     pub ca_secret: String,
 }
 
-/// A bundle that is added to an index, and how.
+/// A bundle to add to an index, and the mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// The image of the bundle.
@@ -63,36 +63,36 @@ pub struct Item {
     pub mode: String,
 }
 
-/// What a pod serves.
+/// The content of a pod.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// A file-based catalog that ConfigMaps carry, compressed.
+    /// A compressed file-based catalog in ConfigMaps.
     ConfigMaps {
-        /// The image with the program that serves it.
+        /// The image that serves it.
         image: String,
-        /// That program, if the image is known to have it; otherwise a shell finds it.
+        /// The path of opm in the image, if known; otherwise a shell finds it.
         program: Option<String>,
-        /// The image with the program that unpacks it.
+        /// The image that decompresses it.
         decompression_image: String,
         /// The parts.
         parts: Vec<Vec<u8>>,
     },
-    /// A database index, with bundles that the pod adds to it.
+    /// A database index to which the pod adds bundles.
     Database {
         /// The index image.
         image: String,
-        /// Where it has its database.
+        /// The path of the database.
         path: String,
-        /// Whether the pod pulls bundles without checking certificates.
+        /// Whether the pod pulls bundles without verifying certificates.
         skip_tls_verify: bool,
-        /// Whether the pod pulls bundles by plain HTTP.
+        /// Whether the pod pulls bundles over plain HTTP.
         use_http: bool,
     },
     /// A catalog image that serves itself.
     Image(String),
 }
 
-/// Returns the description of the pod.
+/// Returns the pod.
 pub fn pod(
     namespace: &str,
     catalog_source: &str,
@@ -179,7 +179,7 @@ fn mounts(catalog_source: &str, count: usize) -> Mounts {
     let mut mounts = Mounts { volumes: Vec::new(), init: Vec::new(), main: Vec::new() };
     for number in 1..=count {
         let map = config_map_name(catalog_source, number);
-        // Names of volumes may not have dots in them, those of packages may.
+        // Volume names must not contain dots, unlike package names.
         let volume = |end: &str| names::dns(names::trim63(&format!("{map}{end}")));
         let (packed, unpacked) = (volume("-volume"), volume("-unzip"));
         let path = format!("{map}/{KEY}.yaml.gz");
@@ -193,12 +193,12 @@ fn mounts(catalog_source: &str, count: usize) -> Mounts {
     mounts
 }
 
-/// Returns the name of a ConfigMap; they are counted from 1.
+/// Returns the name of a ConfigMap; numbers start at 1.
 pub fn config_map_name(catalog_source: &str, number: usize) -> String {
     format!("{}{number}", names::config_map_prefix(catalog_source))
 }
 
-/// Unpacks every part to the same path without `/compressed` before it and without `.gz` behind it.
+/// Decompresses every part to its path without the prefix `/compressed` and the suffix `.gz`.
 fn unpack_script(root: &str) -> String {
     format!(
         r#"set -e
@@ -212,7 +212,7 @@ done
     )
 }
 
-/// Adds bundles to a copy of the database of an index image, and serves it.
+/// Adds bundles to a copy of an index image's database, and serves it.
 fn add_script(path: &str, items: &[Item], certificate: bool, skip_tls_verify: bool, use_http: bool) -> String {
     let path = quoted(path);
     let mut script = format!("[ -f {path} ] && cp {path} {DATABASE}; \\\n");
@@ -228,7 +228,7 @@ fn add_script(path: &str, items: &[Item], certificate: bool, skip_tls_verify: bo
     script + &format!("exec opm registry serve -d {DATABASE} -p {PORT}\n")
 }
 
-/// Quotes a word for a shell where that makes a difference: labels and annotations are written by others.
+/// Quotes a word for a shell if needed: labels and annotations are untrusted.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/:._-@+".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -237,7 +237,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns the volumes with secrets for a pod that pulls bundles itself, and where they are mounted.
+/// Returns the secret volumes and mounts of a pod that pulls bundles.
 fn secrets(settings: &PodSettings) -> (Vec<Value>, Vec<Value>) {
     let wanted = [
         (&settings.pull_secret, ".dockerconfigjson", ".docker/config.json", "/root"),

@@ -1,11 +1,11 @@
-//! What is checked before anything is created.
+//! Checks before anything is created.
 
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::install_mode::Targets;
 use super::{names, operator_group};
-use crate::request::{Named, Requests};
+use crate::request::{ObjectName, Requests};
 use crate::{Error, Kind};
 
 const ACCESS_REVIEW: Kind = Kind {
@@ -16,15 +16,15 @@ const ACCESS_REVIEW: Kind = Kind {
     namespaced: false,
 };
 
-/// Something that a run has to be allowed to do.
+/// A permission that a run needs.
 pub(crate) type Right = (&'static str, Kind);
 
-/// Checks that the namespace exists, that OLM is there, and that the user may do what has to be done.
+/// Checks that the namespace exists, OLM is installed, and the user has the permissions.
 pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[Right]) -> Result<(), Error> {
-    match requests.get(&Named::new(Kind::NAMESPACE, "", namespace)).await {
+    match requests.get(&ObjectName::new(Kind::NAMESPACE, "", namespace)).await {
         Ok(Some(_)) => {}
         Ok(None) => return Err(Error::message(format!("namespace {namespace:?} does not exist: create it first"))),
-        // Not everybody may read namespaces.
+        // The user may lack the permission to read namespaces.
         Err(error) if error.is_forbidden() => {}
         Err(error) => return Err(error),
     }
@@ -38,7 +38,7 @@ pub(crate) async fn check(requests: &Requests<'_>, namespace: &str, rights: &[Ri
     has_olm(requests, namespace).await
 }
 
-/// Returns which rights the user does not have in a namespace.
+/// Returns the permissions that the user lacks in a namespace.
 pub(crate) async fn missing(requests: &Requests<'_>, namespace: &str, rights: &[Right]) -> Result<Vec<String>, Error> {
     let mut missing = Vec::new();
     for (verb, kind) in rights {
@@ -69,7 +69,7 @@ pub(crate) async fn has_olm(requests: &Requests<'_>, namespace: &str) -> Result<
     Ok(())
 }
 
-/// Asks whether the user may do something; who cannot ask may.
+/// Checks a permission; if the check itself fails, the permission is assumed.
 async fn is_allowed(requests: &Requests<'_>, namespace: &str, verb: &str, kind: Kind) -> Result<bool, Error> {
     let review = json!({
         "apiVersion": ACCESS_REVIEW.api_version(),
@@ -87,27 +87,28 @@ async fn is_allowed(requests: &Requests<'_>, namespace: &str, verb: &str, kind: 
     }
 }
 
-/// Checks that nothing of a package is there yet, and decides about the OperatorGroup.
-pub(crate) async fn nothing_there(
+/// Checks that no object of a package exists, and decides about the OperatorGroup.
+pub(crate) async fn check_conflicts(
     requests: &Requests<'_>,
     namespace: &str,
     package: &str,
     csv: &str,
     targets: &Targets,
 ) -> Result<Option<Value>, Error> {
-    let source = Named::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package));
-    let help = format!("'opm cleanup {package} -n {namespace}' removes what an earlier run made; nothing was changed");
+    let source = ObjectName::new(Kind::CATALOG_SOURCE, namespace, &names::catalog_source(package));
+    let help =
+        format!("'opm cleanup {package} -n {namespace}' removes the objects of an earlier run; nothing was changed");
     if requests.get(&source).await?.is_some() {
         return Err(Error::message(format!("error creating catalog source: {source} already exists: {help}")));
     }
     let subscriptions = requests.list(Kind::SUBSCRIPTION, namespace, &ListParams::default()).await?;
     if let Some(there) = subscriptions.iter().find(|there| there["spec"]["name"] == package) {
-        let there = Named::of(Kind::SUBSCRIPTION, there);
+        let there = ObjectName::of(Kind::SUBSCRIPTION, there);
         return Err(Error::message(format!(
             "error creating subscription: {there} to package {package:?} already exists: {help}"
         )));
     }
-    let installed = Named::new(Kind::CSV, namespace, csv);
+    let installed = ObjectName::new(Kind::CSV, namespace, csv);
     if requests.get(&installed).await?.is_some() {
         return Err(Error::message(format!("{installed} already exists: {help}")));
     }

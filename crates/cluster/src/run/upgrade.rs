@@ -1,4 +1,4 @@
-//! `run bundle-upgrade`: an installed operator is given a catalog with a newer bundle, and OLM upgrades it.
+//! `run bundle-upgrade`: gives an installed operator a catalog with a newer bundle, and OLM upgrades it.
 
 use std::time::Instant;
 
@@ -11,43 +11,43 @@ use super::facts::Facts;
 use super::objects::{self, DATABASE, INDEX_IMAGE, REGISTRY_POD, Served};
 use super::pod::{Content, Item, config_map_name};
 use super::preflight::{self, Right};
-use super::wait::Scene;
+use super::wait::WaitContext;
 use super::{carry, names, pod};
 use crate::ledger::Ledger;
-use crate::request::{Named, Requests, uid};
+use crate::request::{ObjectName, Requests, uid};
 use crate::{Cluster, Error, Kind, Watcher};
 
-/// An operator that is installed, and where it comes from.
+/// An installed operator and its catalog.
 #[derive(Debug, Clone)]
 pub struct Installed {
     subscription: Value,
     source: Value,
-    /// The channel that it follows.
+    /// Its channel.
     pub channel: String,
-    /// The bundles that were added to the index image.
+    /// The bundles added to the index image.
     pub items: Vec<Item>,
     /// The index image.
     pub index_image: String,
-    /// Whether that was a database and has become a file-based catalog.
+    /// Whether that was a database, migrated to a file-based catalog.
     pub migrated: bool,
 }
 
-/// Everything that `run bundle-upgrade` needs to know.
+/// The inputs of `run bundle-upgrade`.
 #[derive(Debug, Clone)]
 pub struct UpgradePlan {
-    /// What the new bundle says.
+    /// The facts of the new bundle.
     pub facts: Facts,
-    /// What is installed.
+    /// The installed operator.
     pub installed: Installed,
-    /// What is served.
+    /// The content to serve.
     pub serving: Serving,
 }
 
 impl UpgradePlan {
-    /// Returns the objects that would be created, and the catalog as it would be changed, in order.
+    /// Returns the objects to create and the updated catalog, in order.
     pub fn objects(&self) -> Vec<Value> {
         let serving = &self.serving;
-        let source = Named::of(Kind::CATALOG_SOURCE, &self.installed.source);
+        let source = ObjectName::of(Kind::CATALOG_SOURCE, &self.installed.source);
         let mut all = Vec::new();
         if let Content::ConfigMaps { parts, .. } = &serving.content {
             let map = |(index, part): (usize, &Vec<u8>)| {
@@ -60,7 +60,7 @@ impl UpgradePlan {
         all.push(pod::pod(namespace, name, &pod, &serving.items, &serving.content, &serving.settings));
         let mut changed = self.installed.source.clone();
         let served = Served {
-            // It is known when the pod runs.
+            // The IP is known once the pod runs.
             ip: "POD_IP",
             pod: &pod,
             index_image: &serving.index_image,
@@ -80,7 +80,7 @@ impl UpgradePlan {
     }
 }
 
-/// What has to be allowed where the operator is.
+/// The permissions in the namespace of the operator.
 const RIGHTS: [Right; 5] = [
     ("list", Kind::SUBSCRIPTION),
     ("get", Kind::SUBSCRIPTION),
@@ -88,7 +88,7 @@ const RIGHTS: [Right; 5] = [
     ("update", Kind::INSTALL_PLAN),
     ("get", Kind::CSV),
 ];
-/// What has to be allowed where its catalog is.
+/// The permissions in the namespace of its catalog.
 const CATALOG_RIGHTS: [Right; 8] = [
     ("get", Kind::CATALOG_SOURCE),
     ("update", Kind::CATALOG_SOURCE),
@@ -100,11 +100,10 @@ const CATALOG_RIGHTS: [Right; 8] = [
     ("delete", Kind::POD),
 ];
 
-/// Finds the operator of a package that is installed, whose catalog is then changed.
+/// Finds the installed operator of a package, whose catalog will be changed.
 ///
 /// # Errors
-/// Fails if there is none, or it is not known which catalog it comes from, and if others use that catalog as well,
-/// unless `shared` allows for that.
+/// Fails if there is none, its catalog is unknown, or others use that catalog, too, unless `shared` allows it.
 pub async fn find(
     cluster: &Cluster,
     package: &str,
@@ -122,7 +121,7 @@ pub async fn find(
     let subscription = subscriptions.into_iter().find(|one| one["spec"]["name"] == package);
     let subscription =
         subscription.ok_or_else(|| Error::message(format!("subscription for package {package:?} not found")))?;
-    let named = Named::of(Kind::SUBSCRIPTION, &subscription);
+    let named = ObjectName::of(Kind::SUBSCRIPTION, &subscription);
     watcher.done(&format!("Found existing subscription with name {} and namespace {}", named.name, named.namespace));
 
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -130,7 +129,7 @@ pub async fn find(
         home if home.is_empty() => namespace.to_owned(),
         home => home,
     };
-    let source = Named::new(Kind::CATALOG_SOURCE, &home, &text(&subscription["spec"]["source"]));
+    let source = ObjectName::new(Kind::CATALOG_SOURCE, &home, &text(&subscription["spec"]["source"]));
     preflight::check(&requests, &home, &CATALOG_RIGHTS).await?;
     let found = requests.get(&source).await?;
     let found = found.ok_or_else(|| Error::message(format!("{source}, which {named} names, does not exist")))?;
@@ -139,14 +138,15 @@ pub async fn find(
         let others = others(&requests, &source, &named).await?;
         if !others.is_empty() && !shared {
             return Err(Error::message(format!(
-                "{source} was not made by 'run bundle', and others use it: {}; nothing was changed\n\
-                 --shared-catalog has them all served by the pod of this run",
+                "{source} was not created by 'run bundle', and others use it: {}; nothing was changed\n\
+                 --shared-catalog serves all of them from the pod of this run",
                 others.join(", ")
             )));
         }
         let all = if others.is_empty() { String::new() } else { format!(", also for {}", others.join(", ")) };
-        watcher
-            .warn(&format!("{source} was not made by 'run bundle': its image is replaced by a pod of this run{all}"));
+        watcher.warn(&format!(
+            "{source} was not created by 'run bundle': its image is replaced by a pod of this run{all}"
+        ));
     }
     let items = objects::injected(&found).map_err(Error::Message)?;
     let annotation = |key: &str| text(&found["metadata"]["annotations"][key]);
@@ -166,11 +166,11 @@ pub async fn find(
 
 /// Upgrades an installed operator and waits until it is done.
 ///
-/// Everything is in the ledger until the InstallPlan is approved. From then on OLM replaces the old version, and there
-/// is no way back.
+/// The ledger records everything until the InstallPlan is approved. From then on OLM replaces the old version, and
+/// there is no rollback.
 ///
 /// # Errors
-/// Fails if something cannot be created, or does not come to pass before the deadline, with the cause in words.
+/// Fails if an object cannot be created, or the upgrade does not finish before the deadline, with the cause.
 pub async fn upgrade(
     cluster: &Cluster,
     plan: &UpgradePlan,
@@ -181,9 +181,10 @@ pub async fn upgrade(
     let requests = &Requests::new(cluster, watcher, deadline);
     requests.check_time()?;
     let (installed, serving) = (&plan.installed, &plan.serving);
-    let source = Named::of(Kind::CATALOG_SOURCE, &installed.source);
-    let subscription = Named::of(Kind::SUBSCRIPTION, &installed.subscription);
-    let there = requests.get(&subscription).await?.ok_or_else(|| Error::Gone { object: subscription.to_string() })?;
+    let source = ObjectName::of(Kind::CATALOG_SOURCE, &installed.source);
+    let subscription = ObjectName::of(Kind::SUBSCRIPTION, &installed.subscription);
+    let there =
+        requests.get(&subscription).await?.ok_or_else(|| Error::Deleted { object: subscription.to_string() })?;
     let previous_plan = there["status"]["installPlanRef"]["name"].as_str().map(str::to_owned);
 
     let (pod, ip) = carry::serve(requests, ledger, &installed.source, serving).await?;
@@ -198,17 +199,21 @@ pub async fn upgrade(
     ledger.change(requests, &source, |source| objects::connect(source, &served)).await?;
     watcher.done(&format!("Updated catalog source {} with address and annotations", source.name));
 
-    let scene =
-        Scene { subscription: &subscription, catalog_source: &source, pod: &pod, bundle_image: &serving.bundle_image };
+    let context = WaitContext {
+        subscription: &subscription,
+        catalog_source: &source,
+        pod: &pod,
+        bundle_image: &serving.bundle_image,
+    };
     let csv = &plan.facts.csv;
-    let outcome = install(requests, &scene, previous_plan.as_deref(), csv, Approval::Settled(ledger)).await;
+    let outcome = install(requests, &context, previous_plan.as_deref(), csv, Approval::Settled(ledger)).await;
     if !ledger.left().is_empty() {
         return outcome.map(|_| ());
     }
-    // The old pod serves a catalog that nobody asks any more; until the approval it was needed to go back.
+    // The old pod serves an obsolete catalog; until the approval it was needed for a rollback.
     remove_old_pod(requests, installed, &source, &pod).await;
-    let planned = outcome
-        .map_err(|error| Error::message(format!("{error}\nthe upgrade was approved, and is not rolled back")))?;
+    let planned =
+        outcome.map_err(|error| Error::message(format!("{error}\nthe upgrade was approved and is not rolled back")))?;
     if is_ours(&installed.source, &plan.facts.package) {
         note(requests, &source, &planned).await;
     }
@@ -216,24 +221,24 @@ pub async fn upgrade(
     Ok(())
 }
 
-/// Returns the Subscriptions of all namespaces to a catalog, but for one.
-async fn others(requests: &Requests<'_>, source: &Named, except: &Named) -> Result<Vec<String>, Error> {
+/// Returns the other Subscriptions to a catalog in all namespaces.
+async fn others(requests: &Requests<'_>, source: &ObjectName, except: &ObjectName) -> Result<Vec<String>, Error> {
     let all = match requests.list_everywhere(Kind::SUBSCRIPTION).await {
         Ok(all) => all,
-        // Who may not look does not know.
+        // Without the permission, others cannot be ruled out.
         Err(error) if error.is_forbidden() => return Ok(vec![format!("perhaps ({error})")]),
         Err(error) => return Err(error),
     };
     let uses = |one: &&Value| {
         one["spec"]["source"] == source.name.as_str() && one["spec"]["sourceNamespace"] == source.namespace.as_str()
     };
-    let named = all.iter().filter(uses).map(|one| Named::of(Kind::SUBSCRIPTION, one));
+    let named = all.iter().filter(uses).map(|one| ObjectName::of(Kind::SUBSCRIPTION, one));
     Ok(named.filter(|one| one != except).map(|one| one.to_string()).collect())
 }
 
-async fn remove_old_pod(requests: &Requests<'_>, installed: &Installed, source: &Named, new: &Named) {
+async fn remove_old_pod(requests: &Requests<'_>, installed: &Installed, source: &ObjectName, new: &ObjectName) {
     let Some(name) = installed.source["metadata"]["annotations"][REGISTRY_POD].as_str() else { return };
-    let old = Named::new(Kind::POD, &source.namespace, name);
+    let old = ObjectName::new(Kind::POD, &source.namespace, name);
     if old == *new || name.is_empty() {
         return;
     }

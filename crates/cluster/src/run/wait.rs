@@ -1,4 +1,4 @@
-//! Waiting for what others do: the kubelet, and OLM. What keeps them from it is reported in words.
+//! Waits for the kubelet and OLM, and reports what blocks them.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use crate::request::{Named, Requests};
+use crate::request::{ObjectName, Requests};
 use crate::watch::Watch;
-use crate::words::{self, Trouble};
+use crate::words::{self, Problem};
 use crate::{Error, Kind};
 
-/// So many events of an object are shown.
-const EVENTS: usize = 3;
-/// How long a version may have failed before that is final.
-const FAILED: Duration = Duration::from_secs(8);
-/// How long OLM may take to be done with an InstallPlan whose operator is there.
-const PLAN: Duration = Duration::from_secs(15);
-/// How far the copies that OLM works from may lag behind.
-const LAG: Duration = Duration::from_secs(30);
-/// The label of everything that OLM makes to unpack a bundle.
+/// Maximum number of events to show per object.
+const EVENTS_SHOWN: usize = 3;
+/// How long a CSV may be failed before that is final.
+const FAILED_FOR: Duration = Duration::from_secs(8);
+/// How long OLM may take to complete an InstallPlan whose operator is installed.
+const PLAN_TIMEOUT: Duration = Duration::from_secs(15);
+/// Maximum lag of OLM's caches.
+const CACHE_LAG: Duration = Duration::from_secs(30);
+/// The label of the objects that OLM creates to unpack a bundle.
 const UNPACK_LABEL: &str = "operatorframework.io/bundle-unpack-ref";
 
 /// Waits until the registry pod runs; returns its address.
-pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &Named) -> Result<String, Error> {
+pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &ObjectName) -> Result<String, Error> {
     let failed = |cause: String| {
         let name = &pod.name;
         Error::message(format!(
@@ -34,7 +34,7 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &Named) -> Result<Stri
     };
     let mut watch = Watch::objects(requests, &[pod]);
     loop {
-        let there = requests.get(pod).await?.ok_or_else(|| failed("somebody deleted it".into()))?;
+        let there = requests.get(pod).await?.ok_or_else(|| failed("it was deleted".into()))?;
         let (phase, ip) = (&there["status"]["phase"], there["status"]["podIP"].as_str().unwrap_or_default());
         if phase == "Running" && !ip.is_empty() {
             requests.watcher.state(&pod.to_string(), "");
@@ -44,17 +44,17 @@ pub(crate) async fn for_pod(requests: &Requests<'_>, pod: &Named) -> Result<Stri
         let phase = phase.as_str().unwrap_or("Pending");
         let state = trouble.as_ref().map_or(phase, |trouble| trouble.text.as_str());
         requests.watcher.state(&pod.to_string(), state);
-        if requests.is_over() || trouble.as_ref().is_some_and(|trouble| trouble.hopeless) {
+        if requests.is_over() || trouble.as_ref().is_some_and(|trouble| trouble.permanent) {
             let trouble =
-                trouble.unwrap_or(Trouble { text: format!("it is {phase}"), hopeless: false, container: None });
-            return Err(failed(pod_in_full(requests, pod, &trouble).await));
+                trouble.unwrap_or(Problem { text: format!("it is {phase}"), permanent: false, container: None });
+            return Err(failed(explain_pod(requests, pod, &trouble).await));
         }
         watch.changed().await;
     }
 }
 
-/// Returns everything about the trouble of a pod: what it says itself, its events, and the end of its log.
-async fn pod_in_full(requests: &Requests<'_>, pod: &Named, trouble: &Trouble) -> String {
+/// Returns the full explanation of a pod's problem: its state, its events, and the end of its log.
+async fn explain_pod(requests: &Requests<'_>, pod: &ObjectName, trouble: &Problem) -> String {
     let mut text = trouble.text.clone();
     for event in events(requests, pod).await {
         if !text.contains(&event) {
@@ -69,9 +69,9 @@ async fn pod_in_full(requests: &Requests<'_>, pod: &Named, trouble: &Trouble) ->
     text
 }
 
-/// Returns the last warnings about an object.
-async fn events(requests: &Requests<'_>, object: &Named) -> Vec<String> {
-    let short = requests.last_look();
+/// Returns the last warning events of an object.
+async fn events(requests: &Requests<'_>, object: &ObjectName) -> Vec<String> {
+    let short = requests.diagnosis();
     let fields = format!("involvedObject.kind={},involvedObject.name={}", object.kind.kind, object.name);
     let found = short.list(Kind::EVENT, &object.namespace, &ListParams::default().fields(&fields)).await;
     let mut texts: Vec<String> = Vec::new();
@@ -80,97 +80,97 @@ async fn events(requests: &Requests<'_>, object: &Named) -> Vec<String> {
             texts.push(text);
         }
     }
-    let skipped = texts.len().saturating_sub(EVENTS);
+    let skipped = texts.len().saturating_sub(EVENTS_SHOWN);
     texts.split_off(skipped)
 }
 
-/// What is read while OLM is waited for.
-pub(crate) struct Scene<'a> {
-    pub(crate) subscription: &'a Named,
-    pub(crate) catalog_source: &'a Named,
-    pub(crate) pod: &'a Named,
+/// The objects to read while waiting for OLM.
+pub(crate) struct WaitContext<'a> {
+    pub(crate) subscription: &'a ObjectName,
+    pub(crate) catalog_source: &'a ObjectName,
+    pub(crate) pod: &'a ObjectName,
     pub(crate) bundle_image: &'a str,
 }
 
-/// Waits until OLM has made an InstallPlan other than `previous` for a Subscription; returns its name.
+/// Waits until OLM has created an InstallPlan other than `previous` for a Subscription; returns its name.
 pub(crate) async fn for_install_plan(
     requests: &Requests<'_>,
-    scene: &Scene<'_>,
+    context: &WaitContext<'_>,
     previous: Option<&str>,
 ) -> Result<String, Error> {
-    let name = &scene.subscription.name;
+    let name = &context.subscription.name;
     let failed =
         |cause: String| Error::message(format!("install plan is not available for the subscription {name}: {cause}"));
-    let mut watch = Watch::objects(requests, &[scene.subscription, scene.pod]);
+    let mut watch = Watch::objects(requests, &[context.subscription, context.pod]);
     loop {
-        let there = requests.get(scene.subscription).await?.ok_or_else(|| failed("somebody deleted it".into()))?;
+        let there = requests.get(context.subscription).await?.ok_or_else(|| failed("it was deleted".into()))?;
         if let Some(plan) = there["status"]["installPlanRef"]["name"].as_str()
             && Some(plan) != previous
         {
-            requests.watcher.state(&scene.subscription.to_string(), "");
+            requests.watcher.state(&context.subscription.to_string(), "");
             return Ok(plan.to_owned());
         }
         let trouble = words::subscription(&there);
         let waiting = "waiting for an install plan";
         let state = trouble.as_ref().map_or(waiting, |trouble| trouble.text.as_str());
-        requests.watcher.state(&scene.subscription.to_string(), state);
-        // A registry that crashes after it was started is never going to answer.
-        let pod = requests.get(scene.pod).await?;
-        let crash = pod.as_ref().and_then(words::pod).filter(|trouble| trouble.hopeless);
+        requests.watcher.state(&context.subscription.to_string(), state);
+        // A registry that crashes after its start will never serve.
+        let pod = requests.get(context.pod).await?;
+        let crash = pod.as_ref().and_then(words::pod).filter(|trouble| trouble.permanent);
         if let Some(crash) = crash {
-            let why = pod_in_full(requests, scene.pod, &crash).await;
-            return Err(failed(format!("registry pod {} does not serve: {why}", scene.pod.name)));
+            let why = explain_pod(requests, context.pod, &crash).await;
+            return Err(failed(format!("registry pod {} does not serve: {why}", context.pod.name)));
         }
         if requests.is_over() {
-            return Err(failed(why_no_plan(requests, scene, &there).await));
+            return Err(failed(why_no_plan(requests, context, &there).await));
         }
         watch.changed().await;
     }
 }
 
-/// Finds the first real cause why there is no InstallPlan.
-async fn why_no_plan(requests: &Requests<'_>, scene: &Scene<'_>, subscription: &Value) -> String {
-    let requests = &requests.last_look();
-    if let Ok(Some(pod)) = requests.get(scene.pod).await
+/// Finds the root cause of a missing InstallPlan.
+async fn why_no_plan(requests: &Requests<'_>, context: &WaitContext<'_>, subscription: &Value) -> String {
+    let requests = &requests.diagnosis();
+    if let Ok(Some(pod)) = requests.get(context.pod).await
         && let Some(trouble) = words::pod(&pod)
     {
-        let why = pod_in_full(requests, scene.pod, &trouble).await;
-        return format!("registry pod {} does not serve: {why}", scene.pod.name);
+        let why = explain_pod(requests, context.pod, &trouble).await;
+        return format!("registry pod {} does not serve: {why}", context.pod.name);
     }
-    if let Some(why) = unpacking(requests, scene).await {
+    if let Some(why) = unpacking(requests, context).await {
         return why;
     }
     if let Some(trouble) = words::subscription(subscription) {
         return trouble.text;
     }
-    match requests.get(scene.catalog_source).await {
+    match requests.get(context.catalog_source).await {
         Ok(Some(source)) => match words::catalog_source(&source) {
-            Some(trouble) => format!("catalog source {}: {}", scene.catalog_source.name, trouble.text),
+            Some(trouble) => format!("catalog source {}: {}", context.catalog_source.name, trouble.text),
             None if source["status"].is_null() => {
                 "OLM has not reported on the catalog source: does its catalog operator run?".into()
             }
-            None => "OLM has not said why; its catalog operator's log may".into(),
+            None => "OLM reports no reason; check the log of its catalog operator".into(),
         },
-        _ => "OLM has not said why; its catalog operator's log may".into(),
+        _ => "OLM reports no reason; check the log of its catalog operator".into(),
     }
 }
 
-/// Returns what keeps OLM from unpacking the bundle.
-async fn unpacking(requests: &Requests<'_>, scene: &Scene<'_>) -> Option<String> {
-    let digest = Sha256::digest(scene.bundle_image.as_bytes());
+/// Returns why OLM cannot unpack the bundle.
+async fn unpacking(requests: &Requests<'_>, context: &WaitContext<'_>) -> Option<String> {
+    let digest = Sha256::digest(context.bundle_image.as_bytes());
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let selector = ListParams::default().labels(&format!("{UNPACK_LABEL}={}", &hex[..63]));
-    let namespace = &scene.catalog_source.namespace;
+    let namespace = &context.catalog_source.namespace;
     for pod in requests.list(Kind::POD, namespace, &selector).await.unwrap_or_default() {
         if let Some(trouble) = words::pod(&pod) {
-            let name = Named::of(Kind::POD, &pod);
-            let why = pod_in_full(requests, &name, &trouble).await;
-            return Some(format!("the cluster cannot unpack the bundle image {}: {why}", scene.bundle_image));
+            let name = ObjectName::of(Kind::POD, &pod);
+            let why = explain_pod(requests, &name, &trouble).await;
+            return Some(format!("the cluster cannot unpack the bundle image {}: {why}", context.bundle_image));
         }
     }
     for job in requests.list(Kind::JOB, namespace, &selector).await.unwrap_or_default() {
         if let Some(trouble) = words::job(&job) {
-            let name = Named::of(Kind::JOB, &job);
+            let name = ObjectName::of(Kind::JOB, &job);
             let events = events(requests, &name).await;
             let events: String = events.iter().map(|event| format!("\n  event: {event}")).collect();
             return Some(format!("the job {} that unpacks the bundle failed: {}{events}", name.name, trouble.text));
@@ -186,16 +186,16 @@ pub(crate) fn others(plan: &Value, csv: &str) -> Vec<String> {
 }
 
 /// Approves an InstallPlan.
-pub(crate) async fn approve(requests: &Requests<'_>, plan: &Named) -> Result<(), Error> {
+pub(crate) async fn approve(requests: &Requests<'_>, plan: &ObjectName) -> Result<(), Error> {
     let approved = requests.change(plan, |plan| plan["spec"]["approved"] = json!(true)).await;
     approved.map(|_| ()).map_err(|error| match error {
-        Error::Gone { .. } => Error::message(format!("error getting install plan: {error}")),
+        Error::Deleted { .. } => Error::message(format!("error getting install plan: {error}")),
         error => error,
     })
 }
 
 /// Waits until OLM has installed a CSV.
-pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) -> Result<(), Error> {
+pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &ObjectName, plan: &ObjectName) -> Result<(), Error> {
     let shown = format!("{}/{}", csv.namespace, csv.name);
     let watcher = requests.watcher;
     watcher.done(&format!("Waiting for ClusterServiceVersion \"{shown}\" to reach 'Succeeded' phase"));
@@ -223,12 +223,12 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
         if let Some(trouble) = &trouble {
             watcher.state(&csv.to_string(), trouble.text.lines().next().unwrap_or_default());
         }
-        let hopeless = trouble.as_ref().is_some_and(|trouble| trouble.hopeless);
-        failed = if hopeless { failed.or_else(|| Some(Instant::now())) } else { None };
-        // OLM takes a version back from there when its requirements are met after all, as happens in upgrades.
-        let recovers = there.is_some() && failed.is_some_and(|since| since.elapsed() < FAILED);
-        if (hopeless && !recovers) || requests.is_over() {
-            let unknown = || "OLM has not said why; its catalog operator's log may".to_owned();
+        let permanent = trouble.as_ref().is_some_and(|trouble| trouble.permanent);
+        failed = if permanent { failed.or_else(|| Some(Instant::now())) } else { None };
+        // OLM resumes a failed CSV when its requirements are met after all, as happens in upgrades.
+        let recovers = there.is_some() && failed.is_some_and(|since| since.elapsed() < FAILED_FOR);
+        if (permanent && !recovers) || requests.is_over() {
+            let unknown = || "OLM reports no reason; check the log of its catalog operator".to_owned();
             let mut text = trouble.map_or_else(unknown, |trouble| trouble.text);
             if let Some(there) = &there {
                 text += &deployments(requests, csv, there).await;
@@ -236,19 +236,19 @@ pub(crate) async fn for_csv(requests: &Requests<'_>, csv: &Named, plan: &Named) 
             return Err(Error::message(format!("error waiting for CSV to install: {text}")));
         }
         match failed {
-            // Nothing may happen any more; then the time decides.
+            // Nothing may change any more; then the deadline ends the wait.
             Some(since) => {
-                let _ = tokio::time::timeout_at(since + FAILED, watch.changed()).await;
+                let _ = tokio::time::timeout_at(since + FAILED_FOR, watch.changed()).await;
             }
             None => watch.changed().await,
         }
     }
 }
 
-/// Waits a while until OLM is done with an InstallPlan, and returns whether it has been for long: until then it makes
-/// again what somebody deletes.
-pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &Named) -> Result<bool, Error> {
-    let end = Instant::now() + PLAN;
+/// Waits briefly until OLM has completed an InstallPlan; returns whether it was completed long ago. Until then OLM
+/// recreates deleted objects.
+pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &ObjectName) -> Result<bool, Error> {
+    let end = Instant::now() + PLAN_TIMEOUT;
     let mut watch = Watch::objects(requests, &[plan]);
     loop {
         let there = requests.get(plan).await?;
@@ -262,31 +262,31 @@ pub(crate) async fn for_plan(requests: &Requests<'_>, plan: &Named) -> Result<bo
     }
 }
 
-/// Returns whether OLM has known for long that a plan is done. It works from copies that lag behind: a plan that has
-/// just become `Complete` may be carried out a second time.
+/// Returns whether OLM has known for long that a plan is complete. Its caches lag behind: it may process a plan that
+/// has just become `Complete` a second time.
 fn is_long_done(plan: &Value) -> bool {
     let conditions = plan["status"]["conditions"].as_array().into_iter().flatten();
     let times = conditions.filter_map(|one| one["lastTransitionTime"].as_str()?.parse::<Timestamp>().ok());
     let age = |last: Timestamp| Timestamp::now().duration_since(last).as_secs();
-    times.max().is_some_and(|last| age(last) > LAG.as_secs() as i64)
+    times.max().is_some_and(|last| age(last) > CACHE_LAG.as_secs() as i64)
 }
 
-/// Returns what is wrong with the deployments of a CSV.
-async fn deployments(requests: &Requests<'_>, csv: &Named, there: &Value) -> String {
-    let requests = &requests.last_look();
+/// Returns the problems of the deployments of a CSV.
+async fn deployments(requests: &Requests<'_>, csv: &ObjectName, there: &Value) -> String {
+    let requests = &requests.diagnosis();
     let mut text = String::new();
     for name in words::deployments(there) {
-        let deployment = Named::new(Kind::DEPLOYMENT, &csv.namespace, &name);
+        let deployment = ObjectName::new(Kind::DEPLOYMENT, &csv.namespace, &name);
         let Ok(found) = requests.get(&deployment).await else { continue };
-        text += &deployment_in_full(requests, &deployment, found.as_ref()).await.unwrap_or_default();
+        text += &explain_deployment(requests, &deployment, found.as_ref()).await.unwrap_or_default();
     }
     text
 }
 
-/// Returns everything about the trouble of a deployment and its pods, each in a line; nothing if it is available.
-pub(crate) async fn deployment_in_full(
+/// Returns the full explanation of a deployment's problem and its pods', one per line; `None` if it is available.
+pub(crate) async fn explain_deployment(
     requests: &Requests<'_>,
-    deployment: &Named,
+    deployment: &ObjectName,
     found: Option<&Value>,
 ) -> Option<String> {
     let why = words::deployment(&deployment.name, found)?;
@@ -296,8 +296,8 @@ pub(crate) async fn deployment_in_full(
     let selector = ListParams::default().labels(&selector);
     for pod in requests.list(Kind::POD, &deployment.namespace, &selector).await.unwrap_or_default() {
         if let Some(trouble) = words::pod(&pod) {
-            let name = Named::of(Kind::POD, &pod);
-            let full = pod_in_full(requests, &name, &trouble).await;
+            let name = ObjectName::of(Kind::POD, &pod);
+            let full = explain_pod(requests, &name, &trouble).await;
             text += &format!("\n  pod {}: {}", name.name, full.replace('\n', "\n  "));
         }
     }

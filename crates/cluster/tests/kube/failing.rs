@@ -124,6 +124,6 @@ async fn no_request_outlives_the_time_that_a_command_has() {
     let (cluster, _seen) = failing(|_| None).await;
     let (start, time) = (Instant::now(), Duration::from_secs(3));
     let error = cluster::wait_for_catalog(&cluster, "a", time, start + time).await.unwrap_err();
-    assert!(error.to_string().contains("the API server did not answer in time"), "{error}");
+    assert!(error.to_string().contains("the API server did not respond in time"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 }

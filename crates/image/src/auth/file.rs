@@ -1,4 +1,4 @@
-//! The content of an auth file.
+//! Parses auth files.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use serde::Deserialize;
 
 use super::Credentials;
 
-/// What an auth file says about a registry or a repository.
+/// An entry of an auth file for a registry or a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
-    Known(Credentials),
-    /// The name of a program to ask, `docker-credential-<name>`, and what it is asked for.
+    Credentials(Credentials),
+    /// A credential helper to run, `docker-credential-<name>`, and the server to ask it for.
     Helper {
         name: String,
         server: String,
     },
-    /// The program that keeps all credentials, likewise. Many files name one that is not there.
+    /// The global credential store (`credsStore`), likewise. Many files name one that is not installed.
     Store {
         name: String,
         server: String,
@@ -26,7 +26,7 @@ pub(crate) enum Entry {
 #[derive(Debug, Default)]
 pub struct AuthFile {
     helpers: BTreeMap<String, String>,
-    /// The program that keeps all credentials for which no other is named.
+    /// The global credential store: the helper for all registries without their own.
     store: Option<String>,
     auths: BTreeMap<String, Credentials>,
 }
@@ -54,14 +54,14 @@ struct RawEntry {
 }
 
 impl AuthFile {
-    /// Reads a file: `config.json`, `auth.json`, or, in its old form, `.dockercfg`.
+    /// Parses a file: `config.json`, `auth.json`, or `.dockercfg` in its old form.
     ///
     /// # Errors
-    /// Fails when it is no JSON of that form.
+    /// Fails when the content is not JSON of that form.
     pub fn parse(content: &[u8], old_form: bool) -> Result<AuthFile, String> {
-        // What serde says may quote the file, which is full of secrets; the place is enough.
+        // serde's messages may quote the file, which is full of secrets; the position is enough.
         let wrong = |error: serde_json::Error| {
-            format!("no auth file: wrong JSON at line {} column {}", error.line(), error.column())
+            format!("not an auth file: invalid JSON at line {} column {}", error.line(), error.column())
         };
         if content.iter().all(u8::is_ascii_whitespace) {
             return Ok(AuthFile::default());
@@ -77,28 +77,28 @@ impl AuthFile {
         Ok(AuthFile { helpers: content.helpers.unwrap_or_default(), store, auths })
     }
 
-    /// Returns the keys of entries that fit a repository, the best first.
+    /// Returns the keys of matching entries, best match first.
     pub fn keys(&self, host: &str, repository: &str) -> Vec<&str> {
         let entries = self.matches(host, repository).into_iter();
         entries.filter(|(_, entry)| !matches!(entry, Entry::Store { .. })).map(|(key, _)| key).collect()
     }
 
-    /// Returns what fits a repository, the best first.
+    /// Returns the matching entries for a repository, best match first.
     pub(crate) fn matches(&self, host: &str, repository: &str) -> Vec<(&str, Entry)> {
         let mut found: Vec<(&str, Entry)> = Vec::new();
         let helper = self
             .helpers
             .get_key_value(host)
-            .or_else(|| self.helpers.iter().find(|(key, _)| normal(key) == normal(host)));
-        // As docker has it: the program of the registry, or else the one for all, but none if the registry's is empty.
+            .or_else(|| self.helpers.iter().find(|(key, _)| normalize(key) == normalize(host)));
+        // As in docker: the registry's own helper wins over the global one, and an empty helper name disables both.
         match (helper, &self.store) {
             (Some((_, name)), _) if name.is_empty() => {}
             (Some((key, name)), _) => {
-                let server = if key.contains("index.docker.io") { HUB } else { host };
+                let server = if key.contains("index.docker.io") { HUB_SERVER } else { host };
                 found.push((key, Entry::Helper { name: name.clone(), server: server.into() }));
             }
             (None, Some(name)) => {
-                let server = if normal(host) == "docker.io" { HUB } else { host };
+                let server = if normalize(host) == "docker.io" { HUB_SERVER } else { host };
                 found.push(("credsStore", Entry::Store { name: name.clone(), server: server.into() }));
             }
             (None, None) => {}
@@ -107,7 +107,7 @@ impl AuthFile {
         let mut key = full.as_str();
         loop {
             if let Some((key, credentials)) = self.auths.get_key_value(key) {
-                found.push((key, Entry::Known(credentials.clone())));
+                found.push((key, Entry::Credentials(credentials.clone())));
             }
             match key.rfind('/') {
                 Some(slash) => key = &key[..slash],
@@ -115,21 +115,21 @@ impl AuthFile {
             }
         }
         for (key, credentials) in &self.auths {
-            // Keys with a path and without a scheme mean repositories, and were looked up above.
+            // Keys with a path and no scheme name repositories and were matched above.
             let names_a_host = key.contains("://") || !key.trim_end_matches('/').contains('/') || is_hub(key);
-            if names_a_host && normal(key) == normal(host) && !found.iter().any(|(known, _)| known == key) {
-                found.push((key, Entry::Known(credentials.clone())));
+            if names_a_host && normalize(key) == normalize(host) && !found.iter().any(|(known, _)| known == key) {
+                found.push((key, Entry::Credentials(credentials.clone())));
             }
         }
         found
     }
 }
 
-/// What docker calls its hub when it asks a program for credentials.
-const HUB: &str = "https://index.docker.io/v1/";
+/// The server name that docker passes to helpers for Docker Hub.
+const HUB_SERVER: &str = "https://index.docker.io/v1/";
 
 fn is_hub(key: &str) -> bool {
-    normal(key) == "docker.io" && key.contains("/v1")
+    normalize(key) == "docker.io" && key.contains("/v1")
 }
 
 impl RawEntry {
@@ -158,8 +158,8 @@ impl RawEntry {
     }
 }
 
-/// Returns the registry that a key names: no scheme, no path, one name for Docker's hub.
-fn normal(key: &str) -> &str {
+/// Returns the registry that a key names: without scheme and path, and with one name for Docker Hub.
+fn normalize(key: &str) -> &str {
     let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
     let host = rest.split('/').next().unwrap_or(rest);
     match host {
@@ -216,7 +216,7 @@ mod tests {
             let content = format!(r#"{{"auths": {{"reg.test": {entry}}}}}"#);
             let file = AuthFile::parse(content.as_bytes(), false).unwrap();
             let matches = file.matches("reg.test", "a");
-            let is_token = matches!(matches[0].1, Entry::Known(Credentials::IdentityToken(_)));
+            let is_token = matches!(matches[0].1, Entry::Credentials(Credentials::IdentityToken(_)));
             assert_eq!(is_token, token, "{entry}");
         }
     }
@@ -235,9 +235,9 @@ mod tests {
         let (name, server) = of("all", "other.test");
         assert_eq!(asked(content, "other.test"), Some(Entry::Store { name, server }));
         assert_eq!(asked(content, "none.test"), None);
-        let (name, server) = of("hub", HUB);
+        let (name, server) = of("hub", HUB_SERVER);
         assert_eq!(asked(content, "docker.io"), Some(Entry::Helper { name, server }));
-        let (name, server) = of("all", HUB);
+        let (name, server) = of("all", HUB_SERVER);
         assert_eq!(asked(r#"{"credsStore": "all"}"#, "docker.io"), Some(Entry::Store { name, server }));
         assert_eq!(asked(r#"{"credsStore": ""}"#, "docker.io"), None);
     }

@@ -1,4 +1,4 @@
-//! Programs that keep credentials: `docker-credential-<name>`.
+//! Runs credential helpers: `docker-credential-<name>`.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -15,15 +15,15 @@ use crate::{Environment, Error, ErrorKind};
 const OUTPUT_LIMIT: u64 = 1 << 20;
 
 #[derive(Deserialize)]
-struct Answer {
+struct Output {
     #[serde(rename = "Username", default)]
     user: String,
     #[serde(rename = "Secret", default)]
     secret: String,
 }
 
-/// Asks a helper for the credentials of `server`; none means that it has none. It and all that it started end within
-/// `limit`.
+/// Asks a helper for the credentials of `server`; `None` means that it has none. The helper and its child processes
+/// end within `limit`.
 pub(crate) fn ask(
     environment: &Environment,
     helper: &str,
@@ -44,19 +44,19 @@ pub(crate) fn ask(
     let child = command.spawn().map_err(|error| wrong(error.to_string()))?;
     let mut running = Running { child, ended: false };
     if let Some(mut stdin) = running.child.stdin.take() {
-        // A helper that does not read what it is asked can still answer.
+        // A helper that does not read its input can still answer.
         let _ = stdin.write_all(server.as_bytes());
     }
-    let mut stdout = running.child.stdout.take().ok_or_else(|| wrong("no output".into()))?;
+    let mut stdout = running.child.stdout.take().ok_or_else(|| wrong("the program has no stdout".into()))?;
     let (send, output) = mpsc::channel();
-    // It ends with the last process that has the output open; nobody waits for those that left the group.
+    // Reading ends when the last process closes the output; processes that left the group do not count.
     std::thread::spawn(move || {
         let mut output = Vec::new();
         let read = stdout.by_ref().take(OUTPUT_LIMIT).read_to_end(&mut output).map(|_| output);
-        // Nobody is interested any more after the deadline.
+        // The receiver is gone after the deadline.
         let _ = send.send(read);
     });
-    let late = || wrong(format!("no answer within {} seconds", limit.as_secs_f64()));
+    let late = || wrong(format!("no response within {} seconds", limit.as_secs_f64()));
     let output = output.recv_timeout(deadline.saturating_duration_since(Instant::now())).map_err(|_| late())?;
     let output = output.map_err(|error| wrong(error.to_string()))?;
     let status = loop {
@@ -68,22 +68,22 @@ pub(crate) fn ask(
     };
     running.ended = true;
     if !status.success() {
-        // This sentence is how helpers say that they have nothing.
+        // Helpers report missing credentials with this sentence.
         if String::from_utf8_lossy(&output).contains("credentials not found") {
             return Ok(None);
         }
         return Err(wrong(format!("{status}")));
     }
-    // The output holds a secret, so that nothing of it is shown.
-    let answer: Answer = serde_json::from_slice(&output).map_err(|_| wrong("its answer is not understood".into()))?;
-    Ok(match (answer.user.as_str(), answer.secret) {
+    // The output holds a secret, so errors do not quote it.
+    let parsed: Output = serde_json::from_slice(&output).map_err(|_| wrong("its output is not valid JSON".into()))?;
+    Ok(match (parsed.user.as_str(), parsed.secret) {
         ("", secret) if secret.is_empty() => None,
         ("<token>", secret) => Some(Credentials::IdentityToken(secret)),
         (user, secret) => Some(Credentials::Password { user: user.to_owned(), password: secret }),
     })
 }
 
-/// A helper; it and its group end with this value, unless it has ended by itself in time.
+/// A running helper. Dropping it kills the process group, unless the helper has exited.
 struct Running {
     child: Child,
     ended: bool,
@@ -92,9 +92,9 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
-            // As long as nobody has reaped it, its number is nobody else's, also if it ended.
+            // The process is not reaped yet, so its PID cannot belong to another process, even if it has exited.
             let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-            // It may end in this moment.
+            // It may exit at this moment.
             let _ = group.map(|group| kill_process_group(group, Signal::KILL));
             let _ = self.child.wait();
         }

@@ -1,4 +1,4 @@
-//! What is sent: nothing, some bytes, or parts of files.
+//! Request bodies: empty, bytes, or byte ranges of files.
 
 use std::fmt;
 use std::fs::File;
@@ -12,43 +12,45 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use crate::pace::Pace;
+use crate::pace::RateLimiter;
 use crate::payload::Piece;
 
-/// How much of a file is in memory at once.
-const PIECE: usize = 256 << 10;
+/// The chunk size for reading files.
+const CHUNK: usize = 256 << 10;
 
-/// How many connections can share a pace.
-const SHARING: usize = 64;
+/// Maximum number of connections that share a rate limit.
+const SHARING_CONNECTIONS: usize = 64;
 
-/// A body that can be sent again: a clone starts from the beginning.
+/// A request body that can be sent again: a clone starts from the beginning.
 pub(crate) enum Body {
     Empty,
     Bytes(Bytes),
-    /// Bytes that only the server they are made for may read: no redirect takes them elsewhere.
+    /// Bytes for one server only: redirects to another server fail.
     Private(Bytes),
-    /// Parts of files, one after the other.
+    /// Byte ranges of files, concatenated.
     Pieces {
         pieces: Vec<Piece>,
-        /// The number of the piece that is being sent, and how much of it is.
+        /// The index of the current piece and the offset in it.
         at: (usize, u64),
         file: Option<File>,
-        pace: Option<Arc<Pace>>,
-        /// How long the next piece has to wait.
+        rate_limiter: Option<Arc<RateLimiter>>,
+        /// The delay before the next chunk, from the rate limiter.
         pause: Option<Pin<Box<Sleep>>>,
     },
 }
 
 impl Body {
-    /// Returns parts of files, one after the other, no faster than `pace`; none of them is empty.
-    pub(crate) fn pieces(pieces: Vec<Piece>, pace: Option<Arc<Pace>>) -> Body {
-        Body::Pieces { pieces, at: (0, 0), file: None, pace, pause: None }
+    /// Creates a body of non-empty file ranges, sent no faster than `rate_limiter`.
+    pub(crate) fn pieces(pieces: Vec<Piece>, rate_limiter: Option<Arc<RateLimiter>>) -> Body {
+        Body::Pieces { pieces, at: (0, 0), file: None, rate_limiter, pause: None }
     }
 
-    /// Returns how much longer than usual it may take to send, if somebody wants it to be slow.
+    /// Returns how much the rate limit may delay the body.
     pub(crate) fn delay(&self) -> Duration {
         match self {
-            Body::Pieces { pace: Some(pace), .. } => pace.time_for(self.size(), SHARING),
+            Body::Pieces { rate_limiter: Some(rate_limiter), .. } => {
+                rate_limiter.time_for(self.size(), SHARING_CONNECTIONS)
+            }
             _ => Duration::ZERO,
         }
     }
@@ -74,7 +76,7 @@ impl Clone for Body {
             Body::Empty => Body::Empty,
             Body::Bytes(bytes) => Body::Bytes(bytes.clone()),
             Body::Private(bytes) => Body::Private(bytes.clone()),
-            Body::Pieces { pieces, pace, .. } => Body::pieces(pieces.clone(), pace.clone()),
+            Body::Pieces { pieces, rate_limiter, .. } => Body::pieces(pieces.clone(), rate_limiter.clone()),
         }
     }
 }
@@ -89,20 +91,20 @@ impl http_body::Body for Body {
             Body::Bytes(bytes) | Body::Private(bytes) if bytes.is_empty() => None,
             Body::Bytes(bytes) | Body::Private(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
             Body::Pieces { pieces, at, .. } if at.0 == pieces.len() => None,
-            Body::Pieces { pieces, at, file, pace, pause } => {
+            Body::Pieces { pieces, at, file, rate_limiter, pause } => {
                 if let Some(waiting) = pause {
                     ready!(waiting.as_mut().poll(context));
                     *pause = None;
                 }
                 let piece = &pieces[at.0];
-                // Files of a store are read as fast as memory, so this does not hold others up.
+                // Files of the store are usually in the page cache, so this blocks the task only briefly.
                 let mut next = || {
                     if file.is_none() {
                         let mut opened = File::open(&piece.path)?;
                         opened.seek(SeekFrom::Start(piece.offset))?;
                         *file = Some(opened);
                     }
-                    let size = PIECE.min(usize::try_from(piece.size - at.1).unwrap_or(PIECE));
+                    let size = CHUNK.min(usize::try_from(piece.size - at.1).unwrap_or(CHUNK));
                     let mut bytes = Vec::with_capacity(size);
                     if let Some(file) = file {
                         file.by_ref().take(size as u64).read_to_end(&mut bytes)?;
@@ -111,7 +113,10 @@ impl http_body::Body for Body {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                     at.1 += bytes.len() as u64;
-                    let wait = pace.as_ref().map(|pace| pace.take(bytes.len() as u64)).unwrap_or_default();
+                    let wait = rate_limiter
+                        .as_ref()
+                        .map(|rate_limiter| rate_limiter.reserve(bytes.len() as u64))
+                        .unwrap_or_default();
                     *pause = (!wait.is_zero()).then(|| Box::pin(sleep(wait)));
                     if at.1 == piece.size {
                         *at = (at.0 + 1, 0);

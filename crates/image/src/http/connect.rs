@@ -1,4 +1,4 @@
-//! Connections: directly, or through the proxy that the environment names.
+//! Connections, directly or through a proxy.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -21,10 +21,10 @@ use tower::Service;
 use super::{Failure, causes, host_of, tls};
 use crate::Environment;
 
-/// The longest answer of a proxy to `CONNECT`.
+/// Maximum size of a proxy's response to `CONNECT`.
 const PROXY_HEAD: usize = 16 << 10;
 
-/// The proxies that the environment names.
+/// The proxies set in the environment.
 pub(crate) struct Proxies(Matcher);
 
 impl Proxies {
@@ -40,7 +40,7 @@ impl Proxies {
         Proxies(matcher)
     }
 
-    /// Returns the proxy for an address. This machine itself is never reached through one.
+    /// Returns the proxy for a URL. Loopback addresses bypass proxies.
     pub(crate) fn intercept(&self, uri: &Uri) -> Option<Intercept> {
         let host = uri.host().unwrap_or_default();
         let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
@@ -51,7 +51,7 @@ impl Proxies {
     }
 }
 
-/// Why there is no connection, on its way through hyper.
+/// A connect failure, wrapped so that it passes through hyper.
 #[derive(Debug)]
 pub(crate) struct ConnectFailure(pub(crate) Failure);
 
@@ -63,7 +63,7 @@ impl std::fmt::Display for ConnectFailure {
 
 impl std::error::Error for ConnectFailure {}
 
-/// Makes connections.
+/// Opens connections.
 #[derive(Clone)]
 pub(crate) struct Connector {
     tls: Option<Arc<ClientConfig>>,
@@ -92,7 +92,7 @@ impl Connector {
         if let Some(proxy) = &proxy {
             if near.scheme_str() == Some("https") {
                 let roots = self.tls.clone().ok_or_else(|| {
-                    Failure::Final("a proxy that is reached with TLS serves only registries with TLS".into())
+                    Failure::Permanent("a proxy with an https:// URL supports only registries with TLS".into())
                 })?;
                 io = handshake(roots, near.host().unwrap_or_default(), io).await?;
             }
@@ -103,17 +103,17 @@ impl Connector {
             }
         }
         if secure {
-            let config = self.tls.ok_or_else(|| Failure::Final(format!("no TLS for {host}")))?;
+            let config = self.tls.ok_or_else(|| Failure::Permanent(format!("no TLS for {host}")))?;
             io = handshake(config, uri.host().unwrap_or_default(), io).await?;
         }
         Ok(Stream { io: TokioIo::new(io), proxied })
     }
 }
 
-/// Says why no connection came to be, and to whom.
+/// Formats a connect error with its host.
 fn reason(uri: &Uri, error: &(dyn std::error::Error + 'static)) -> String {
     let text = causes(error);
-    // The connector's own words say only that it was connecting.
+    // The connector's own message says only that it was connecting.
     let text = text.rsplit(": ").next().unwrap_or(&text);
     format!("dial tcp {}: {text}", host_of(uri))
 }
@@ -121,14 +121,14 @@ fn reason(uri: &Uri, error: &(dyn std::error::Error + 'static)) -> String {
 async fn handshake(config: Arc<ClientConfig>, host: &str, io: Box<dyn Io>) -> Result<Box<dyn Io>, Failure> {
     let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let name =
-        ServerName::try_from(host.clone()).map_err(|_| Failure::Final(format!("{host} is no name of a host")))?;
+        ServerName::try_from(host.clone()).map_err(|_| Failure::Permanent(format!("invalid host name {host}")))?;
     match TlsConnector::from(config).connect(name, io).await {
         Ok(io) => Ok(Box::new(io)),
         Err(error) => Err(tls::failure(&host, &error)),
     }
 }
 
-/// Asks a proxy for a connection to a registry.
+/// Asks a proxy for a tunnel to a registry.
 async fn tunnel(io: &mut Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<(), Failure> {
     let port = uri.port_u16().unwrap_or(443);
     let target = format!("{}:{port}", uri.host().unwrap_or_default());
@@ -142,21 +142,21 @@ async fn tunnel(io: &mut Box<dyn Io>, uri: &Uri, proxy: &Intercept) -> Result<()
     let broken = |error: std::io::Error| Failure::Connect(format!("proxy {}: {error}", host_of(proxy.uri())));
     io.write_all(&head).await.map_err(broken)?;
     io.flush().await.map_err(broken)?;
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        if answer.len() >= PROXY_HEAD {
-            return Err(Failure::Final(format!("proxy {} answers too much", host_of(proxy.uri()))));
+    let mut response = Vec::new();
+    while !response.ends_with(b"\r\n\r\n") {
+        if response.len() >= PROXY_HEAD {
+            return Err(Failure::Permanent(format!("the response of proxy {} is too long", host_of(proxy.uri()))));
         }
-        // Byte by byte, because what follows belongs to the registry.
-        answer.push(io.read_u8().await.map_err(broken)?);
+        // Reads byte by byte: the bytes after the header belong to the registry.
+        response.push(io.read_u8().await.map_err(broken)?);
     }
-    let status = answer.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
+    let status = response.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
     if status == b"200" {
         return Ok(());
     }
-    let line = String::from_utf8_lossy(answer.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
-    let text = format!("proxy {} refuses a connection to {target}: {line}", host_of(proxy.uri()));
-    Err(if status.starts_with(b"5") { Failure::Connect(text) } else { Failure::Final(text) })
+    let line = String::from_utf8_lossy(response.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
+    let text = format!("proxy {} refused a connection to {target}: {line}", host_of(proxy.uri()));
+    Err(if status.starts_with(b"5") { Failure::Connect(text) } else { Failure::Permanent(text) })
 }
 
 impl Service<Uri> for Connector {
@@ -183,7 +183,7 @@ trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// A connection, as hyper wants it.
+/// A connection in the form that hyper expects.
 pub(crate) struct Stream {
     io: TokioIo<Box<dyn Io>>,
     proxied: bool,

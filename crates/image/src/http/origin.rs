@@ -1,8 +1,8 @@
-//! Servers as credentials know them: scheme, host and port.
+//! Origins: scheme, host and port.
 
 use http::{HeaderValue, Uri};
 
-/// A server: scheme, host and port. Credentials belong to one and go to no other.
+/// An origin: scheme, host and port. Credentials belong to one origin and are sent to no other.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Origin {
     https: bool,
@@ -11,7 +11,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Returns the server of an address, or nothing if it names none that speaks HTTP.
+    /// Returns the origin of a URL, or `None` if it is not an HTTP URL.
     pub(crate) fn of(uri: &Uri) -> Option<Origin> {
         let https = match uri.scheme_str() {
             Some("https") => true,
@@ -23,13 +23,13 @@ impl Origin {
         Some(Origin { https, host, port })
     }
 
-    /// Returns whether an address is at this server.
+    /// Returns whether a URL has this origin.
     pub(crate) fn has(&self, uri: &Uri) -> bool {
         Origin::of(uri).as_ref() == Some(self)
     }
 }
 
-/// A value of `Authorization`, bound to the server it is for. No request to another server has it.
+/// An `Authorization` header bound to its origin. Requests to other origins do not carry it.
 #[derive(Debug, Clone)]
 pub(crate) struct Authorization {
     origin: Origin,
@@ -42,7 +42,7 @@ impl Authorization {
         Authorization { origin, value }
     }
 
-    /// Returns the value for a request to `uri`, if that is the server it belongs to.
+    /// Returns the header for a request to `uri`, if the origin matches.
     pub(super) fn for_request(&self, uri: &Uri) -> Option<HeaderValue> {
         self.origin.has(uri).then(|| self.value.clone())
     }

@@ -1,4 +1,4 @@
-//! Certificates: whom to believe, and how to show who we are.
+//! TLS: trusted roots and client certificates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,21 @@ use super::Failure;
 use super::validity::is_valid_at;
 use crate::Environment;
 
-/// The certificates that are believed.
+/// The trusted root certificates.
 #[derive(Debug, Default)]
 pub(crate) struct Roots {
     certificates: Vec<CertificateDer<'static>>,
 }
 
 impl Roots {
-    /// Loads the system's, or those of SSL_CERT_FILE and SSL_CERT_DIR, and `files`.
+    /// Loads the system's roots, or those of SSL_CERT_FILE and SSL_CERT_DIR, and `files`.
     pub(crate) fn load(environment: &Environment, files: &[PathBuf]) -> Result<Roots, String> {
         let own_file = environment.dir("SSL_CERT_FILE");
         let own_dir = environment.dir("SSL_CERT_DIR");
         let mut found = if own_file.is_none() && own_dir.is_none() {
             rustls_native_certs::load_native_certs()
         } else {
-            // A list of directories, as others read it.
+            // SSL_CERT_DIR may list several directories, as in Go.
             let mut found = rustls_native_certs::load_certs_from_paths(own_file.as_deref(), None);
             for dir in own_dir.iter().flat_map(|dirs| std::env::split_paths(dirs)) {
                 let more = rustls_native_certs::load_certs_from_paths(None, Some(&dir));
@@ -38,7 +38,7 @@ impl Roots {
             }
             found
         };
-        // Bad files among the system's are nothing a user can do about; a missing one is no root.
+        // Users cannot fix bad files among the system's roots, so they are skipped; a missing file adds no root.
         for file in files {
             found.certs.extend(read_certificates(file)?);
         }
@@ -55,33 +55,33 @@ fn read_certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(format!("{}: there is no certificate in it", file.display())),
+        Ok(_) => Err(format!("{}: the file contains no certificate", file.display())),
         Err(error) => Err(format!("{}: {error}", file.display())),
     }
 }
 
-/// What the directories `certs.d` have for a host.
+/// The certificates of a host in a `certs.d` directory.
 #[derive(Debug, Default)]
 pub(crate) struct HostCertificates {
-    /// The directory that was taken.
+    /// The directory.
     pub(crate) directory: PathBuf,
-    /// Files with authorities: `*.crt`.
+    /// CA certificates: `*.crt`.
     pub(crate) authorities: Vec<PathBuf>,
-    /// Files that show who we are: `*.cert` and the `*.key` of the same name.
+    /// Client certificates: `*.cert` with the `*.key` of the same name.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl HostCertificates {
-    /// Returns where certificates for `host` are searched for, in order.
+    /// Returns the directories to search for certificates of `host`, in order.
     pub(crate) fn directories(environment: &Environment, host: &str) -> Vec<PathBuf> {
         let user = environment.config_home().map(|config| config.join("containers/certs.d"));
         let system = ["containers/certs.d", "docker/certs.d"].map(|path| environment.etc().join(path));
-        // A host is a single name: nothing in it leads elsewhere.
+        // The host must be a single path component.
         let single = !host.is_empty() && !host.contains('/') && host != "." && host != "..";
         user.into_iter().chain(system).filter(|_| single).map(|path| path.join(host)).collect()
     }
 
-    /// Finds the first directory that has anything for `host`.
+    /// Finds the first directory with certificates for `host`.
     pub(crate) fn find(environment: &Environment, host: &str) -> Option<HostCertificates> {
         HostCertificates::directories(environment, host).into_iter().find_map(|directory| {
             let mut names: Vec<PathBuf> = fs::read_dir(&directory).ok()?.flatten().map(|entry| entry.path()).collect();
@@ -101,13 +101,14 @@ impl HostCertificates {
     }
 }
 
-/// Makes a configuration that trusts `roots` and a host's own authorities, or, without, anyone.
+/// Creates a configuration that trusts `roots` and the host's own CA certificates; without `roots`, it trusts any
+/// server.
 pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
-    let believed = match roots {
+    let trusted_certificates = match roots {
         None => None,
         Some(roots) => {
             let mut trusted = roots.certificates.clone();
@@ -122,10 +123,10 @@ pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> R
                 let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider));
                 Some(builder.build().map_err(|error| error.to_string())?)
             };
-            Some(Believed { usual, trusted })
+            Some(TrustedCertificates { usual, trusted })
         }
     };
-    let verifier = Verifier { believed, provider };
+    let verifier = Verifier { trusted_certificates, provider };
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let config = match own.and_then(|own| own.identity.as_ref()) {
         None => builder.with_no_client_auth(),
@@ -139,20 +140,20 @@ pub(crate) fn config(roots: Option<&Roots>, own: Option<&HostCertificates>) -> R
     Ok(Arc::new(config))
 }
 
-/// Judges the certificates of registries.
+/// Verifies the certificates of registries.
 #[derive(Debug)]
 struct Verifier {
-    /// Who is believed; anyone without, as the user asked.
-    believed: Option<Believed>,
+    /// The trusted certificates; `None` accepts any certificate, as requested by the user.
+    trusted_certificates: Option<TrustedCertificates>,
     provider: Arc<CryptoProvider>,
 }
 
-/// Authorities, and certificates that were themselves given as trusted.
+/// CA certificates, and server certificates that are trusted themselves.
 ///
-/// A registry's self-signed certificate is usually marked as an authority; the usual check refuses
-/// such a one as a server's, though the user has named just that one.
+/// A registry's self-signed certificate is usually marked as a CA. webpki rejects a CA certificate as a server
+/// certificate, even if the user trusts exactly this one.
 #[derive(Debug)]
-struct Believed {
+struct TrustedCertificates {
     usual: Option<Arc<WebPkiServerVerifier>>,
     trusted: Vec<CertificateDer<'static>>,
 }
@@ -166,12 +167,13 @@ impl ServerCertVerifier for Verifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let Some(believed) = &self.believed else { return Ok(ServerCertVerified::assertion()) };
+        let Some(trusted_certificates) = &self.trusted_certificates else { return Ok(ServerCertVerified::assertion()) };
         let unknown = || Err(CertificateError::UnknownIssuer.into());
-        let usual = believed.usual.as_ref().map_or_else(unknown, |usual| {
+        let usual = trusted_certificates.usual.as_ref().map_or_else(unknown, |usual| {
             usual.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
         });
-        if usual.is_ok() || !believed.trusted.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref()) {
+        if usual.is_ok() || !trusted_certificates.trusted.iter().any(|trusted| trusted.as_ref() == end_entity.as_ref())
+        {
             return usual;
         }
         let parsed = ParsedCertificate::try_from(end_entity)?;
@@ -206,14 +208,14 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Says why a handshake failed, in the words of the existing tools where they have some.
+/// Describes a failed handshake, with the existing tools' messages where they have one.
 pub(crate) fn failure(host: &str, error: &std::io::Error) -> Failure {
     let Some(cause) = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>()) else {
         return Failure::Connect(format!("TLS handshake with {host}: {error}"));
     };
     match cause {
         rustls::Error::InvalidCertificate(why) => Failure::Certificate(match why {
-            // An authority's certificate that nobody named: self-signed, as they say.
+            // A CA certificate that the user did not add: self-signed.
             CertificateError::Other(why) if format!("{why:?}").contains("CaUsedAsEndEntity") => {
                 "x509: certificate signed by unknown authority (itself)".into()
             }
@@ -226,7 +228,7 @@ pub(crate) fn failure(host: &str, error: &std::io::Error) -> Failure {
             }
             other => format!("x509: {other}"),
         }),
-        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Failure::Plain,
-        other => Failure::Final(format!("TLS handshake with {host}: {other}")),
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => Failure::PlainHttp,
+        other => Failure::Permanent(format!("TLS handshake with {host}: {other}")),
     }
 }

@@ -1,9 +1,9 @@
-//! Addresses: relative ones, and text inside of them.
+//! URLs: resolving relative ones and percent-encoding.
 
 use http::Uri;
 use spelling::percent;
 
-/// Returns the address that `location` means in an answer from `base`.
+/// Resolves the `Location` of a response from `base`.
 pub(crate) fn join(base: &Uri, location: &str) -> Option<Uri> {
     let scheme = base.scheme_str()?;
     let authority = base.authority()?;
@@ -24,7 +24,7 @@ pub(crate) fn join(base: &Uri, location: &str) -> Option<Uri> {
     (uri.authority().is_some() && matches!(uri.scheme_str(), Some("http" | "https"))).then_some(uri)
 }
 
-/// Writes text so that it can be a value in a query.
+/// Percent-encodes a query value.
 pub(crate) fn encode(text: &str) -> String {
     percent::encode_but(text, b"/:")
 }

@@ -1,4 +1,4 @@
-//! The time for which a certificate is valid, for those that the usual check does not look at.
+//! Reads the validity period of certificates that webpki does not check.
 
 use rustls::pki_types::CertificateDer;
 use spelling::calendar::Date;
@@ -9,7 +9,7 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// Returns whether a certificate is valid at a time in seconds since 1970, if it can be read.
+/// Returns whether a certificate is valid at `now`, in seconds since 1970, or `None` if it cannot be parsed.
 pub(crate) fn is_valid_at(certificate: &CertificateDer<'_>, now: u64) -> Option<bool> {
     let (signed, _) = value(certificate, SEQUENCE)?;
     let (fields, _) = value(signed, SEQUENCE)?;
@@ -24,7 +24,7 @@ pub(crate) fn is_valid_at(certificate: &CertificateDer<'_>, now: u64) -> Option<
     Some(first <= now && now <= last)
 }
 
-/// Splits the value with `tag` from what follows it.
+/// Splits off the DER value with `tag`.
 fn value(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (&length, rest) = rest.split_first()?;

@@ -1,9 +1,9 @@
-//! How a registry wants to be shown who we are.
+//! Authentication challenges.
 
 use http::HeaderMap;
 use http::header::WWW_AUTHENTICATE;
 
-/// What is to be done in a repository.
+/// The permission to request for a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Actions {
     Pull,
@@ -22,24 +22,24 @@ impl Actions {
     }
 }
 
-/// What a registry asks for.
+/// An authentication challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Challenge {
-    /// A name and a password.
+    /// User name and password.
     Basic,
     /// A token.
     Bearer {
-        /// The address that has tokens.
+        /// The URL of the token server.
         realm: String,
-        /// What the registry is called there.
+        /// The name of the registry at the token server.
         service: Option<String>,
-        /// What the token has to allow.
+        /// The scope that the token must have.
         scope: Option<String>,
     },
 }
 
 impl Challenge {
-    /// Reads the best challenge of an answer: a token is better than a password.
+    /// Returns the preferred challenge of a response: bearer before basic.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Challenge> {
         let mut best = None;
         for header in headers.get_all(WWW_AUTHENTICATE) {
@@ -53,7 +53,7 @@ impl Challenge {
         best
     }
 
-    /// Reads `Scheme name=value, name="value", Scheme ...`; schemes that nobody knows are passed over.
+    /// Parses `Scheme name=value, name="value", Scheme ...`, skipping unknown schemes.
     pub fn parse(text: &str) -> Vec<Challenge> {
         let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
         let mut rest = text.trim_start();

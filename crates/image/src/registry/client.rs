@@ -1,4 +1,4 @@
-//! Requests to registries, and trying again.
+//! Registry requests and retries.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
@@ -11,49 +11,54 @@ use tokio::sync::OnceCell;
 use super::challenge::{Actions, Challenge};
 use super::endpoint::{Endpoint, Source};
 use super::hosts::Hosts;
-use super::refusal::Refusal;
+use super::refusal::ErrorResponse;
 use super::token::Token;
 use crate::auth::Auth;
-use crate::http::{Answer, Ask, Body, Http, Origin};
-use crate::pace::Pace;
+use crate::http::{Body, Http, HttpRequest, HttpResponse, Origin};
+use crate::pace::RateLimiter;
 use crate::progress::{Event, Progress};
 use crate::{Digest, Error, ErrorKind};
 
-/// How often to try again.
+/// Retry settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retries {
-    /// How often, after the first time.
+    /// Maximum number of retries.
     pub count: u32,
-    /// How long to wait the first time; then twice as long, and so on.
-    pub first: Duration,
-    /// How long to wait at most, also when the registry asks for more.
-    pub longest: Duration,
-    /// Wait no longer the next time than the first.
+    /// The first delay; it doubles with each retry.
+    pub first_delay: Duration,
+    /// Maximum delay, even if the registry asks for more.
+    pub max_delay: Duration,
+    /// Keeps the first delay instead of doubling it.
     pub constant: bool,
 }
 
 impl Default for Retries {
     fn default() -> Retries {
-        Retries { count: 4, first: Duration::from_millis(250), longest: Duration::from_secs(120), constant: false }
+        Retries {
+            count: 4,
+            first_delay: Duration::from_millis(250),
+            max_delay: Duration::from_secs(120),
+            constant: false,
+        }
     }
 }
 
 pub(crate) struct Settings {
     pub(crate) use_http: bool,
     pub(crate) skip_tls_verify: bool,
-    /// Hosts whose certificates count or do not, whatever holds for others.
+    /// Per-host overrides of certificate verification.
     pub(crate) certificates: BTreeMap<String, bool>,
     pub(crate) retries: Retries,
     pub(crate) retry_statuses: Vec<u16>,
     pub(crate) progress: Arc<dyn Progress>,
-    /// How fast blobs may move.
-    pub(crate) pace: Option<Arc<Pace>>,
+    /// The rate limiter for blobs.
+    pub(crate) rate_limiter: Option<Arc<RateLimiter>>,
 }
 
-/// Registries that are being or have been called, by host and by whether certificates matter.
+/// Endpoints, ready or being probed, by host and by whether certificates are skipped.
 type Endpoints = HashMap<(String, bool), Arc<OnceCell<Endpoint>>>;
 
-/// All registries.
+/// The client for all registries.
 pub(crate) struct Registry {
     pub(crate) http: Http,
     pub(crate) auth: Arc<Auth>,
@@ -61,24 +66,24 @@ pub(crate) struct Registry {
     endpoints: Mutex<Endpoints>,
     hosts: Hosts,
     pub(super) tokens: Mutex<HashMap<(Origin, String), Token>>,
-    pub(super) flights: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
+    pub(super) downloads: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-/// What is asked of a repository.
+/// A request to a repository.
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
-    /// What follows the repository, or a whole address.
+    /// The path below the repository, or a whole URL.
     pub(crate) path: &'a str,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
     pub(crate) actions: Actions,
-    /// Whether it may be asked again after a failure.
+    /// Whether failures may be retried.
     pub(crate) retry: bool,
 }
 
 impl<'a> Call<'a> {
-    /// Returns whether the answer is a whole blob.
-    fn is_long(&self) -> bool {
+    /// Returns whether the response is a whole blob.
+    fn is_blob(&self) -> bool {
         self.method == Method::GET && self.path.starts_with("blobs/")
     }
 
@@ -104,16 +109,16 @@ impl Registry {
             endpoints: Mutex::default(),
             hosts: Hosts::default(),
             tokens: Mutex::default(),
-            flights: Mutex::default(),
+            downloads: Mutex::default(),
         }
     }
 
-    /// Returns whether a registry has failed so often that nothing more is worth beginning.
-    pub(crate) fn is_away(&self, source: &Source) -> bool {
-        self.hosts.of(source.reference.host()).is_away()
+    /// Returns whether a registry has failed so often that new requests are pointless.
+    pub(crate) fn is_down(&self, source: &Source) -> bool {
+        self.hosts.of(source.reference.host()).is_down()
     }
 
-    /// Returns how a registry is talked to. It is called once.
+    /// Returns the endpoint of a registry, probing it once.
     pub(crate) async fn endpoint(&self, source: &Source) -> Result<Endpoint, Error> {
         let key = (source.reference.host().to_owned(), source.insecure);
         let cell = {
@@ -123,27 +128,27 @@ impl Registry {
         cell.get_or_try_init(|| self.call(source.reference.host(), source.insecure)).await.cloned()
     }
 
-    /// Asks something of a repository, with credentials if the registry wants them, and again if
-    /// that may help. Answers of other kinds are the caller's.
-    pub(crate) async fn request(&self, source: &Source, call: &Call<'_>) -> Result<Answer, Error> {
+    /// Sends a request with the credentials that the registry requires, and retries transient failures. The caller
+    /// handles other statuses.
+    pub(crate) async fn request(&self, source: &Source, call: &Call<'_>) -> Result<HttpResponse, Error> {
         let endpoint = self.endpoint(source).await?;
         let repository = source.reference.repository();
         let uri: Uri = if call.path.starts_with("http") && call.path.contains("://") {
-            call.path.parse().map_err(|_| Error::new(ErrorKind::Network, format!("{:?} is no address", call.path)))?
+            call.path.parse().map_err(|_| Error::new(ErrorKind::Network, format!("invalid URL {:?}", call.path)))?
         } else {
             endpoint.uri(repository, call.path)?
         };
         let mut challenge = endpoint.challenge.clone();
-        let mut asked_again = false;
+        let mut authenticated = false;
         let mut fresh = false;
         let host = self.hosts.of(source.reference.host());
-        let most = if call.retry { self.settings.retries.count } else { 0 };
+        let max_retries = if call.retry { self.settings.retries.count } else { 0 };
         let mut tries = 0;
         loop {
-            // Others have waited for a registry that is away.
-            let retries = if host.is_away() { 0 } else { most };
-            let turn = host.turn().await;
-            // An upload can lead to another server, which has its own ways.
+            // Earlier requests have already waited for a registry that is down.
+            let retries = if host.is_down() { 0 } else { max_retries };
+            let permit = host.permit().await;
+            // An upload URL can be on another server, which has its own authentication.
             let authorization = match &challenge {
                 Some(challenge) if endpoint.origin.has(&uri) => {
                     self.authorization(&endpoint, source, challenge, call.actions, fresh).await?
@@ -151,7 +156,7 @@ impl Registry {
                 _ => None,
             };
             fresh = false;
-            let ask = Ask {
+            let request = HttpRequest {
                 method: call.method.clone(),
                 uri: uri.clone(),
                 headers: call.headers.clone(),
@@ -159,84 +164,91 @@ impl Registry {
                 trust: endpoint.trust,
                 authorization,
             };
-            let what = || format!("{} {}", call.method, source.reference);
-            let answer = match self.http.ask(ask).await {
-                // Only what is long keeps its turn to its end: whoever waits for another turn holds none.
-                Ok(answer) if call.is_long() => answer.holding(turn),
-                Ok(answer) => answer,
-                Err(failure) if failure.is_passing() && tries < retries => {
-                    drop(turn);
-                    self.wait(&what(), &failure.to_string(), tries, None).await?;
+            let operation = || format!("{} {}", call.method, source.reference);
+            let response = match self.http.send(request).await {
+                // Only blob downloads hold their permit until the body is read: a request that waits for a permit
+                // must hold none.
+                Ok(response) if call.is_blob() => response.holding(permit),
+                Ok(response) => response,
+                Err(failure) if failure.is_transient() && tries < retries => {
+                    drop(permit);
+                    self.wait(&operation(), &failure.to_string(), tries, None).await?;
                     tries += 1;
                     continue;
                 }
                 Err(failure) => {
-                    if failure.is_passing() {
-                        host.silent();
+                    if failure.is_transient() {
+                        host.record_failure();
                     }
                     return Err(failure.into_error(1).tried(tries + 1));
                 }
             };
-            let status = answer.status();
-            // Another server, which a redirect led to, cannot ask for the credentials of this one.
-            let at_home = endpoint.origin.has(answer.uri());
-            if status == StatusCode::UNAUTHORIZED && !asked_again && at_home {
-                let stated = Challenge::of(answer.headers());
+            let status = response.status();
+            // A server that the registry redirected to cannot ask for the registry's credentials.
+            let same_origin = endpoint.origin.has(response.uri());
+            if status == StatusCode::UNAUTHORIZED && !authenticated && same_origin {
+                let stated = Challenge::of(response.headers());
                 if stated.is_some() {
-                    let mut answer = answer;
-                    // Read to its end, so that the connection can be used again.
-                    answer.beginning(64 << 10).await;
-                    asked_again = true;
+                    let mut response = response;
+                    // Read the body, so that the connection can be reused.
+                    response.beginning(64 << 10).await;
+                    authenticated = true;
                     fresh = true;
                     challenge = stated;
                     continue;
                 }
             }
-            let asked_for = self.settings.retry_statuses.contains(&status.as_u16()) && tries < retries;
-            if !asked_for && (status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN) {
-                return Err(if at_home {
-                    self.refused(source, answer).await
+            let is_retryable = self.settings.retry_statuses.contains(&status.as_u16()) && tries < retries;
+            if !is_retryable && (status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN) {
+                return Err(if same_origin {
+                    self.denied(source, response).await
                 } else {
-                    self.refused_elsewhere(source, answer).await
+                    self.denied_after_redirect(source, response).await
                 });
             }
             match status {
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => host.overburdened(),
-                status if status.is_server_error() && tries >= retries => host.silent(),
+                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => host.record_overload(),
+                status if status.is_server_error() && tries >= retries => host.record_failure(),
                 status if status.is_server_error() => {}
-                _ => host.answered(),
+                _ => host.record_success(),
             }
-            if asked_for || status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
-                let refusal = Refusal::read(answer).await;
-                let asked = refusal.retry_after();
-                let error = Error::from(refusal);
+            if is_retryable || status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
+                let error_response = ErrorResponse::read(response).await;
+                let retry_after = error_response.retry_after();
+                let error = Error::from(error_response);
                 let error = error.tried(tries + 1);
                 if tries < retries {
-                    self.wait(&what(), &error.to_string(), tries, asked).await.map_err(|_| error)?;
+                    self.wait(&operation(), &error.to_string(), tries, retry_after).await.map_err(|_| error)?;
                     tries += 1;
                     continue;
                 }
                 return Err(error);
             }
-            return Ok(answer);
+            return Ok(response);
         }
     }
 
-    /// Waits before the next try, unless the registry asks for too much patience.
-    pub(super) async fn wait(&self, what: &str, why: &str, tries: u32, asked: Option<Duration>) -> Result<(), Error> {
+    /// Waits before the next attempt; fails if the registry asks for a longer delay than allowed.
+    pub(super) async fn wait(
+        &self,
+        operation: &str,
+        reason: &str,
+        tries: u32,
+        retry_after: Option<Duration>,
+    ) -> Result<(), Error> {
         let retries = &self.settings.retries;
         let growth = if retries.constant { 1 } else { 2u32.saturating_pow(tries.min(16)) };
-        let usual = retries.first.saturating_mul(growth);
-        // Some chance, so that those who failed together do not come back together.
-        let chance = std::hash::RandomState::new().build_hasher().finish() % 256;
-        let usual = usual.mul_f64(0.75 + 0.5 * chance as f64 / 256.0).min(retries.longest);
-        let pause = asked.map_or(usual, |asked| asked.max(usual));
-        if pause > retries.longest {
-            let text = format!("{why}; it asks to wait {} seconds", pause.as_secs());
+        let backoff = retries.first_delay.saturating_mul(growth);
+        // Jitter, so that requests that failed together do not retry together.
+        let jitter = std::hash::RandomState::new().build_hasher().finish() % 256;
+        let backoff = backoff.mul_f64(0.75 + 0.5 * jitter as f64 / 256.0).min(retries.max_delay);
+        let delay = retry_after.map_or(backoff, |retry_after| retry_after.max(backoff));
+        if delay > retries.max_delay {
+            let text = format!("{reason}; the registry asks to wait {} seconds", delay.as_secs());
             return Err(Error::new(ErrorKind::Network, text));
         }
-        self.settings.progress.on(&Event::Waiting { what, why, pause });
-        tokio::time::sleep(pause).await;
+        self.settings.progress.on(&Event::Retrying { operation, reason, delay });
+        tokio::time::sleep(delay).await;
         Ok(())
     }
 }

@@ -1,20 +1,20 @@
-//! Where a registry answers, and how.
+//! Probes the endpoint of a registry.
 
 use http::Uri;
 
 use super::challenge::Challenge;
 use super::client::Registry;
-use crate::http::{Ask, Failure, Origin, Trust};
+use crate::http::{Failure, HttpRequest, Origin, Trust};
 use crate::{Error, ErrorKind, Reference};
 
-/// How often a registry that was never reached is called again: a wrong name should not take long.
-const CALLS: u32 = 2;
+/// Maximum number of retries for a registry that was never reached: a typo in a host name should fail fast.
+const RETRIES: u32 = 2;
 
-/// A place to get an image from or bring it to: the one that was named, or a mirror of it.
+/// A source or target of an image: the registry it names, or a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) reference: Reference,
-    /// Whether the configuration does without certificates here.
+    /// Whether the configuration marks it as insecure.
     pub(crate) insecure: bool,
 }
 
@@ -24,44 +24,44 @@ impl Source {
     }
 }
 
-/// A registry that answered.
+/// A registry that responded.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    /// The scheme and the host.
+    /// Scheme and host.
     pub(crate) base: String,
-    /// The same, as credentials know it.
+    /// The origin that credentials are bound to.
     pub(crate) origin: Origin,
     pub(crate) trust: Trust,
-    /// How it wants to be shown who we are, if it said so when it was called.
+    /// The authentication challenge of its response, if any.
     pub(crate) challenge: Option<Challenge>,
     pub(crate) status: u16,
-    /// It keeps signatures itself.
+    /// Whether it stores signatures itself.
     #[cfg_attr(not(feature = "signatures"), expect(dead_code, reason = "nothing asks for signatures"))]
     pub(crate) has_signatures: bool,
 }
 
 impl Endpoint {
-    /// Returns the address of something in a repository.
+    /// Returns the URL of a path in a repository.
     pub(crate) fn uri(&self, repository: &str, path: &str) -> Result<Uri, Error> {
         let text = format!("{}/v2/{repository}/{path}", self.base);
-        text.parse().map_err(|_| Error::new(ErrorKind::Reference, format!("{text} is no address")))
+        text.parse().map_err(|_| Error::new(ErrorKind::Reference, format!("invalid URL {text}")))
     }
 }
 
-/// Returns the host that is asked for a registry.
+/// Returns the host to contact for a registry.
 pub(crate) fn address(host: &str) -> &str {
     if host == "docker.io" { "registry-1.docker.io" } else { host }
 }
 
 impl Registry {
-    /// Calls a registry: with TLS, and, if certificates do not matter, also without.
+    /// Probes a registry with TLS and, if certificates are skipped, also without.
     pub(crate) async fn call(&self, host: &str, insecure: bool) -> Result<Endpoint, Error> {
         let loose = match self.settings.certificates.get(host) {
             Some(count) => !count,
             None => self.settings.use_http || self.settings.skip_tls_verify,
         };
         let schemes: &[(&str, Trust)] = if insecure || loose {
-            &[("https", Trust::Anyone), ("http", Trust::Anyone)]
+            &[("https", Trust::Any), ("http", Trust::Any)]
         } else {
             &[("https", Trust::Verified)]
         };
@@ -71,8 +71,8 @@ impl Registry {
                 Ok(endpoint) => return Ok(endpoint),
                 Err(failure) => failure,
             };
-            if failure.is_passing() && tries < self.settings.retries.count.min(CALLS) {
-                self.wait(&format!("{host} does not answer"), &failure.to_string(), tries, None).await?;
+            if failure.is_transient() && tries < self.settings.retries.count.min(RETRIES) {
+                self.wait(&format!("{host} does not respond"), &failure.to_string(), tries, None).await?;
                 tries += 1;
                 continue;
             }
@@ -88,16 +88,16 @@ impl Registry {
             let base = format!("{scheme}://{}", address(host));
             let Ok(uri) = format!("{base}/v2/").parse::<Uri>() else { continue };
             let Some(origin) = Origin::of(&uri) else { continue };
-            match self.http.ask(Ask::get(uri.clone(), *trust)).await {
-                Ok(mut answer) => {
-                    let status = answer.status().as_u16();
-                    // Only its own challenge counts, not that of a server it redirects to.
-                    let own = status == 401 && origin.has(answer.uri());
-                    let challenge = Challenge::of(answer.headers()).filter(|_| own);
-                    let has_signatures = answer.header("x-registry-supports-signatures") == Some("1");
-                    // Read to its end, so that the connection can be used again.
-                    answer.beginning(64 << 10).await;
-                    // This is how servers with TLS answer to plain HTTP: what they said before counts.
+            match self.http.send(HttpRequest::get(uri.clone(), *trust)).await {
+                Ok(mut response) => {
+                    let status = response.status().as_u16();
+                    // A server that the registry redirects to cannot set the challenge.
+                    let own = status == 401 && origin.has(response.uri());
+                    let challenge = Challenge::of(response.headers()).filter(|_| own);
+                    let has_signatures = response.header("x-registry-supports-signatures") == Some("1");
+                    // Read the body, so that the connection can be reused.
+                    response.beginning(64 << 10).await;
+                    // TLS servers answer plain HTTP like this; the earlier TLS failure is the real error.
                     if status == 400 && last.is_some() {
                         break;
                     }
@@ -106,6 +106,6 @@ impl Registry {
                 Err(failure) => last = Some((failure, uri)),
             }
         }
-        Err(last.unwrap_or_else(|| (Failure::Final(format!("{host} is no host")), Uri::default())))
+        Err(last.unwrap_or_else(|| (Failure::Permanent(format!("invalid host {host}")), Uri::default())))
     }
 }

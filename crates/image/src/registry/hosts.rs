@@ -1,56 +1,56 @@
-//! How registries bear up: those that are overburdened get fewer requests at a time, those that are away are not waited
-//! for again and again.
+//! Per-registry load control: overloaded registries get fewer concurrent requests, and requests to registries that
+//! are down are not retried.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// So many requests in a row fail, each with all its retries, before a registry counts as away.
-const AWAY: u32 = 8;
-/// So many requests in a row succeed before an overburdened registry gets one more at a time.
-const GROWTH: u32 = 16;
+/// Consecutive failed requests, each with all its retries, before a registry counts as down.
+const DOWN_AFTER: u32 = 8;
+/// Consecutive successful requests before a throttled registry gets one more concurrent request.
+const GROW_AFTER: u32 = 16;
 
-/// All registries, by host.
+/// The state of all registries, by host.
 #[derive(Default)]
 pub(super) struct Hosts(Mutex<HashMap<String, Arc<Host>>>);
 
-/// One registry.
+/// The state of one registry.
 #[derive(Default)]
 pub(super) struct Host {
     state: Mutex<State>,
-    /// A request has ended, or one more may begin.
+    /// Notifies that a request has ended or the limit has grown.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many requests are under way.
-    busy: usize,
-    /// How many may be; nothing as long as the registry has not complained.
-    most: Option<usize>,
-    /// How many failed in a row, after all their retries.
+    /// Requests in flight.
+    in_flight: usize,
+    /// Maximum number of requests in flight; `None` until the registry reports overload.
+    limit: Option<usize>,
+    /// Consecutive failures, after all retries.
     failures: u32,
-    /// How many succeeded since the registry complained.
+    /// Successes since the last overload.
     successes: u32,
-    /// How many were under way at once, before it complained.
+    /// Maximum number of requests in flight before the overload.
     peak: usize,
 }
 
-/// A request that is under way, up to the end of its answer.
-pub(crate) struct Turn(Arc<Host>);
+/// A permit for one request, held until the end of its response.
+pub(crate) struct Permit(Arc<Host>);
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.busy = state.busy.saturating_sub(1);
+        state.in_flight = state.in_flight.saturating_sub(1);
         drop(state);
         self.0.changed.notify_waiters();
     }
 }
 
 impl Hosts {
-    /// Returns the registry at a host.
+    /// Returns the state of a host.
     pub(super) fn of(&self, host: &str) -> Arc<Host> {
         let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(hosts.entry(host.to_owned()).or_default())
@@ -62,56 +62,56 @@ impl Host {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until one more request may begin.
-    pub(super) async fn turn(self: &Arc<Host>) -> Turn {
+    /// Waits until one more request may start.
+    pub(super) async fn permit(self: &Arc<Host>) -> Permit {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             {
                 let mut state = self.state();
-                if state.most.is_none_or(|most| state.busy < most) {
-                    state.busy += 1;
-                    state.peak = state.peak.max(state.busy);
-                    return Turn(Arc::clone(self));
+                if state.limit.is_none_or(|limit| state.in_flight < limit) {
+                    state.in_flight += 1;
+                    state.peak = state.peak.max(state.in_flight);
+                    return Permit(Arc::clone(self));
                 }
             }
             changed.await;
         }
     }
 
-    /// Notes that the registry asks for less: half as many requests at a time.
-    pub(super) fn overburdened(&self) {
+    /// Records an overload: halves the number of concurrent requests.
+    pub(super) fn record_overload(&self) {
         let mut state = self.state();
-        let most = state.most.unwrap_or(state.peak.max(1));
-        state.most = Some((most / 2).max(1));
+        let limit = state.limit.unwrap_or(state.peak.max(1));
+        state.limit = Some((limit / 2).max(1));
         state.successes = 0;
         state.failures = 0;
     }
 
-    /// Notes an answer that is none of these.
-    pub(super) fn answered(&self) {
+    /// Records a successful response.
+    pub(super) fn record_success(&self) {
         let mut state = self.state();
         state.failures = 0;
-        if let Some(most) = state.most {
+        if let Some(limit) = state.limit {
             state.successes += 1;
-            if state.successes >= GROWTH {
+            if state.successes >= GROW_AFTER {
                 state.successes = 0;
-                state.most = (most < state.peak).then_some(most + 1);
+                state.limit = (limit < state.peak).then_some(limit + 1);
                 drop(state);
                 self.changed.notify_waiters();
             }
         }
     }
 
-    /// Notes that nobody answered, or only that it cannot, after all retries.
-    pub(super) fn silent(&self) {
+    /// Records a request that failed after all retries.
+    pub(super) fn record_failure(&self) {
         let mut state = self.state();
         state.failures = state.failures.saturating_add(1);
     }
 
-    /// Returns whether nobody has answered for so long that one try is enough.
-    pub(super) fn is_away(&self) -> bool {
-        self.state().failures >= AWAY
+    /// Returns whether the registry is down, so that one attempt is enough.
+    pub(super) fn is_down(&self) -> bool {
+        self.state().failures >= DOWN_AFTER
     }
 }
 
@@ -122,32 +122,32 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn fewer_requests_begin_after_a_complaint_and_more_when_it_goes_well() {
+    async fn the_limit_drops_after_an_overload_and_grows_with_successes() {
         let hosts = Hosts::default();
         let host = hosts.of("r.test");
-        let mut turns = Vec::new();
+        let mut permits = Vec::new();
         for _ in 0..8 {
-            turns.push(host.turn().await);
+            permits.push(host.permit().await);
         }
-        host.overburdened();
-        turns.truncate(3);
-        turns.push(host.turn().await);
-        assert!(tokio::time::timeout(Duration::from_millis(50), host.turn()).await.is_err());
-        for _ in 0..GROWTH {
-            host.answered();
+        host.record_overload();
+        permits.truncate(3);
+        permits.push(host.permit().await);
+        assert!(tokio::time::timeout(Duration::from_millis(50), host.permit()).await.is_err());
+        for _ in 0..GROW_AFTER {
+            host.record_success();
         }
-        turns.push(host.turn().await);
-        assert!(tokio::time::timeout(Duration::from_millis(50), host.turn()).await.is_err());
-        turns.pop();
-        assert!(tokio::time::timeout(Duration::from_secs(5), host.turn()).await.is_ok());
+        permits.push(host.permit().await);
+        assert!(tokio::time::timeout(Duration::from_millis(50), host.permit()).await.is_err());
+        permits.pop();
+        assert!(tokio::time::timeout(Duration::from_secs(5), host.permit()).await.is_ok());
     }
 
     #[test]
-    fn a_registry_is_away_until_it_answers() {
+    fn a_registry_is_down_until_it_responds() {
         let host = Host::default();
-        (0..AWAY).for_each(|_| host.silent());
-        assert!(host.is_away());
-        host.answered();
-        assert!(!host.is_away());
+        (0..DOWN_AFTER).for_each(|_| host.record_failure());
+        assert!(host.is_down());
+        host.record_success();
+        assert!(!host.is_down());
     }
 }

@@ -1,4 +1,4 @@
-//! Manifests and indexes, from and to registries.
+//! Fetches manifests and indexes.
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 use super::client::{Call, Registry};
 use super::endpoint::Source;
-use super::refusal::Refusal;
+use super::refusal::ErrorResponse;
 use crate::manifest::media_type;
 use crate::{Digest, Error, ErrorKind};
 
-/// The largest manifest or index, as registries have it.
+/// Maximum size of a manifest or an index, as in registries.
 pub(crate) const MANIFEST_LIMIT: u64 = 4 << 20;
 
-/// A manifest or an index as it came.
+/// A manifest or an index, with its original bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
     pub(crate) content: Vec<u8>,
@@ -22,11 +22,11 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Takes content for what it says it is or else for what it looks like.
+    /// Detects the type: the stated media type, or else by content.
     pub(crate) fn new(content: Vec<u8>, stated: Option<&str>) -> Result<Document, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Looks {
+        struct Probe {
             #[serde(default)]
             schema_version: u32,
             #[serde(default)]
@@ -36,11 +36,10 @@ impl Document {
             #[serde(default)]
             fs_layers: Option<serde::de::IgnoredAny>,
         }
-        let looks: Looks = serde_json::from_slice(&content).map_err(|error| {
-            Error::new(ErrorKind::Unsupported, format!("the manifest is no JSON of that form: {error}"))
-        })?;
+        let looks: Probe = serde_json::from_slice(&content)
+            .map_err(|error| Error::new(ErrorKind::Unsupported, format!("the manifest is not valid JSON: {error}")))?;
         let digest = Digest::of(&content);
-        let known = |name: &str| KNOWN.contains(&name);
+        let known = |name: &str| MEDIA_TYPES.contains(&name);
         let stated = stated.map(|name| name.split(';').next().unwrap_or(name).trim().to_owned());
         let media_type = match stated.filter(|name| known(name)).or(looks.media_type.filter(|name| known(name))) {
             Some(name) => name,
@@ -60,7 +59,7 @@ impl Document {
     }
 }
 
-const KNOWN: [&str; 6] = [
+const MEDIA_TYPES: [&str; 6] = [
     media_type::OCI_MANIFEST,
     media_type::OCI_INDEX,
     media_type::DOCKER_MANIFEST,
@@ -70,10 +69,10 @@ const KNOWN: [&str; 6] = [
 ];
 
 impl Registry {
-    /// Gets the manifest or index with a tag or a digest, which is then checked.
+    /// Fetches a manifest or an index by tag or digest, and verifies a digest.
     pub(crate) async fn manifest(&self, source: &Source, version: &str) -> Result<Document, Error> {
         let reading = || format!("reading manifest {version} in {}", source.reference.name());
-        // No answer at all has nothing to do with the manifest.
+        // Without a response, the failure is not about the manifest.
         self.endpoint(source).await?;
         self.read_manifest(source, version).await.map_err(|error| error.context(reading()))
     }
@@ -85,15 +84,19 @@ impl Registry {
             let path = format!("manifests/{version}");
             let mut call = Call::get(&path);
             call.headers = accept();
-            let mut answer = self.request(source, &call).await?;
-            if answer.status() != StatusCode::OK {
-                let refusal = Refusal::read(answer).await;
-                let unknown = refusal.status() == StatusCode::NOT_FOUND && refusal.is_unnamed();
-                return Err(if unknown { Error::new(ErrorKind::NotFound, "manifest unknown") } else { refusal.into() });
+            let mut response = self.request(source, &call).await?;
+            if response.status() != StatusCode::OK {
+                let error_response = ErrorResponse::read(response).await;
+                let unknown = error_response.status() == StatusCode::NOT_FOUND && error_response.has_no_message();
+                return Err(if unknown {
+                    Error::new(ErrorKind::NotFound, "manifest unknown")
+                } else {
+                    error_response.into()
+                });
             }
-            let content = match answer.whole(MANIFEST_LIMIT).await {
+            let content = match response.whole(MANIFEST_LIMIT).await {
                 Ok(content) => content,
-                Err(failure) if failure.is_passing() && tries < self.settings.retries.count => {
+                Err(failure) if failure.is_transient() && tries < self.settings.retries.count => {
                     self.wait(&source.reference.to_string(), &failure.to_string(), tries, None).await?;
                     tries += 1;
                     continue;
@@ -106,23 +109,23 @@ impl Registry {
                 let text = format!("manifest does not match provided manifest digest {expected}");
                 return Err(Error::new(ErrorKind::Digest, text));
             }
-            return Document::new(content, answer.header(CONTENT_TYPE));
+            return Document::new(content, response.header(CONTENT_TYPE));
         }
     }
 
-    /// Asks for the digest of a tag, without its content if the registry can do so.
+    /// Resolves a tag to its digest, without fetching the manifest if possible.
     pub(crate) async fn manifest_digest(&self, source: &Source, version: &str) -> Result<Digest, Error> {
         let path = format!("manifests/{version}");
         let mut call = Call::get(&path);
         call.method = Method::HEAD;
         call.headers = accept();
-        let answer = self.request(source, &call).await?;
-        if answer.status() == StatusCode::OK
-            && let Some(digest) = answer.header("docker-content-digest").and_then(|text| text.parse().ok())
+        let response = self.request(source, &call).await?;
+        if response.status() == StatusCode::OK
+            && let Some(digest) = response.header("docker-content-digest").and_then(|text| text.parse().ok())
         {
             return Ok(digest);
         }
-        // Only a whole answer says why there is none.
+        // A HEAD response has no body; a GET explains the failure.
         Ok(self.manifest(source, version).await?.digest)
     }
 }

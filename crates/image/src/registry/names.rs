@@ -1,4 +1,4 @@
-//! What a repository holds by name: whether something is there, all tags, and taking something away.
+//! Looks up, lists and deletes tags and manifests.
 
 use http::header::LINK;
 use http::{Method, StatusCode};
@@ -9,14 +9,14 @@ use super::client::{Call, Registry};
 use super::endpoint::Source;
 use super::manifest::accept;
 use super::referrers::next_page;
-use super::refusal::said;
+use super::refusal::response_error;
 use crate::http::join;
 use crate::{Digest, Error, ErrorKind};
 
-/// How many pages of tags are read.
-const PAGES: usize = 1000;
+/// Maximum number of pages of tags.
+const MAX_PAGES: usize = 1000;
 
-/// The largest page of tags.
+/// Maximum size of a page of tags.
 const PAGE_LIMIT: u64 = 4 << 20;
 
 #[derive(Deserialize)]
@@ -26,22 +26,22 @@ struct Tags {
 }
 
 impl Registry {
-    /// Returns the digest of what has a tag or a digest, if anything has.
+    /// Returns the digest of a manifest by tag or digest, if it exists.
     pub(crate) async fn known_manifest(&self, target: &Source, version: &str) -> Result<Option<Digest>, Error> {
         let path = format!("manifests/{version}");
         let mut call = Call { method: Method::HEAD, actions: Actions::Push, ..Call::get(&path) };
         call.headers = accept();
-        let answer = self.request(target, &call).await?;
-        match answer.status() {
+        let response = self.request(target, &call).await?;
+        match response.status() {
             StatusCode::OK => {
-                let stated = answer.header("docker-content-digest").and_then(|text| text.parse().ok());
+                let stated = response.header("docker-content-digest").and_then(|text| text.parse().ok());
                 match stated.or_else(|| version.parse().ok()) {
                     Some(digest) => Ok(Some(digest)),
                     None => Ok(Some(self.manifest(target, version).await?.digest)),
                 }
             }
             StatusCode::NOT_FOUND => Ok(None),
-            _ => Err(said(answer).await),
+            _ => Err(response_error(response).await),
         }
     }
 
@@ -49,37 +49,44 @@ impl Registry {
     pub(crate) async fn tags(&self, source: &Source) -> Result<Vec<String>, Error> {
         let mut found = Vec::new();
         let mut path = "tags/list".to_owned();
-        for _ in 0..PAGES {
-            let mut answer = self.request(source, &Call::get(&path)).await?;
-            match answer.status() {
+        for _ in 0..MAX_PAGES {
+            let mut response = self.request(source, &Call::get(&path)).await?;
+            match response.status() {
                 StatusCode::OK => {}
                 StatusCode::NOT_FOUND => return Ok(found),
-                _ => return Err(said(answer).await),
+                _ => return Err(response_error(response).await),
             }
-            let next = answer.header(LINK).and_then(next_page).and_then(|link| join(answer.uri(), link));
-            let content = answer.whole(PAGE_LIMIT).await.map_err(|failure| failure.into_error(1))?;
+            let next = response.header(LINK).and_then(next_page).and_then(|link| join(response.uri(), link));
+            let content = response.whole(PAGE_LIMIT).await.map_err(|failure| failure.into_error(1))?;
             found.extend(crate::pull::parse::<Tags>(&content, "list of tags")?.tags.unwrap_or_default());
             match next {
                 Some(next) => path = next.to_string(),
                 None => return Ok(found),
             }
         }
-        Err(Error::new(ErrorKind::Limit, format!("more than {PAGES} pages of tags")))
+        Err(Error::new(ErrorKind::Limit, format!("more than {MAX_PAGES} pages of tags")))
     }
 
-    /// Removes a manifest; returns whether it was there.
+    /// Deletes a manifest; returns whether it existed.
     pub(crate) async fn delete_manifest(&self, target: &Source, digest: &str) -> Result<bool, Error> {
         let path = format!("manifests/{digest}");
         let call = Call { method: Method::DELETE, actions: Actions::Delete, ..Call::get(&path) };
-        let answer = self.request(target, &call).await?;
-        match answer.status() {
+        let response = self.request(target, &call).await?;
+        match response.status() {
             StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NO_CONTENT => Ok(true),
             StatusCode::NOT_FOUND => Ok(false),
             StatusCode::METHOD_NOT_ALLOWED => Err(Error::new(
                 ErrorKind::Forbidden,
-                format!("{} removes nothing: its settings have to allow it", target.reference.host()),
+                format!(
+                    "{} does not allow deletion; enable it in the settings of the registry",
+                    target.reference.host()
+                ),
             )),
-            _ => Err(said(answer).await.context(format!("removing {} from {}", digest, target.reference.name()))),
+            _ => Err(response_error(response).await.context(format!(
+                "removing {} from {}",
+                digest,
+                target.reference.name()
+            ))),
         }
     }
 }

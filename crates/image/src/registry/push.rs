@@ -1,4 +1,4 @@
-//! Blobs and manifests to registries.
+//! Uploads blobs and manifests.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION};
@@ -8,12 +8,12 @@ use super::challenge::Actions;
 use super::client::{Call, Registry};
 use super::endpoint::Source;
 use super::manifest::Document;
-use super::refusal::said;
-use crate::http::{Answer, Body, encode, join};
+use super::refusal::response_error;
+use crate::http::{Body, HttpResponse, encode, join};
 use crate::payload::Payload;
 use crate::{Descriptor, Error, ErrorKind, Event};
 
-/// Blobs that are larger are sent in pieces of this size, so that a failure does not cost all.
+/// Larger blobs are uploaded in chunks of this size, so that a failure does not lose everything.
 const CHUNK: u64 = 64 << 20;
 
 impl Registry {
@@ -24,33 +24,33 @@ impl Registry {
         Ok(self.request(target, &call).await?.status() == StatusCode::OK)
     }
 
-    /// Brings a blob to a repository: from another one of the same registry if that has it, or else
-    /// from where `fetch` has it.
+    /// Puts a blob into a repository: mounts it from another repository of the same registry, or else uploads what
+    /// `fetch` returns.
     pub(crate) async fn send<F, P>(
         &self,
         target: &Source,
         blob: &Descriptor,
         other: Option<&str>,
         fetch: F,
-    ) -> Result<Way, Error>
+    ) -> Result<UploadOutcome, Error>
     where
         F: AsyncFnOnce() -> Result<P, Error>,
         P: Into<Payload>,
     {
         if self.has_blob(target, blob).await? {
-            return Ok(Way::Known);
+            return Ok(UploadOutcome::Existing);
         }
         self.send_absent(target, blob, other, fetch).await
     }
 
-    /// The same for a blob that the repository does not have.
+    /// Like [`Registry::send`], for a blob that the repository is known to lack.
     pub(crate) async fn send_absent<F, P>(
         &self,
         target: &Source,
         blob: &Descriptor,
         other: Option<&str>,
         fetch: F,
-    ) -> Result<Way, Error>
+    ) -> Result<UploadOutcome, Error>
     where
         F: AsyncFnOnce() -> Result<P, Error>,
         P: Into<Payload>,
@@ -59,10 +59,10 @@ impl Registry {
         if let Some(other) = other.filter(|other| *other != target.reference.repository()) {
             let path = format!("blobs/uploads/?mount={}&from={}", blob.digest, encode(other));
             match self.begin(target, &path).await {
-                Ok(None) => return Ok(Way::Mounted),
-                // It began an upload instead.
+                Ok(None) => return Ok(UploadOutcome::Mounted),
+                // The registry started an upload instead.
                 Ok(begun) => upload = begun,
-                // The other repository may be closed to us, or the registry know no mounts.
+                // We may lack access to the other repository, or the registry may not support mounts.
                 Err(_) => {}
             }
         }
@@ -71,7 +71,7 @@ impl Registry {
         loop {
             let outcome = self.upload(target, blob, &found, upload.take()).await;
             match outcome {
-                Ok(()) => return Ok(Way::Sent),
+                Ok(()) => return Ok(UploadOutcome::Uploaded),
                 Err(error) if error.kind() == ErrorKind::Network && tries < self.settings.retries.count => {
                     self.wait(&format!("sending {}", blob.digest), &error.to_string(), tries, None).await?;
                     tries += 1;
@@ -81,15 +81,15 @@ impl Registry {
         }
     }
 
-    /// Starts an upload and returns where it goes to; nothing if it is done with that.
+    /// Starts an upload and returns its URL; `None` if the blob is already complete.
     async fn begin(&self, target: &Source, path: &str) -> Result<Option<String>, Error> {
         let mut call = Call { method: Method::POST, actions: Actions::Push, ..Call::get(path) };
         call.headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        let answer = self.request(target, &call).await?;
-        match answer.status() {
+        let response = self.request(target, &call).await?;
+        match response.status() {
             StatusCode::CREATED => Ok(None),
-            StatusCode::ACCEPTED => next_place(&answer).map(Some),
-            _ => Err(said(answer).await.context("initiating layer upload")),
+            StatusCode::ACCEPTED => next_place(&response).map(Some),
+            _ => Err(response_error(response).await.context("initiating layer upload")),
         }
     }
 
@@ -118,24 +118,24 @@ impl Registry {
                 method: Method::PATCH,
                 path: &place,
                 headers,
-                body: Body::pieces(blob.part(sent, CHUNK), self.settings.pace.clone()),
+                body: Body::pieces(blob.part(sent, CHUNK), self.settings.rate_limiter.clone()),
                 actions: Actions::Push,
                 retry: false,
             };
-            let answer = self.request(target, &call).await?;
-            if answer.status() != StatusCode::ACCEPTED {
-                return Err(said(answer).await);
+            let response = self.request(target, &call).await?;
+            if response.status() != StatusCode::ACCEPTED {
+                return Err(response_error(response).await);
             }
-            place = next_place(&answer)?;
+            place = next_place(&response)?;
             sent += CHUNK;
-            self.settings.progress.on(&Event::Advanced { blob: described, there: sent });
+            self.settings.progress.on(&Event::Advanced { blob: described, received: sent });
         }
         let mark = if place.contains('?') { '&' } else { '?' };
         let place = format!("{place}{mark}digest={}", blob.digest());
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, octets);
-        let pace = self.settings.pace.clone();
-        let body = if size == sent { Body::Empty } else { Body::pieces(blob.part(sent, size - sent), pace) };
+        let rate_limiter = self.settings.rate_limiter.clone();
+        let body = if size == sent { Body::Empty } else { Body::pieces(blob.part(sent, size - sent), rate_limiter) };
         if size == sent {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         } else if sent > 0 {
@@ -143,41 +143,40 @@ impl Registry {
             headers.extend(range.ok().map(|range| (CONTENT_RANGE, range)));
         }
         let call = Call { method: Method::PUT, path: &place, headers, body, actions: Actions::Push, retry: false };
-        let answer = self.request(target, &call).await?;
-        if answer.status() == StatusCode::CREATED { Ok(()) } else { Err(said(answer).await) }
+        let response = self.request(target, &call).await?;
+        if response.status() == StatusCode::CREATED { Ok(()) } else { Err(response_error(response).await) }
     }
 
-    /// Finds out whether a repository can be written to: an upload is begun and called off.
-    pub(crate) async fn may_push(&self, target: &Source) -> Result<(), Error> {
+    /// Checks write access to a repository: starts an upload and cancels it.
+    pub(crate) async fn check_push(&self, target: &Source) -> Result<(), Error> {
         if let Some(place) = self.begin(target, "blobs/uploads/").await? {
-            self.call_off(target, &place).await;
+            self.cancel_upload(target, &place).await;
         }
         Ok(())
     }
 
-    /// Finds out whether a repository gets a blob from another one of its registry.
-    pub(crate) async fn may_mount(&self, target: &Source, blob: &Descriptor, other: &str) -> Result<bool, Error> {
+    /// Checks whether a repository can mount a blob from another one of its registry.
+    pub(crate) async fn check_mount(&self, target: &Source, blob: &Descriptor, other: &str) -> Result<bool, Error> {
         let path = format!("blobs/uploads/?mount={}&from={}", blob.digest, encode(other));
         match self.begin(target, &path).await {
             Ok(None) => Ok(true),
             Ok(Some(place)) => {
-                self.call_off(target, &place).await;
+                self.cancel_upload(target, &place).await;
                 Ok(false)
             }
             Err(error) if error.kind() == ErrorKind::Network => Err(error),
-            // The other repository is closed to us, or the registry knows no mounts.
+            // We may lack access to the other repository, or the registry may not support mounts.
             Err(_) => Ok(false),
         }
     }
 
-    async fn call_off(&self, target: &Source, place: &str) {
+    async fn cancel_upload(&self, target: &Source, place: &str) {
         let call = Call { method: Method::DELETE, actions: Actions::Push, retry: false, ..Call::get(place) };
-        // A registry that does not know how to call it off forgets it by itself.
+        // A registry that does not support cancelling expires the upload.
         let _ = self.request(target, &call).await;
     }
 
-    /// Brings a manifest or an index to a repository, under a tag or its digest, and returns whether
-    /// the registry takes care of listing what it was made for.
+    /// Uploads a manifest or an index under a tag or its digest; returns whether the registry lists referrers itself.
     pub(crate) async fn put_manifest(
         &self,
         target: &Source,
@@ -190,39 +189,39 @@ impl Registry {
         headers.extend(media_type.ok().map(|name| (CONTENT_TYPE, name)));
         let body = Body::Bytes(Bytes::from(document.content.clone()));
         let call = Call { method: Method::PUT, path: &path, headers, body, actions: Actions::Push, retry: true };
-        let answer = self.request(target, &call).await?;
-        if answer.status() == StatusCode::CREATED || answer.status() == StatusCode::OK {
-            return Ok(answer.header("oci-subject").is_some());
+        let response = self.request(target, &call).await?;
+        if response.status() == StatusCode::CREATED || response.status() == StatusCode::OK {
+            return Ok(response.header("oci-subject").is_some());
         }
         let what = format!("writing manifest {version} to {}", target.reference.name());
-        Err(said(answer).await.context(what))
+        Err(response_error(response).await.context(what))
     }
 }
 
-/// What it took to bring a blob to a registry.
+/// How a blob got into a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// It was there.
-    Known,
-    /// It was in another repository of the same registry.
+pub(crate) enum UploadOutcome {
+    /// It was there already.
+    Existing,
+    /// It was mounted from another repository of the registry.
     Mounted,
-    /// It was sent.
-    Sent,
+    /// It was uploaded.
+    Uploaded,
 }
 
-/// Returns where the registry wants to have what follows.
-fn next_place(answer: &Answer) -> Result<String, Error> {
-    let place = answer.header(LOCATION).and_then(|location| join(answer.uri(), location));
-    let wrong = || Error::new(ErrorKind::Network, "the registry does not say where to send it");
-    place.map(|place| secure(answer.uri(), &place)).ok_or_else(wrong)
+/// Returns the URL of the next upload request.
+fn next_place(response: &HttpResponse) -> Result<String, Error> {
+    let place = response.header(LOCATION).and_then(|location| join(response.uri(), location));
+    let wrong = || Error::new(ErrorKind::Network, "the registry returned no upload URL");
+    place.map(|place| secure(response.uri(), &place)).ok_or_else(wrong)
 }
 
-/// Stays with TLS: registries behind a proxy do not always know that they are reached with it.
+/// Keeps TLS: registries behind a proxy may return `http://` URLs although clients use TLS.
 fn secure(asked: &Uri, place: &Uri) -> String {
     let text = place.to_string();
-    let at_home = asked.scheme_str() == Some("https") && asked.authority() == place.authority();
+    let same_origin = asked.scheme_str() == Some("https") && asked.authority() == place.authority();
     match text.strip_prefix("http://") {
-        Some(rest) if at_home => format!("https://{rest}"),
+        Some(rest) if same_origin => format!("https://{rest}"),
         _ => text,
     }
 }

@@ -1,4 +1,4 @@
-//! What was made for an image: signatures, attestations, lists of its parts.
+//! Referrers of an image: signatures, attestations, SBOMs.
 
 use http::StatusCode;
 use http::header::LINK;
@@ -6,47 +6,47 @@ use http::header::LINK;
 use super::client::{Call, Registry};
 use super::endpoint::Source;
 use super::manifest::{Document, MANIFEST_LIMIT};
-use super::refusal::said;
+use super::refusal::response_error;
 use crate::http::join;
 use crate::manifest::{Descriptor, Index, media_type};
 use crate::pull::parse;
 use crate::{Digest, Error, ErrorKind};
 
-/// How many pages of referrers are read.
-const PAGES: usize = 100;
+/// Maximum number of pages of referrers.
+const MAX_PAGES: usize = 100;
 
-/// What cosign puts behind the name of a digest.
+/// The tag suffixes that cosign uses.
 pub(crate) const COSIGN: [&str; 3] = ["sig", "att", "sbom"];
 
-/// Returns the tag under which registries without the API list what was made for a digest.
+/// Returns the tag that lists the referrers of a digest in registries without the referrers API.
 pub(crate) fn fallback_tag(digest: &Digest) -> String {
     format!("sha256-{}", digest.hex())
 }
 
 impl Registry {
-    /// Lists what was made for a digest: by the API, or else by the tag that stands in for it.
+    /// Lists the referrers of a digest, by the API or the fallback tag.
     pub(crate) async fn referrers(&self, source: &Source, digest: &Digest) -> Result<Vec<Descriptor>, Error> {
         let mut found = Vec::new();
         let mut path = format!("referrers/{digest}");
-        for page in 0..PAGES {
-            let mut answer = match self.request(source, &Call::get(&path)).await {
-                Ok(answer) => answer,
-                // Some let nobody in where they have nothing.
+        for page in 0..MAX_PAGES {
+            let mut response = match self.request(source, &Call::get(&path)).await {
+                Ok(response) => response,
+                // Some registries deny access to referrers that do not exist.
                 Err(error) if page == 0 && error.kind() == ErrorKind::Unauthorized => {
                     return self.fallback(source, digest).await;
                 }
                 Err(error) => return Err(error),
             };
-            match answer.status() {
+            match response.status() {
                 StatusCode::OK => {}
-                // Registries that do not have the API say so in several ways.
+                // Registries without the API respond in several ways.
                 status if page == 0 && status.is_client_error() => return self.fallback(source, digest).await,
-                _ => return Err(said(answer).await),
+                _ => return Err(response_error(response).await),
             }
-            let next = answer.header(LINK).and_then(next_page).and_then(|link| join(answer.uri(), link));
-            let content = answer.whole(MANIFEST_LIMIT).await.map_err(|failure| failure.into_error(1))?;
+            let next = response.header(LINK).and_then(next_page).and_then(|link| join(response.uri(), link));
+            let content = response.whole(MANIFEST_LIMIT).await.map_err(|failure| failure.into_error(1))?;
             let Ok(index) = parse::<Index>(&content, "list of referrers") else {
-                // Some answer with a page for people.
+                // Some return an HTML page.
                 return self.fallback(source, digest).await;
             };
             found.extend(index.manifests);
@@ -55,19 +55,19 @@ impl Registry {
                 None => return Ok(found),
             }
         }
-        Err(Error::new(ErrorKind::Limit, format!("more than {PAGES} pages of referrers")))
+        Err(Error::new(ErrorKind::Limit, format!("more than {MAX_PAGES} pages of referrers")))
     }
 
     async fn fallback(&self, source: &Source, digest: &Digest) -> Result<Vec<Descriptor>, Error> {
         match self.tagged(source, &fallback_tag(digest)).await {
             Ok(Some(document)) if document.is_index() => Ok(parse::<Index>(&document.content, "index")?.manifests),
-            // Some let nobody in where they have nothing.
+            // Some registries deny access to tags that do not exist.
             Err(error) if error.kind() != ErrorKind::Unauthorized => Err(error),
             _ => Ok(Vec::new()),
         }
     }
 
-    /// Gets what has a tag, if anything has.
+    /// Fetches the manifest with a tag, if it exists.
     pub(crate) async fn tagged(&self, source: &Source, tag: &str) -> Result<Option<Document>, Error> {
         match self.manifest(source, tag).await {
             Ok(document) => Ok(Some(document)),
@@ -76,8 +76,7 @@ impl Registry {
         }
     }
 
-    /// Adds something that was made for `subject` to the tag that lists it, for a registry that
-    /// has no API for that.
+    /// Adds a referrer of `subject` to the fallback tag, for a registry without the referrers API.
     pub(crate) async fn list_referrer(
         &self,
         target: &Source,
@@ -101,7 +100,7 @@ impl Registry {
     }
 }
 
-/// Reads `<address>; rel="next"`.
+/// Parses `<url>; rel="next"`.
 pub(super) fn next_page(link: &str) -> Option<&str> {
     let (address, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
     (rest.contains("next")).then_some(address)

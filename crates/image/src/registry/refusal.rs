@@ -1,4 +1,4 @@
-//! What a registry says when it does not give what was asked for.
+//! Error responses of registries.
 
 use std::time::Duration;
 
@@ -9,67 +9,67 @@ use spelling::calendar::{self, Date};
 
 use super::client::Registry;
 use super::endpoint::Source;
-use crate::http::{Answer, host_of};
+use crate::http::{HttpResponse, host_of};
 use crate::{Error, ErrorKind};
 
-/// An answer that is not what was asked for, in the registry's own words if it has any.
+/// An error response, with the registry's message if it has one.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     status: StatusCode,
-    words: Option<String>,
+    message: Option<String>,
     retry_after: Option<Duration>,
 }
 
 #[derive(Deserialize)]
-struct Complaints {
-    errors: Vec<Complaint>,
+struct ErrorList {
+    errors: Vec<RegistryError>,
 }
 
 #[derive(Deserialize)]
-struct Complaint {
+struct RegistryError {
     #[serde(default)]
     code: String,
     #[serde(default)]
     message: String,
 }
 
-impl Refusal {
-    /// Reads an answer as far as it is of use for a message.
-    pub(crate) async fn read(mut answer: Answer) -> Refusal {
-        let status = answer.status();
-        let retry_after = answer.header(RETRY_AFTER).and_then(retry_after);
-        let content = answer.beginning(16 << 10).await;
-        let complaint = serde_json::from_slice::<Complaints>(&content).ok().and_then(|it| it.errors.into_iter().next());
-        let words = complaint.map(|complaint| {
-            let code = complaint.code.to_lowercase().replace('_', " ");
-            let message = clean(&complaint.message);
+impl ErrorResponse {
+    /// Reads the parts of a response that an error message needs.
+    pub(crate) async fn read(mut response: HttpResponse) -> ErrorResponse {
+        let status = response.status();
+        let retry_after = response.header(RETRY_AFTER).and_then(retry_after);
+        let content = response.beginning(16 << 10).await;
+        let error = serde_json::from_slice::<ErrorList>(&content).ok().and_then(|it| it.errors.into_iter().next());
+        let message = error.map(|error| {
+            let code = error.code.to_lowercase().replace('_', " ");
+            let message = sanitize(&error.message);
             match (code.is_empty(), message.is_empty() || message.to_lowercase() == code) {
                 (true, _) => message,
-                (false, true) => clean(&code),
-                (false, false) => format!("{}: {message}", clean(&code)),
+                (false, true) => sanitize(&code),
+                (false, false) => format!("{}: {message}", sanitize(&code)),
             }
         });
-        Refusal { status, words: words.filter(|words| !words.is_empty()), retry_after }
+        ErrorResponse { status, message: message.filter(|message| !message.is_empty()), retry_after }
     }
 
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Returns whether the registry gave no reason beside the status.
-    pub(crate) fn is_unnamed(&self) -> bool {
-        self.words.is_none()
+    /// Returns whether the registry gave no reason besides the status.
+    pub(crate) fn has_no_message(&self) -> bool {
+        self.message.is_none()
     }
 
-    /// Returns how long the registry asks to wait.
+    /// Returns the delay that the registry asks for.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Error {
-        let status = refusal.status;
+impl From<ErrorResponse> for Error {
+    fn from(error_response: ErrorResponse) -> Error {
+        let status = error_response.status;
         let kind = match status {
             StatusCode::NOT_FOUND => ErrorKind::NotFound,
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ErrorKind::Unauthorized,
@@ -80,58 +80,58 @@ impl From<Refusal> for Error {
             StatusCode::TOO_MANY_REQUESTS => "toomanyrequests: the registry limits how often it is asked".to_owned(),
             status => format!("status {status}"),
         };
-        match refusal.words {
+        match error_response.message {
             None => Error::new(kind, plain),
-            Some(words) if status.is_server_error() => Error::new(kind, format!("{plain}: {words}")),
-            Some(words) => Error::new(kind, words),
+            Some(message) if status.is_server_error() => Error::new(kind, format!("{plain}: {message}")),
+            Some(message) => Error::new(kind, message),
         }
     }
 }
 
-/// Makes an error of an answer, with the registry's own words.
-pub(crate) async fn said(answer: Answer) -> Error {
-    Refusal::read(answer).await.into()
+/// Turns an error response into an error with the registry's message.
+pub(crate) async fn response_error(response: HttpResponse) -> Error {
+    ErrorResponse::read(response).await.into()
 }
 
 impl Registry {
-    /// Reports that a registry does not let us in, and which credentials it rejected.
-    pub(super) async fn refused(&self, source: &Source, answer: Answer) -> Error {
-        let error = said(answer).await;
+    /// Reports denied access and the credentials that the registry rejected.
+    pub(super) async fn denied(&self, source: &Source, response: HttpResponse) -> Error {
+        let error = response_error(response).await;
         let name = source.reference.name();
         match self.credentials(source).await {
             Err(why) => why,
             Ok(Some(found)) => {
                 let (key, file) = (found.key, found.file.display().to_string());
-                error.hint(format!("{name} was shown the credentials of {key:?} in {file}"))
+                error.hint(format!("{name} rejected the credentials of {key:?} in {file}"))
             }
             Ok(None) if let Some(failure) = self.auth.store_failure(source.reference.host()) => {
-                error.hint(format!("no credentials for {name} were found: {failure}"))
+                error.hint(format!("no credentials for {name}: {failure}"))
             }
             Ok(None) => {
                 let paths: Vec<String> = self.auth.paths().iter().map(|path| path.display().to_string()).collect();
-                error.hint(format!("no credentials for {name} were found in {}", paths.join(", ")))
+                error.hint(format!("no credentials for {name} in {}", paths.join(", ")))
             }
         }
     }
 
-    /// Reports that a server the registry redirected to does not let us in. It gets no credentials.
-    pub(super) async fn refused_elsewhere(&self, source: &Source, answer: Answer) -> Error {
-        let elsewhere = host_of(answer.uri()).rsplit('@').next().unwrap_or_default().to_owned();
+    /// Reports denied access by a server that the registry redirected to. It gets no credentials.
+    pub(super) async fn denied_after_redirect(&self, source: &Source, response: HttpResponse) -> Error {
+        let elsewhere = host_of(response.uri()).rsplit('@').next().unwrap_or_default().to_owned();
         let host = source.reference.host().to_owned();
-        let hint = format!("{host} redirects to {elsewhere}, which gets no credentials of {host}");
-        said(answer).await.hint(hint)
+        let hint = format!("{host} redirects to {elsewhere}, which does not receive the credentials of {host}");
+        response_error(response).await.hint(hint)
     }
 }
 
-/// Reads how long a registry asks to wait: seconds, or a date.
+/// Parses `Retry-After`: seconds or a date.
 fn retry_after(text: &str) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
     // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
-    let words: Vec<&str> = text.split([' ', ':']).collect();
-    let [_, day, month, year, hour, minute, second, "GMT"] = words.as_slice() else { return None };
+    let message: Vec<&str> = text.split([' ', ':']).collect();
+    let [_, day, month, year, hour, minute, second, "GMT"] = message.as_slice() else { return None };
     let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let month = months.iter().position(|name| name == month)? as i64 + 1;
     let number = |text: &str| text.parse::<i64>().ok().filter(|number| (0..10_000).contains(number));
@@ -140,8 +140,8 @@ fn retry_after(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from((then - calendar::now()).max(0)).ok()?))
 }
 
-/// Makes foreign words fit to print: short, and without control characters.
-fn clean(text: &str) -> String {
+/// Sanitizes foreign text for printing: shortens it and drops control characters.
+fn sanitize(text: &str) -> String {
     let text: String = text.chars().take(300).map(|char| if char.is_control() { ' ' } else { char }).collect();
     text.trim().to_owned()
 }

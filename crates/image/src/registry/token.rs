@@ -1,4 +1,4 @@
-//! Who we are, as a registry wants to have it: a password, or a token from its realm.
+//! Authorization: a password, or a token from the realm of the registry.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use serde::Deserialize;
 use super::challenge::{Actions, Challenge};
 use super::client::Registry;
 use super::endpoint::{Endpoint, Source};
-use super::refusal::Refusal;
-use crate::auth::{Credentials, Found};
-use crate::http::{Ask, Authorization, Body, Origin, Trust, encode, host_of};
+use super::refusal::ErrorResponse;
+use crate::auth::{Credentials, FoundCredentials};
+use crate::http::{Authorization, Body, HttpRequest, Origin, Trust, encode, host_of};
 use crate::{Error, ErrorKind};
 
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(super) struct Token {
 }
 
 #[derive(Deserialize)]
-struct TokenAnswer {
+struct TokenResponse {
     #[serde(default)]
     token: Option<String>,
     #[serde(default)]
@@ -32,7 +32,7 @@ struct TokenAnswer {
     expires_in: Option<u64>,
 }
 
-/// Where tokens come from, as an endpoint named it in a challenge of its own.
+/// The token server that an endpoint named in its own challenge.
 struct Realm<'a> {
     uri: Uri,
     origin: Origin,
@@ -41,8 +41,8 @@ struct Realm<'a> {
 }
 
 impl Registry {
-    /// Finds credentials; it is done aside, because it may run a program.
-    pub(crate) async fn credentials(&self, source: &Source) -> Result<Option<Found>, Error> {
+    /// Finds credentials on a blocking thread, because it may run a helper.
+    pub(crate) async fn credentials(&self, source: &Source) -> Result<Option<FoundCredentials>, Error> {
         let auth = Arc::clone(&self.auth);
         let (host, repository) = (source.reference.host().to_owned(), source.reference.repository().to_owned());
         tokio::task::spawn_blocking(move || auth.find(&host, &repository))
@@ -50,7 +50,7 @@ impl Registry {
             .unwrap_or_else(|error| Err(Error::new(ErrorKind::File, format!("looking for credentials: {error}"))))
     }
 
-    /// Returns who we are to an endpoint that gave this challenge. No other server gets it.
+    /// Returns the authorization for an endpoint's challenge, bound to that endpoint.
     pub(super) async fn authorization(
         &self,
         endpoint: &Endpoint,
@@ -89,72 +89,72 @@ impl Registry {
 
     async fn fetch_token(&self, source: &Source, realm: &Realm<'_>, scopes: &[String]) -> Result<Token, Error> {
         let credentials = self.credentials(source).await?.map(|found| found.credentials);
-        let ask = realm.ask(credentials.as_ref(), scopes)?;
+        let request = realm.request(credentials.as_ref(), scopes)?;
         let mut tries = 0;
         loop {
             let what = format!("token from {}", host_of(&realm.uri));
-            let mut answer = match self.http.ask(ask.clone()).await {
-                Ok(answer) => answer,
-                Err(failure) if failure.is_passing() && tries < self.settings.retries.count => {
+            let mut response = match self.http.send(request.clone()).await {
+                Ok(response) => response,
+                Err(failure) if failure.is_transient() && tries < self.settings.retries.count => {
                     self.wait(&what, &failure.to_string(), tries, None).await?;
                     tries += 1;
                     continue;
                 }
                 Err(failure) => return Err(failure.into_error(1).context(what)),
             };
-            match answer.status() {
+            match response.status() {
                 StatusCode::OK => {}
                 status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-                    let refusal = Refusal::read(answer).await;
-                    let asked = refusal.retry_after();
-                    let error = Error::from(refusal).context(&what);
+                    let error_response = ErrorResponse::read(response).await;
+                    let retry_after = error_response.retry_after();
+                    let error = Error::from(error_response).context(&what);
                     if tries < self.settings.retries.count {
-                        self.wait(&what, &error.to_string(), tries, asked).await.map_err(|_| error)?;
+                        self.wait(&what, &error.to_string(), tries, retry_after).await.map_err(|_| error)?;
                         tries += 1;
                         continue;
                     }
                     return Err(error);
                 }
                 _ => {
-                    let error = if realm.origin.has(answer.uri()) {
-                        self.refused(source, answer).await
+                    let error = if realm.origin.has(response.uri()) {
+                        self.denied(source, response).await
                     } else {
-                        self.refused_elsewhere(source, answer).await
+                        self.denied_after_redirect(source, response).await
                     };
                     return Err(error.context("unable to retrieve auth token"));
                 }
             }
-            let content = answer.whole(1 << 20).await.map_err(|failure| failure.into_error(1).context(&what))?;
-            let answer: TokenAnswer = serde_json::from_slice(&content)
-                .map_err(|_| wrong(format!("the answer of {what} is not understood")))?;
-            let token = answer.token.or(answer.access_token).filter(|token| !token.is_empty());
+            let content = response.whole(1 << 20).await.map_err(|failure| failure.into_error(1).context(&what))?;
+            let response: TokenResponse = serde_json::from_slice(&content)
+                .map_err(|_| wrong(format!("the response of {} is not valid JSON", host_of(&realm.uri))))?;
+            let token = response.token.or(response.access_token).filter(|token| !token.is_empty());
             let token =
-                token.ok_or_else(|| wrong(format!("there is none in the answer of {}", host_of(&realm.uri))))?;
-            let mut value =
-                HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| wrong("it cannot be sent".into()))?;
+                token.ok_or_else(|| wrong(format!("the response of {} contains no token", host_of(&realm.uri))))?;
+            let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+                .map_err(|_| wrong("the token contains characters that HTTP headers do not allow".into()))?;
             value.set_sensitive(true);
-            // Renewed early enough that it does not run out on the way.
-            let seconds = answer.expires_in.unwrap_or(60).clamp(15, 86_400) - 10;
+            // Renew early, so that the token does not expire in flight.
+            let seconds = response.expires_in.unwrap_or(60).clamp(15, 86_400) - 10;
             return Ok(Token { value, until: Instant::now() + Duration::from_secs(seconds) });
         }
     }
 }
 
 impl<'a> Realm<'a> {
-    /// Reads the realm of a challenge that `endpoint` gave.
+    /// Parses the realm of an endpoint's challenge.
     fn of(endpoint: &Endpoint, realm: &str, service: Option<&'a str>) -> Result<Realm<'a>, Error> {
-        let uri: Uri = realm.parse().map_err(|_| wrong(format!("{realm:?} is no address")))?;
+        let uri: Uri = realm.parse().map_err(|_| wrong(format!("invalid URL {realm:?}")))?;
         match uri.scheme_str() {
             Some("https") => {}
-            Some("http") if endpoint.trust == Trust::Anyone => {}
-            _ => return Err(wrong(format!("{} is not reached with TLS", host_of(&uri)))),
+            Some("http") if endpoint.trust == Trust::Any => {}
+            _ => return Err(wrong(format!("{} does not use TLS", host_of(&uri)))),
         }
-        let origin = Origin::of(&uri).ok_or_else(|| wrong(format!("{realm:?} is no address")))?;
+        let origin = Origin::of(&uri).ok_or_else(|| wrong(format!("invalid URL {realm:?}")))?;
         Ok(Realm { uri, origin, trust: endpoint.trust, service })
     }
 
-    /// Makes the request for a token. What is secret in it is bound to this realm.
-    fn ask(&self, credentials: Option<&Credentials>, scopes: &[String]) -> Result<Ask, Error> {
+    /// Creates the token request. Its secrets are bound to this realm.
+    fn request(&self, credentials: Option<&Credentials>, scopes: &[String]) -> Result<HttpRequest, Error> {
         let mut query: Vec<String> =
             self.service.iter().map(|service| format!("service={}", encode(service))).collect();
         query.extend(scopes.iter().map(|scope| format!("scope={}", encode(scope))));
@@ -164,7 +164,12 @@ impl<'a> Realm<'a> {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
             let body = Body::Private(Bytes::from(query.join("&")));
-            return Ok(Ask { headers, body, method: Method::POST, ..Ask::get(self.uri.clone(), self.trust) });
+            return Ok(HttpRequest {
+                headers,
+                body,
+                method: Method::POST,
+                ..HttpRequest::get(self.uri.clone(), self.trust)
+            });
         }
         let mut authorization = None;
         if let Some(Credentials::Password { user, password }) = credentials {
@@ -173,8 +178,8 @@ impl<'a> Realm<'a> {
         }
         let mark = if self.uri.query().is_some() { '&' } else { '?' };
         let address = format!("{}{mark}{}", self.uri, query.join("&"));
-        let uri: Uri = address.parse().map_err(|_| wrong(format!("{:?} is no address", self.uri)))?;
-        Ok(Ask { authorization, ..Ask::get(uri, self.trust) })
+        let uri: Uri = address.parse().map_err(|_| wrong(format!("invalid URL {:?}", self.uri)))?;
+        Ok(HttpRequest { authorization, ..HttpRequest::get(uri, self.trust) })
     }
 }
 
@@ -184,8 +189,9 @@ fn wrong(text: String) -> Error {
 
 fn basic(user: &str, password: &str) -> Result<HeaderValue, Error> {
     let encoded = base64_simd::STANDARD.encode_to_string(format!("{user}:{password}"));
-    let mut value = HeaderValue::from_str(&format!("Basic {encoded}"))
-        .map_err(|_| Error::new(ErrorKind::Unauthorized, "the credentials cannot be sent"))?;
+    let mut value = HeaderValue::from_str(&format!("Basic {encoded}")).map_err(|_| {
+        Error::new(ErrorKind::Unauthorized, "the credentials contain characters that HTTP headers do not allow")
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -1,4 +1,4 @@
-//! What stands in for signatures in a program that does not check them.
+//! Stubs for builds without signature verification.
 
 use ::signature::{Attached, Requirement};
 
@@ -6,7 +6,7 @@ use crate::client::Inner;
 use crate::registry::Source;
 use crate::{Digest, Error};
 
-/// Signatures of an image: none.
+/// The signatures of an image: always none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected {
     pub(crate) signatures: Vec<Attached>,
@@ -19,11 +19,11 @@ impl Inner {
         Ok(Collected::default())
     }
 
-    pub(crate) fn keep_signatures(&self, _: &Digest, _: &[Attached]) -> Result<(), Error> {
+    pub(crate) fn cache_signatures(&self, _: &Digest, _: &[Attached]) -> Result<(), Error> {
         Ok(())
     }
 
-    pub(crate) fn kept_signatures(&self, _: &Digest) -> Vec<Attached> {
+    pub(crate) fn cached_signatures(&self, _: &Digest) -> Vec<Attached> {
         Vec::new()
     }
 }

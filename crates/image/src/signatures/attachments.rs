@@ -1,8 +1,8 @@
-//! Sigstore signatures in the repository of their image, under a tag made from its digest.
+//! Sigstore signatures in the repository of the image, under a tag derived from its digest.
 
 use ::signature::{Attached, SIGSTORE_MEDIA_TYPE, Sigstore};
 
-use super::{Collected, LARGEST, MOST};
+use super::{Collected, MAX_SIGNATURE_BYTES, MAX_SIGNATURES};
 use crate::client::Inner;
 use crate::manifest::{Manifest, media_type};
 use crate::pull::parse;
@@ -25,19 +25,21 @@ impl Inner {
         }
         let manifest: Manifest = parse(&document.content, "manifest")?;
         let limit = |text: String| Err(Error::new(ErrorKind::Limit, format!("{tag}: {text}")));
-        if manifest.layers.len() > MOST {
-            return limit(format!("more than {MOST} signatures"));
+        if manifest.layers.len() > MAX_SIGNATURES {
+            return limit(format!("more than {MAX_SIGNATURES} signatures"));
         }
         for layer in &manifest.layers {
             let is_signature = layer.media_type == SIGSTORE_MEDIA_TYPE;
-            if is_signature && layer.size > LARGEST {
-                return limit(format!("a signature of {} bytes, more than {LARGEST}", layer.size));
+            if is_signature && layer.size > MAX_SIGNATURE_BYTES {
+                return limit(format!("a signature of {} bytes, the maximum is {MAX_SIGNATURE_BYTES}", layer.size));
             }
-            // Other attachments are counted, and otherwise let be.
+            // Other attachments count towards the limit and are skipped.
             let payload = if is_signature {
                 let store = &self.options.store;
                 self.registry.fetch(source, layer, store).await?;
-                store.read(&layer.digest, LARGEST).map_err(|error| Error::file("reading a signature", &error))?
+                store
+                    .read(&layer.digest, MAX_SIGNATURE_BYTES)
+                    .map_err(|error| Error::file("reading a signature", &error))?
             } else {
                 Vec::new()
             };

@@ -1,12 +1,12 @@
-//! Signatures from a registry that keeps them itself, and says so by `X-Registry-Supports-Signatures`.
+//! Signatures from registries that store them and announce `X-Registry-Supports-Signatures`.
 
 use ::signature::Attached;
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::{Collected, LARGEST_TOGETHER};
+use super::{Collected, MAX_TOTAL_BYTES};
 use crate::client::Inner;
-use crate::registry::{Call, Source, said};
+use crate::registry::{Call, Source, response_error};
 use crate::{Digest, Error, ErrorKind};
 
 #[derive(Deserialize)]
@@ -33,14 +33,14 @@ impl Inner {
         let base = self.registry.endpoint(source).await?.base;
         let address = format!("{base}/extensions/v2/{}/signatures/{digest}", source.reference.repository());
         found.searched.push(address.clone());
-        let mut answer = self.registry.request(source, &Call::get(&address)).await?;
-        match answer.status() {
+        let mut response = self.registry.request(source, &Call::get(&address)).await?;
+        match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND => return Ok(()),
-            _ => return Err(said(answer).await),
+            _ => return Err(response_error(response).await),
         }
-        // Base64 takes a third more.
-        let content = answer.whole(2 * LARGEST_TOGETHER).await.map_err(|failure| failure.into_error(1))?;
+        // Base64 adds a third.
+        let content = response.whole(2 * MAX_TOTAL_BYTES).await.map_err(|failure| failure.into_error(1))?;
         let wrong = |text: String| Error::new(ErrorKind::Unsupported, format!("{address}: {text}"));
         let list: List = serde_json::from_slice(&content).map_err(|error| wrong(error.to_string()))?;
         for entry in list.signatures {

@@ -1,4 +1,4 @@
-//! `registries.d`: where signatures of the images of a registry are.
+//! `registries.d`: the locations of image signatures.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use crate::policy::registry_scopes;
 use crate::{Environment, Error, ErrorKind, Reference};
 
-/// The largest file that is read.
+/// Maximum size of a file.
 const FILE_LIMIT: u64 = 1 << 20;
 
-/// What the files say, put together.
+/// The merged configuration.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RegistriesD {
     default: Option<Namespace>,
@@ -28,12 +28,12 @@ struct Content {
     docker: Option<BTreeMap<String, Option<Namespace>>>,
 }
 
-/// What holds for a registry, a namespace, a repository or an image.
+/// The settings of a registry, a namespace, a repository or an image.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct Namespace {
     lookaside: Option<String>,
-    /// What `lookaside` was called before.
+    /// The former name of `lookaside`.
     sigstore: Option<String>,
     use_sigstore_attachments: Option<bool>,
 }
@@ -67,7 +67,7 @@ impl RegistriesD {
 
     fn add(&mut self, path: &Path, text: &str) -> Result<(), Error> {
         let wrong = |text: String| Error::new(ErrorKind::File, format!("{}: {text}", path.display()));
-        // A file of comments only is no mapping.
+        // A file with only comments is not a mapping.
         let only_comments = text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
         let content: Content = if only_comments {
             Content::default()
@@ -77,31 +77,31 @@ impl RegistriesD {
         if let Some(default) = content.default_docker
             && self.default.replace(default).is_some()
         {
-            return Err(wrong("default-docker stands in another file already".into()));
+            return Err(wrong("default-docker is already defined in another file".into()));
         }
         for (scope, namespace) in content.docker.unwrap_or_default() {
             if self.docker.insert(scope.clone(), namespace.unwrap_or_default()).is_some() {
-                return Err(wrong(format!("docker {scope:?} stands in another file already")));
+                return Err(wrong(format!("docker {scope:?} is already defined in another file")));
             }
         }
         Ok(())
     }
 
-    /// Returns what the narrowest scope says that says anything.
+    /// Returns the setting of the narrowest scope that has one.
     fn find<T>(&self, reference: &Reference, get: impl Fn(&Namespace) -> Option<T>) -> Option<T> {
         let scopes = registry_scopes(reference);
         let mut own = scopes.iter().filter_map(|scope| self.docker.get(scope));
         own.find_map(&get).or_else(|| self.default.as_ref().and_then(&get))
     }
 
-    /// Returns the address of the signature storage.
+    /// Returns the URL of the signature storage.
     pub(crate) fn lookaside(&self, reference: &Reference, environment: &Environment) -> String {
         let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let found = self.find(reference, |it| filled(&it.lookaside).or_else(|| filled(&it.sigstore)));
         found.unwrap_or_else(|| format!("file://{}", environment.signature_storage().display()))
     }
 
-    /// Returns whether signatures are attached to images in their own repository.
+    /// Returns whether signatures are stored as attachments in the repository of the image.
     pub(crate) fn use_attachments(&self, reference: &Reference) -> bool {
         self.find(reference, |it| it.use_sigstore_attachments).unwrap_or(false)
     }
@@ -110,7 +110,7 @@ impl RegistriesD {
 fn read(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut text = String::new();
     file.take(FILE_LIMIT + 1).read_to_string(&mut text)?;
@@ -132,7 +132,7 @@ mod tests {
         all.add(Path::new("1.yaml"), first).unwrap();
         all.add(Path::new("2.yaml"), "# nothing\n").unwrap();
         all.add(Path::new("3.yaml"), "default-docker:\ndocker:\n").unwrap();
-        let environment = Environment::made_up(Path::new("/x/etc"), &[]);
+        let environment = Environment::isolated(Path::new("/x/etc"), &[]);
         for (name, lookaside, attachments) in [
             ("a.test/y:v1", "file:///a", true),
             ("a.test/x:v1", "file:///a", false),
@@ -146,8 +146,8 @@ mod tests {
         let none = RegistriesD::default().lookaside(&"a.test/x:v1".parse().unwrap(), &environment);
         assert_eq!(none, "file:///x/var/lib/containers/sigstore");
         for (text, expected) in [
-            ("docker:\n  a.test:\n    lookaside: file:///b\n", "stands in another file already"),
-            ("default-docker:\n  lookaside: file:///b\n", "stands in another file already"),
+            ("docker:\n  a.test:\n    lookaside: file:///b\n", "is already defined in another file"),
+            ("default-docker:\n  lookaside: file:///b\n", "is already defined in another file"),
             ("docker: [", "4.yaml: "),
         ] {
             let error = all.clone().add(Path::new("4.yaml"), text).unwrap_err().to_string();

@@ -1,19 +1,17 @@
-//! Unpacks the layers of an image, which come from anybody, into a directory.
+//! Unpacks the untrusted layers of an image into a directory.
 //!
-//! A map: `stream` takes the compression off and watches over sizes, `tar` reads headers, `tree`
-//! applies them to files that exist in memory only, and `place` writes the outcome.
+//! `stream` decompresses and enforces size limits, `tar` reads headers, `tree` applies them to an in-memory tree, and
+//! `place` writes the result.
 //!
-//! - Nothing is written outside the target, whatever names and links say: paths are resolved in
-//!   memory, where the way up ends at the root of the image, and no link exists on disk before
-//!   everything else is written.
-//! - The target appears whole or not at all: all is written into a directory beside it, which is
-//!   renamed at the end and removed when something goes wrong.
-//! - Links never lead out of the target afterwards either, so that it can be read like any
-//!   directory. A link whose text is relative and stays inside keeps its text. Any other is written
-//!   as the relative way to the file that it means inside the image; one that means nothing there
-//!   dangles.
-//! - Files have mode 0600 and directories 0700, and belong to the caller. Times, extended
-//!   attributes and capabilities are dropped; devices and pipes are not made.
+//! - Nothing is written outside the target, whatever names and links say: paths are resolved in memory, where
+//!   `..` stops at the root of the image, and links are created after everything else is written.
+//! - The target appears completely or not at all: everything is written to a temporary directory next to it,
+//!   which is renamed at the end and removed on failure.
+//! - Links never leave the target, so it can be read like any directory. A relative link that stays inside keeps
+//!   its text. Any other link is rewritten as the relative path to its target inside the image; a link without
+//!   a target dangles.
+//! - Files have mode 0600 and directories 0700, and belong to the caller. Times, extended attributes and
+//!   capabilities are dropped; devices and pipes are skipped.
 
 mod outcome;
 mod place;
@@ -31,15 +29,15 @@ use std::path::Path;
 pub use outcome::{LayerFile, LayerProblem, UnpackError, UnpackLimits, Unpacked};
 use stream::Stream;
 use tar::{Entry, Kind, Reader};
-use tree::{Content, ROOT, Tree, What};
+use tree::{Content, NodeKind, ROOT, Tree};
 
-/// Unpacks layers, the lowest first, into `target`, which must not exist or be an empty directory.
+/// Unpacks layers, base first, into `target`, which must not exist or be an empty directory.
 ///
-/// `progress` receives how many bytes of layers were read since it was last called.
+/// `progress` receives the number of layer bytes read since its last call.
 ///
 /// # Errors
-/// Fails when a layer is malformed, hostile or too large, or a file cannot be read or written.
-/// Nothing is left behind then.
+/// Fails when a layer is malformed, hostile or too large, or a file cannot be read or written. Nothing is left behind
+/// then.
 pub fn unpack(
     layers: &[LayerFile],
     target: &Path,
@@ -49,11 +47,11 @@ pub fn unpack(
     Unpacker::new(layers, target, limits, progress)?.run(None)
 }
 
-/// Unpacks what lies at the paths `only` of an image, and whatever else links there lead to.
+/// Unpacks the paths `only` of an image, and the targets of links in them.
 ///
-/// Everything keeps its place: `/configs` is unpacked to `configs` in the target. If that is a link
-/// to `/data`, then `data` is unpacked, too. Paths that the image does not have are passed over;
-/// see what is there with [`contained`](crate::contained). The same rules hold as for [`unpack`].
+/// Paths stay the same: `/configs` is unpacked to `configs` in the target. If that is a link to `/data`, `data` is
+/// unpacked, too. Paths that the image lacks are skipped; check for them with [`contained`](crate::contained). The
+/// guarantees of [`unpack`] apply.
 ///
 /// # Errors
 /// Fails as [`unpack`] does.
@@ -72,7 +70,7 @@ struct Unpacker<'a> {
     target: &'a Path,
     limits: &'a UnpackLimits,
     progress: &'a dyn Fn(u64),
-    /// Holds the contents of files by number, and then the tree; removed when this is dropped.
+    /// Holds file contents by number, then the tree; removed on drop.
     scratch: tempfile::TempDir,
     tree: Tree,
     spooled: BTreeMap<Content, u64>,
@@ -140,7 +138,7 @@ impl<'a> Unpacker<'a> {
         Ok(unpacked)
     }
 
-    /// Puts the entries of a layer into the tree, and their contents aside: all of them, or those below `only`.
+    /// Adds the entries of a layer to the tree and spools their contents: all of them, or those below `only`.
     fn apply(&mut self, number: usize, only: Option<&[Vec<u8>]>, budget: &Cell<u64>) -> Result<(), UnpackError> {
         let layer = &self.layers[number];
         let wrong = |entry: Option<&[u8]>, problem| UnpackError::Layer {
@@ -171,13 +169,13 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Puts an entry into the tree; says whether its content is wanted.
+    /// Adds an entry to the tree; returns whether its content is needed.
     fn enter(&mut self, entry: &Entry, content: Content) -> Result<bool, LayerProblem> {
         let names = self.tree.clean(&entry.path)?;
         let Some((name, parents)) = names.split_last() else {
             return match entry.kind {
                 Kind::Directory => Ok(false),
-                _ => Err(LayerProblem::Name("it names the image itself")),
+                _ => Err(LayerProblem::Name("it is the root of the image")),
             };
         };
         if let Some(hidden) = name.strip_prefix(b".wh.") {
@@ -186,8 +184,8 @@ impl<'a> Unpacker<'a> {
         }
         let limits = self.limits;
         let link_text = || match entry.link.as_slice() {
-            b"" => Err(LayerProblem::Link("it points nowhere")),
-            link if link.contains(&0) => Err(LayerProblem::Link("it holds a zero byte")),
+            b"" => Err(LayerProblem::Link("its target is empty")),
+            link if link.contains(&0) => Err(LayerProblem::Link("it contains a NUL byte")),
             link if link.len() > limits.path_length => Err(LayerProblem::PathLength(limits.path_length)),
             link => Ok(link),
         };
@@ -195,13 +193,13 @@ impl<'a> Unpacker<'a> {
             Kind::File if entry.size > self.limits.file_size => {
                 return Err(LayerProblem::FileSize(self.limits.file_size));
             }
-            Kind::File => What::File(content),
-            Kind::Directory => What::Directory(BTreeMap::new()),
-            Kind::Symlink => What::Symlink(link_text()?.into()),
+            Kind::File => NodeKind::File(content),
+            Kind::Directory => NodeKind::Directory(BTreeMap::new()),
+            Kind::Symlink => NodeKind::Symlink(link_text()?.into()),
             Kind::HardLink => self.linked(link_text()?)?,
             Kind::Special => {
                 self.skipped += 1;
-                // It takes the place of what was there, though it is not made.
+                // The device replaces an existing entry, although it is not created.
                 if let Some(directory) = self.existing(parents)? {
                     self.tree.remove(directory, name);
                 }
@@ -213,27 +211,27 @@ impl<'a> Unpacker<'a> {
         Ok(entry.kind == Kind::File)
     }
 
-    /// Finds what a hard link means: a file of the image, or a symbolic link itself.
-    fn linked(&mut self, link: &[u8]) -> Result<What, LayerProblem> {
+    /// Resolves a hard link: to a file of the image, or to a symbolic link itself.
+    fn linked(&mut self, link: &[u8]) -> Result<NodeKind, LayerProblem> {
         let names = self.tree.clean(link).map_err(|problem| match problem {
-            LayerProblem::Name(_) => LayerProblem::Link("it leads out of the image"),
+            LayerProblem::Name(_) => LayerProblem::Link("it leaves the image"),
             other => other,
         })?;
         let (name, parents) = names.split_last().ok_or(LayerProblem::Link("directories cannot be linked"))?;
         let target = self.existing(parents)?.and_then(|directory| self.tree.child(directory, name));
-        match target.map(|target| &self.tree.node(target).what) {
-            Some(What::Directory(_)) => Err(LayerProblem::Link("directories cannot be linked")),
-            Some(what @ (What::File(_) | What::Symlink(_))) => Ok(what.clone()),
-            Some(What::Gone) | None => Err(LayerProblem::Link("the image has no such file")),
+        match target.map(|target| &self.tree.node(target).kind) {
+            Some(NodeKind::Directory(_)) => Err(LayerProblem::Link("directories cannot be linked")),
+            Some(what @ (NodeKind::File(_) | NodeKind::Symlink(_))) => Ok(what.clone()),
+            Some(NodeKind::Removed) | None => Err(LayerProblem::Link("the image has no such file")),
         }
     }
 
     fn whiteout(&mut self, parents: &[&[u8]], hidden: &[u8], layer: u32) -> Result<(), LayerProblem> {
         let directory = self.existing(parents)?;
         match (hidden, directory) {
-            (b"" | b"." | b"..", _) => return Err(LayerProblem::Name("it removes what has no name")),
+            (b"" | b"." | b"..", _) => return Err(LayerProblem::Name("it removes an entry without a name")),
             (b".wh..opq", Some(directory)) => self.tree.make_opaque(directory, layer),
-            // Notes of the programs that made the layer.
+            // Metadata of the tools that built the layer.
             _ if hidden.starts_with(b".wh.") => {}
             (name, Some(directory)) => self.tree.remove(directory, name),
             (_, None) => {}
@@ -241,14 +239,14 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Returns the directory that `names` lead to, if there is one.
+    /// Returns the directory at `names`, if it exists.
     fn existing(&mut self, names: &[&[u8]]) -> Result<Option<tree::NodeId>, LayerProblem> {
         let resolved = self.tree.resolve(ROOT, &names.join(&b'/'), true)?;
-        let is_directory = matches!(self.tree.node(resolved.node).what, What::Directory(_));
+        let is_directory = matches!(self.tree.node(resolved.node).kind, NodeKind::Directory(_));
         Ok((resolved.missing.is_empty() && is_directory).then_some(resolved.node))
     }
 
-    /// Writes the content of the current entry to a file of its own.
+    /// Writes the content of the current entry to its spool file.
     fn spool(&mut self, reader: &mut Reader<'_>, content: Content) -> Result<(), LayerProblem> {
         let path = place::spool_path(self.scratch.path(), content);
         let failed = |error| LayerProblem::Write { path: path.clone(), error };
@@ -262,7 +260,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Reads layers again for contents that turned out to be wanted.
+    /// Reads layers again for contents that are needed after all.
     fn spool_missing(&mut self, wanted: &BTreeSet<Content>) -> Result<(), UnpackError> {
         let missing: Vec<Content> =
             wanted.iter().filter(|content| !self.spooled.contains_key(content)).copied().collect();
@@ -291,7 +289,7 @@ fn bytes_of(path: &Path) -> &[u8] {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())
 }
 
-/// Returns whether a path of an archive is `prefix` or lies below it, by their names alone.
+/// Returns whether an archive path is `prefix` or below it, comparing names only.
 fn is_below(path: &[u8], prefix: &[u8]) -> bool {
     let names = |path| <[u8]>::split(path, |byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
     let mut path = names(path);

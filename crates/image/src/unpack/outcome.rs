@@ -1,33 +1,33 @@
-//! What is unpacked, within which bounds, and why it is not.
+//! Inputs, limits, results and errors of unpacking.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A layer of an image.
+/// A layer to unpack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerFile {
-    /// The file that holds it, in a [`Store`](crate::Store) or elsewhere.
+    /// Its file, in a [`Store`](crate::Store) or elsewhere.
     pub path: PathBuf,
-    /// What its manifest says it is. How it is compressed is seen from its first bytes.
+    /// Its media type in the manifest. The compression is detected from the first bytes.
     pub media_type: String,
 }
 
-/// Bounds on what an image may unpack to. All of them are refusals, not cuts.
+/// Limits on the unpacked size of an image. Exceeding one is an error; nothing is truncated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnpackLimits {
-    /// How many bytes all layers together may have, uncompressed.
+    /// Maximum size of all layers, uncompressed, in bytes.
     pub total_size: u64,
-    /// How many bytes a file may have.
+    /// Maximum size of a file, in bytes.
     pub file_size: u64,
-    /// How many entries all layers together may have, directories that are only implied included.
+    /// Maximum number of entries of all layers, including implied directories.
     pub entries: u64,
-    /// How many bytes the path of an entry or of a link may have.
+    /// Maximum length of the path of an entry or a link, in bytes.
     pub path_length: usize,
-    /// How many directories may lie in each other.
+    /// Maximum nesting depth of directories.
     pub depth: usize,
-    /// How many times larger than its compressed form a layer may be...
+    /// Maximum ratio of uncompressed to compressed size of a layer...
     pub ratio: u64,
-    /// ...once it has this many bytes.
+    /// ...once it has this many uncompressed bytes.
     pub ratio_from: u64,
 }
 
@@ -45,21 +45,21 @@ impl Default for UnpackLimits {
     }
 }
 
-/// What was unpacked.
+/// The result of unpacking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Unpacked {
-    /// How many files, directories and links were made.
+    /// Files, directories and links created.
     pub made: u64,
-    /// How many bytes the files have.
+    /// Total size of the files, in bytes.
     pub bytes: u64,
-    /// How many devices and pipes were passed over.
+    /// Devices and pipes skipped.
     pub skipped: u64,
 }
 
 /// Why an image could not be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// There is something at the target already.
+    /// The target exists.
     #[error("{} exists and is not an empty directory", .0.display())]
     Occupied(PathBuf),
     /// A file could not be read or written.
@@ -67,23 +67,23 @@ pub enum UnpackError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// NodeKind happened.
         error: io::Error,
     },
     /// A layer is malformed, hostile or too large.
     #[error("layer {layer}{}: {problem}", entry.as_ref().map(|entry| format!(", entry {entry:?}")).unwrap_or_default())]
     Layer {
-        /// The number of the layer, the lowest being 1.
+        /// The number of the layer, starting with 1 at the base.
         layer: usize,
-        /// The entry, as it names itself.
+        /// The name of the entry.
         entry: Option<String>,
-        /// What is wrong.
+        /// The problem.
         problem: LayerProblem,
     },
 }
 
 impl UnpackError {
-    /// Returns whether this machine failed, not the image, so that it may work the next time.
+    /// Returns whether the failure is local and may be transient, rather than caused by the image.
     pub fn is_transient(&self) -> bool {
         use io::ErrorKind::{AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
         let (UnpackError::Io { error, .. }
@@ -91,19 +91,19 @@ impl UnpackError {
         else {
             return false;
         };
-        // These come of names in the image.
+        // These result from names in the image.
         !matches!(error.kind(), AlreadyExists | InvalidFilename | InvalidInput | IsADirectory | NotADirectory)
     }
 }
 
-/// What is wrong with a layer.
+/// NodeKind is wrong with a layer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayerProblem {
     /// It ends in the middle of an entry.
-    #[error("the archive is cut off")]
+    #[error("the archive is truncated")]
     Truncated,
-    /// It cannot be uncompressed.
+    /// It cannot be decompressed.
     #[error("the archive cannot be read: {0}")]
     Unreadable(String),
     /// Its file cannot be read.
@@ -115,23 +115,23 @@ pub enum LayerProblem {
     /// A header is malformed.
     #[error("a header is malformed: {0}")]
     Header(&'static str),
-    /// An entry is a file with holes, written in a form that layers do not use.
-    #[error("it is a sparse file, which layers may not hold")]
+    /// An entry is a sparse file, a format that layers do not use.
+    #[error("it is a sparse file, which is not allowed in layers")]
     Sparse,
-    /// An entry is of a type that nobody knows.
+    /// The type of an entry is unknown.
     #[error("it is of unknown type {:?}", char::from(*.0))]
     UnknownType(u8),
-    /// A name cannot be used.
-    #[error("its name is refused: {0}")]
+    /// A name is invalid.
+    #[error("invalid name: {0}")]
     Name(&'static str),
-    /// A link cannot be made.
-    #[error("the link is refused: {0}")]
+    /// A link is invalid.
+    #[error("invalid link: {0}")]
     Link(&'static str),
-    /// A link leads to itself.
-    #[error("too many links lead to each other")]
+    /// A link resolves to itself.
+    #[error("too many levels of symbolic links")]
     Loop,
-    /// Something lies below what is no directory.
-    #[error("it lies in something that is not a directory")]
+    /// A parent of an entry is not a directory.
+    #[error("its parent is not a directory")]
     NotADirectory,
     /// All layers together are too large.
     #[error("the image is larger than the limit of {0} bytes")]
@@ -145,21 +145,21 @@ pub enum LayerProblem {
     /// A path is too long.
     #[error("its path is longer than the limit of {0} bytes")]
     PathLength(usize),
-    /// Directories lie too deep.
-    #[error("it lies deeper than the limit of {0} directories")]
+    /// Directories are nested too deeply.
+    #[error("it is nested deeper than the limit of {0} directories")]
     Depth(usize),
-    /// The layer grows beyond measure when it is uncompressed.
+    /// The compression ratio of the layer is too high.
     #[error("the layer is more than {0} times larger than its compressed form")]
     Ratio(u64),
-    /// Links and paths take too long to follow.
-    #[error("its links are too many to follow")]
+    /// Resolving links and paths takes too many steps.
+    #[error("resolving its links takes too many steps")]
     TooComplex,
     /// Its content could not be written.
     #[error("{}: {error}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// NodeKind happened.
         error: io::Error,
     },
 }

@@ -8,21 +8,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::tree::{Content, NodeId, ROOT, Tree, What};
+use super::tree::{Content, NodeId, NodeKind, ROOT, Tree};
 use super::{LayerProblem, UnpackError, Unpacked};
 
-/// Returns where a content lies until its file is made.
+/// Returns the spool file of a content.
 pub(super) fn spool_path(scratch: &Path, content: Content) -> PathBuf {
     scratch.join(format!("content/{}-{}", content.layer, content.entry))
 }
 
-/// Chooses what lies at `paths`, what links there lead to, and the directories on the way.
+/// Selects the nodes at `paths`, the targets of links in them, and their parent directories.
 pub(super) fn choose(tree: &mut Tree, paths: &[Vec<u8>]) -> Result<Vec<bool>, LayerProblem> {
     let mut chosen = vec![false; tree.len()];
     let mut whole = vec![false; tree.len()];
     let mut pending = Vec::new();
     let follow = |tree: &mut Tree, from, path: &[u8], pending: &mut Vec<NodeId>, chosen: &mut Vec<bool>| {
-        // A link that leads in circles is simply one that leads nowhere.
+        // A link loop counts as a dangling link.
         let resolved = match tree.resolve(from, path, true) {
             Err(LayerProblem::Loop) => return Ok(()),
             resolved => resolved?,
@@ -39,7 +39,7 @@ pub(super) fn choose(tree: &mut Tree, paths: &[Vec<u8>]) -> Result<Vec<bool>, La
     };
     chosen[ROOT as usize] = true;
     for path in paths {
-        // The path itself may be a link in circles, which is to be seen.
+        // The path itself may be a link loop, which stays visible.
         let last = tree.resolve(ROOT, path, false).map(|resolved| resolved.node);
         if let Ok(mut node) = last {
             while !std::mem::replace(&mut chosen[node as usize], true) {
@@ -52,30 +52,30 @@ pub(super) fn choose(tree: &mut Tree, paths: &[Vec<u8>]) -> Result<Vec<bool>, La
                 continue;
             }
             chosen[node as usize] = true;
-            match &tree.node(node).what {
-                What::Directory(children) => pending.extend(children.values()),
-                What::Symlink(target) => {
+            match &tree.node(node).kind {
+                NodeKind::Directory(children) => pending.extend(children.values()),
+                NodeKind::Symlink(target) => {
                     let (target, parent) = (target.clone(), tree.node(node).parent);
                     follow(tree, parent, &target, &mut pending, &mut chosen)?;
                 }
-                What::File(_) | What::Gone => {}
+                NodeKind::File(_) | NodeKind::Removed => {}
             }
         }
     }
     Ok(chosen)
 }
 
-/// Returns the contents of the files that are chosen.
+/// Returns the contents of the selected files.
 pub(super) fn contents(tree: &Tree, chosen: &[bool]) -> BTreeSet<Content> {
     let nodes = (0..tree.len() as NodeId).filter(|id| chosen[*id as usize]);
-    let contents = nodes.filter_map(|id| match tree.node(id).what {
-        What::File(content) => Some(content),
+    let contents = nodes.filter_map(|id| match tree.node(id).kind {
+        NodeKind::File(content) => Some(content),
         _ => None,
     });
     contents.collect()
 }
 
-/// Makes the tree at `root` in the scratch directory.
+/// Creates the tree at `root` in the scratch directory.
 pub(super) fn place(
     tree: &mut Tree,
     chosen: Option<&[bool]>,
@@ -88,8 +88,8 @@ pub(super) fn place(
     let mut pending = vec![(ROOT, scratch.join("root"))];
     while let Some((id, path)) = pending.pop() {
         let failed = |error| UnpackError::Io { path: path.clone(), error };
-        match &tree.node(id).what {
-            What::Directory(children) => {
+        match &tree.node(id).kind {
+            NodeKind::Directory(children) => {
                 if id != ROOT {
                     DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
                     unpacked.made += 1;
@@ -97,7 +97,7 @@ pub(super) fn place(
                 let children = children.iter().filter(|(_, child)| chosen.is_none_or(|all| all[**child as usize]));
                 pending.extend(children.map(|(name, child)| (*child, path.join(OsStr::from_bytes(name)))));
             }
-            What::File(content) => {
+            NodeKind::File(content) => {
                 match placed.get(content) {
                     Some(first) => fs::hard_link(first, &path).map_err(failed)?,
                     None => {
@@ -108,8 +108,8 @@ pub(super) fn place(
                 }
                 unpacked.made += 1;
             }
-            What::Symlink(_) => links.push((id, path)),
-            What::Gone => {}
+            NodeKind::Symlink(_) => links.push((id, path)),
+            NodeKind::Removed => {}
         }
     }
     for (id, path) in links {
@@ -121,12 +121,12 @@ pub(super) fn place(
     Ok(unpacked)
 }
 
-/// Returns what a link must say so that it leads on disk where it leads in the image.
+/// Returns the link text that has the same target on disk as in the image.
 fn link_text(tree: &mut Tree, id: NodeId, path: &Path) -> Vec<u8> {
-    let What::Symlink(text) = &tree.node(id).what else { return Vec::new() };
+    let NodeKind::Symlink(text) = &tree.node(id).kind else { return Vec::new() };
     let text = text.to_vec();
     let parent = tree.node(id).parent;
-    // Links that lead in circles, or through more than anybody follows, lead to themselves.
+    // A link loop, or a link through too many others, becomes a link to itself.
     let Ok(resolved) = tree.resolve(parent, &text, true) else {
         return path.file_name().unwrap_or_default().as_bytes().to_vec();
     };

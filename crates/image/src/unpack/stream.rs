@@ -1,4 +1,4 @@
-//! A layer as bytes of a tar archive, however it is compressed, with bounds on what comes out.
+//! Decompresses a layer to tar bytes, with limits on the output.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -12,40 +12,40 @@ use super::{LayerProblem, UnpackLimits};
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// Frames to be skipped, which some programs put first, begin with any of `0x50..=0x5f` and this.
+/// Skippable frames, which some tools write first, start with one of `0x50..=0x5f` followed by these bytes.
 const ZSTD_SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 
-/// The memory a zstd frame may ask for, as a power of two. Layers are written with 8 MiB at most.
+/// Maximum window of a zstd frame, as a power of two. Layers are written with 8 MiB at most.
 const ZSTD_WINDOW: u32 = 25;
 
 /// The uncompressed bytes of a layer.
 pub(crate) struct Stream<'a> {
     source: Box<dyn Read + 'a>,
-    taken: Rc<Cell<u64>>,
-    given: u64,
-    /// What all layers together may still give.
+    compressed: Rc<Cell<u64>>,
+    uncompressed: u64,
+    /// The remaining budget of all layers.
     budget: &'a Cell<u64>,
     limits: &'a UnpackLimits,
 }
 
-/// A file that reports how much was read from it.
+/// A file that counts the bytes read from it.
 struct Counted<'a> {
     file: File,
-    taken: Rc<Cell<u64>>,
+    compressed: Rc<Cell<u64>>,
     progress: &'a dyn Fn(u64),
 }
 
 impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.file.read(buffer)?;
-        self.taken.set(self.taken.get() + length as u64);
+        self.compressed.set(self.compressed.get() + length as u64);
         (self.progress)(length as u64);
         Ok(length)
     }
 }
 
 impl<'a> Stream<'a> {
-    /// Opens a layer. Its first bytes say how it is compressed; what its media type says is often wrong.
+    /// Opens a layer. The first bytes determine the compression, because media types are often wrong.
     pub(crate) fn open(
         path: &Path,
         limits: &'a UnpackLimits,
@@ -56,8 +56,9 @@ impl<'a> Stream<'a> {
         let mut magic = Vec::with_capacity(4);
         file.by_ref().take(4).read_to_end(&mut magic)?;
         io::Seek::rewind(&mut file)?;
-        let taken = Rc::new(Cell::new(0));
-        let counted = BufReader::with_capacity(64 << 10, Counted { file, taken: Rc::clone(&taken), progress });
+        let compressed = Rc::new(Cell::new(0));
+        let counted =
+            BufReader::with_capacity(64 << 10, Counted { file, compressed: Rc::clone(&compressed), progress });
         let skippable = magic.first().is_some_and(|first| first & 0xf0 == 0x50) && magic.ends_with(ZSTD_SKIPPABLE);
         let source: Box<dyn Read + 'a> = if magic.starts_with(GZIP) {
             Box::new(MultiGzDecoder::new(counted))
@@ -68,10 +69,16 @@ impl<'a> Stream<'a> {
         } else {
             Box::new(counted)
         };
-        Ok(Stream { source: Box::new(BufReader::with_capacity(128 << 10, source)), taken, given: 0, budget, limits })
+        Ok(Stream {
+            source: Box::new(BufReader::with_capacity(128 << 10, source)),
+            compressed,
+            uncompressed: 0,
+            budget,
+            limits,
+        })
     }
 
-    /// Reads some bytes; none at the end.
+    /// Reads some bytes; 0 at the end.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, LayerProblem> {
         let length = loop {
             match self.source.read(buffer) {
@@ -82,17 +89,17 @@ impl<'a> Stream<'a> {
                 Ok(length) => break length,
             }
         };
-        self.given += length as u64;
+        self.uncompressed += length as u64;
         let left = self.budget.get().checked_sub(length as u64);
         self.budget.set(left.ok_or(LayerProblem::TotalSize(self.limits.total_size))?);
-        let allowed = self.taken.get().saturating_mul(self.limits.ratio).max(self.limits.ratio_from);
-        if self.given > allowed {
+        let allowed = self.compressed.get().saturating_mul(self.limits.ratio).max(self.limits.ratio_from);
+        if self.uncompressed > allowed {
             return Err(LayerProblem::Ratio(self.limits.ratio));
         }
         Ok(length)
     }
 
-    /// Fills a whole block, or says that there is none.
+    /// Reads a whole block; returns `false` at the end.
     pub(crate) fn read_block(&mut self, block: &mut [u8]) -> Result<bool, LayerProblem> {
         let mut filled = 0;
         while filled < block.len() {
@@ -105,7 +112,7 @@ impl<'a> Stream<'a> {
         Ok(true)
     }
 
-    /// Passes over padding; says whether all of it was there.
+    /// Skips padding; returns whether all of it was present.
     pub(crate) fn skip_padding(&mut self, mut count: u64) -> Result<bool, LayerProblem> {
         let mut buffer = [0; 512];
         while count > 0 {
@@ -118,7 +125,7 @@ impl<'a> Stream<'a> {
         Ok(true)
     }
 
-    /// Passes over `count` bytes.
+    /// Skips `count` bytes.
     pub(crate) fn skip(&mut self, mut count: u64) -> Result<(), LayerProblem> {
         let mut buffer = [0; 32 << 10];
         while count > 0 {

@@ -1,14 +1,14 @@
-//! Reads the headers of a tar stream, believing none of them.
+//! Reads the headers of an untrusted tar stream.
 
 use super::LayerProblem;
 use super::stream::Stream;
 
 const BLOCK: usize = 512;
 
-/// How many bytes the headers that describe the next entry may have. Names are far shorter.
+/// Maximum size of the extension headers of an entry. Real names are far shorter.
 const MAX_EXTENSION: u64 = 1 << 20;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -19,28 +19,28 @@ pub(crate) enum Kind {
     Special,
 }
 
-/// An entry, as its headers describe it.
+/// An entry as described by its headers.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// The name, just as it is written.
+    /// The name, unmodified.
     pub(crate) path: Vec<u8>,
-    /// What a link points to, just as it is written.
+    /// The target of a link, unmodified.
     pub(crate) link: Vec<u8>,
     pub(crate) kind: Kind,
-    /// How many bytes of content follow.
+    /// The size of the content in bytes.
     pub(crate) size: u64,
 }
 
-/// A tar stream, entry by entry.
+/// A tar stream, read entry by entry.
 pub(crate) struct Reader<'a> {
     stream: Stream<'a>,
-    /// What is left of the content of the current entry, and what fills up its last block.
+    /// The unread content of the current entry, and its padding.
     content: u64,
     padding: u64,
     ended: bool,
 }
 
-/// What earlier headers say of the next entry.
+/// Overrides for the next entry from extension headers.
 #[derive(Default)]
 struct Extension {
     path: Option<Vec<u8>>,
@@ -53,8 +53,8 @@ impl<'a> Reader<'a> {
         Reader { stream, content: 0, padding: 0, ended: false }
     }
 
-    /// Returns the next entry, passing over what was not read of the one before. `headers` is
-    /// called for each header, also for those that only describe the next.
+    /// Returns the next entry, skipping unread content of the previous one. `headers` is called for each header,
+    /// including extension headers.
     pub(crate) fn next(
         &mut self,
         mut headers: impl FnMut() -> Result<(), LayerProblem>,
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         let mut extended = false;
         loop {
             self.stream.skip(self.content)?;
-            // Some writers leave out what follows the content of the last entry.
+            // Some writers omit the padding of the last entry.
             let at_end = !self.stream.skip_padding(self.padding)?;
             (self.content, self.padding) = (0, 0);
             if at_end {
@@ -73,14 +73,14 @@ impl<'a> Reader<'a> {
                 return if extended { Err(LayerProblem::Truncated) } else { Ok(None) };
             };
             headers()?;
-            let size = number(&header[124..136]).ok_or(LayerProblem::Header("its size is no number"))?;
+            let size = number(&header[124..136]).ok_or(LayerProblem::Header("its size is not a number"))?;
             match header[156] {
                 b'x' => {
                     let text = self.extension(size)?;
                     extension.read_pax(&text)?;
                     extended = true;
                 }
-                // What holds for the whole archive is of no interest: comments, mostly.
+                // Global headers are ignored; they hold mostly comments.
                 b'g' => drop(self.extension(size)?),
                 b'L' => {
                     extension.path = Some(until_nul(&self.extension(size)?).to_vec());
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Hands the content of the current entry to `sink`, piece by piece.
+    /// Passes the content of the current entry to `sink` in chunks.
     pub(crate) fn content(
         &mut self,
         mut sink: impl FnMut(&[u8]) -> Result<(), LayerProblem>,
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Returns the next header block, or `None` at the end: a block of zeros, or nothing at all.
+    /// Returns the next header block, or `None` at the end: a zero block or the end of the file.
     fn header(&mut self) -> Result<Option<[u8; BLOCK]>, LayerProblem> {
         let mut block = [0; BLOCK];
         if self.ended || !self.stream.read_block(&mut block)? {
@@ -121,14 +121,14 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         if block.iter().all(|byte| *byte == 0) {
-            // Whatever comes behind the end is no part of the archive.
+            // Data after the end marker is not part of the archive.
             self.ended = true;
             return Ok(None);
         }
-        let sum = number(&block[148..156]).ok_or(LayerProblem::Header("its checksum is no number"))?;
+        let sum = number(&block[148..156]).ok_or(LayerProblem::Header("its checksum is not a number"))?;
         let others = block[..148].iter().chain(&block[156..]);
         let unsigned: u64 = others.clone().map(|byte| u64::from(*byte)).sum::<u64>() + 8 * 32;
-        // Old programs added the bytes up with their signs.
+        // Old tools sum signed bytes.
         let signed: i64 = others.map(|byte| i64::from(*byte as i8)).sum::<i64>() + 8 * 32;
         if sum != unsigned && i64::try_from(sum) != Ok(signed) {
             return Err(LayerProblem::Header("its checksum is wrong"));
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
 
     fn extension(&mut self, size: u64) -> Result<Vec<u8>, LayerProblem> {
         if size > MAX_EXTENSION {
-            return Err(LayerProblem::Header("it is described by more than 1 MiB of headers"));
+            return Err(LayerProblem::Header("its extension headers exceed 1 MiB"));
         }
         self.set_content(size);
         let mut text = Vec::with_capacity(size as usize);
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Entry, LayerProblem> {
         let path = extension.path.unwrap_or_else(|| name_in(header));
         let kind = match flag {
-            // Before directories had a type of their own, they were recognised by their names.
+            // Before directories had their own type, a trailing slash marked them.
             0 if path.ends_with(b"/") => Kind::Directory,
             b'0' | 0 | b'7' => Kind::File,
             b'1' => Kind::HardLink,
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
             b'S' => return Err(LayerProblem::Sparse),
             other => return Err(LayerProblem::UnknownType(other)),
         };
-        // Only files have content, whatever the header of another entry says.
+        // Only files have content, whatever the headers of other entries say.
         let size = if kind == Kind::File { extension.size.unwrap_or(size) } else { 0 };
         self.set_content(size);
         let link = extension.link.unwrap_or_else(|| until_nul(&header[157..257]).to_vec());
@@ -182,9 +182,9 @@ impl<'a> Reader<'a> {
 }
 
 impl Extension {
-    /// Reads records of the form `LENGTH KEY=VALUE\n`, where the length is that of the whole record.
+    /// Parses records of the form `LENGTH KEY=VALUE\n`, where the length is that of the whole record.
     fn read_pax(&mut self, mut text: &[u8]) -> Result<(), LayerProblem> {
-        let wrong = || LayerProblem::Header("a record in front of it is malformed");
+        let wrong = || LayerProblem::Header("a pax record is malformed");
         while !text.is_empty() {
             let blank = text.iter().take(20).position(|byte| *byte == b' ').ok_or_else(wrong)?;
             let length = decimal(&text[..blank]).and_then(|length| usize::try_from(length).ok()).ok_or_else(wrong)?;
@@ -196,13 +196,13 @@ impl Extension {
             let equals = record.iter().position(|byte| *byte == b'=').ok_or_else(wrong)?;
             let (key, value) = (&record[..equals], &record[equals + 1..]);
             match key {
-                // An empty value takes back what was said.
+                // An empty value removes an earlier one.
                 b"path" => self.path = (!value.is_empty()).then(|| value.to_vec()),
                 b"linkpath" => self.link = (!value.is_empty()).then(|| value.to_vec()),
                 b"size" if value.is_empty() => self.size = None,
                 b"size" => self.size = Some(decimal(value).ok_or_else(wrong)?),
                 _ if key.starts_with(b"GNU.sparse.") => return Err(LayerProblem::Sparse),
-                // Times, owners and extended attributes are not kept anyway.
+                // Times, owners and extended attributes are dropped.
                 _ => {}
             }
         }
@@ -212,7 +212,7 @@ impl Extension {
 
 fn name_in(header: &[u8; BLOCK]) -> Vec<u8> {
     let name = until_nul(&header[..100]);
-    // Only the standard form has a prefix there; in GNU's the same bytes mean something else.
+    // Only ustar has a prefix here; GNU tar uses these bytes differently.
     let prefix = if &header[257..263] == b"ustar\0" { until_nul(&header[345..500]) } else { &[] };
     if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() }
 }
@@ -221,14 +221,14 @@ fn until_nul(field: &[u8]) -> &[u8] {
     &field[..field.iter().position(|byte| *byte == 0).unwrap_or(field.len())]
 }
 
-/// Reads a number field: octal digits between blanks and zero bytes, or binary if the first bit is set.
+/// Parses a number field: octal digits between blanks and NULs, or binary if the first bit is set.
 fn number(field: &[u8]) -> Option<u64> {
     match field.first()? {
         0x80 => {
             let (high, low) = field.split_at(field.len() - 8);
             high[1..].iter().all(|byte| *byte == 0).then_some(())?;
             let value = u64::from_be_bytes(low.try_into().ok()?);
-            // In the eight bytes of a checksum the first of them is the mark itself.
+            // In the eight-byte checksum field, the first byte is the marker itself.
             let value = if high.is_empty() { value & !(0x80 << 56) } else { value };
             (value <= i64::MAX as u64).then_some(value)
         }

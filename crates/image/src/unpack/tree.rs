@@ -1,20 +1,20 @@
-//! The files of an image as they will be, kept in memory while layers are applied.
+//! The file tree of an image, kept in memory while layers are applied.
 //!
-//! No path of an archive is ever followed on disk: names and links are resolved here, where the
-//! way up ends at the root, and contents lie in numbered files until every layer is applied.
+//! No archive path is ever resolved on disk: names and links are resolved here, where `..` stops at the root, and
+//! contents stay in numbered files until every layer is applied.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{LayerProblem, UnpackLimits};
 
-/// How many links may be passed on the way to one file, as in the kernel.
+/// Maximum number of links to follow to one file, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// How many steps all resolving together may take: some 400 for each of the most entries.
+/// Maximum number of steps of all resolutions: about 400 for each of the maximum number of entries.
 const MAX_STEPS: u64 = 200_000_000;
 
-/// The longest name that file systems take.
+/// Maximum length of a file name, as in common file systems.
 const MAX_NAME: usize = 255;
 
 pub(super) type NodeId = u32;
@@ -27,38 +27,38 @@ pub(super) struct Node {
     pub(super) name: Rc<[u8]>,
     pub(super) parent: NodeId,
     depth: u32,
-    /// The layer that brought it; for a directory, the last that has something in it.
+    /// The layer that created it; for a directory, the last layer with an entry in it.
     layer: u32,
-    pub(super) what: What,
+    pub(super) kind: NodeKind,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(super) enum NodeKind {
     Directory(BTreeMap<Rc<[u8]>, NodeId>),
     File(Content),
     Symlink(Box<[u8]>),
-    /// Removed; nothing refers to it.
-    Gone,
+    /// Removed: no node refers to it.
+    Removed,
 }
 
-/// Where the content of a file is. Files that are linked to each other have the same.
+/// The content of a file. Hard-linked files share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Content {
     pub(super) layer: u32,
-    /// The number of the entry in its layer.
+    /// The index of the entry in its layer.
     pub(super) entry: u32,
 }
 
-/// Where a path leads.
+/// A resolved path.
 #[derive(Debug)]
 pub(super) struct Resolved {
-    /// The last node that exists.
+    /// The last existing node.
     pub(super) node: NodeId,
-    /// What is missing behind it, from the first missing name on.
+    /// The missing names after it.
     pub(super) missing: Vec<Box<[u8]>>,
-    /// Whether the way left the root or began anew at it: on disk it would lead elsewhere.
+    /// Whether the path is absolute or climbed above the root: it has another target on disk.
     pub(super) rooted: bool,
-    /// The links on the way.
+    /// The links that were followed.
     pub(super) links: Vec<NodeId>,
 }
 
@@ -71,7 +71,8 @@ pub(super) struct Tree {
 
 impl Tree {
     pub(super) fn new(limits: &UnpackLimits) -> Tree {
-        let root = Node { name: [].into(), parent: ROOT, depth: 0, layer: 0, what: What::Directory(BTreeMap::new()) };
+        let root =
+            Node { name: [].into(), parent: ROOT, depth: 0, layer: 0, kind: NodeKind::Directory(BTreeMap::new()) };
         Tree { nodes: vec![root], steps: 0, entries: 0, limits: limits.clone() }
     }
 
@@ -79,7 +80,7 @@ impl Tree {
         &self.nodes[id as usize]
     }
 
-    /// Counts an entry, or a directory that an entry only implies.
+    /// Counts an entry, explicit or implied.
     pub(super) fn count_entry(&mut self) -> Result<(), LayerProblem> {
         self.entries += 1;
         if self.entries > self.limits.entries {
@@ -88,20 +89,20 @@ impl Tree {
         Ok(())
     }
 
-    /// Splits a path of an archive into names, without empty ones and dots. `..` takes back the name before it.
+    /// Splits an archive path into names, without empty ones and dots. `..` removes the name before it.
     pub(super) fn clean<'a>(&self, path: &'a [u8]) -> Result<Vec<&'a [u8]>, LayerProblem> {
         if path.len() > self.limits.path_length {
             return Err(LayerProblem::PathLength(self.limits.path_length));
         }
         if path.contains(&0) {
-            return Err(LayerProblem::Name("it holds a zero byte"));
+            return Err(LayerProblem::Name("it contains a NUL byte"));
         }
         let mut names: Vec<&[u8]> = Vec::new();
         for name in path.split(|byte| *byte == b'/') {
             match name {
                 b"" | b"." => {}
-                b".." => drop(names.pop().ok_or(LayerProblem::Name("it leads out of the image"))?),
-                _ if name.len() > MAX_NAME => return Err(LayerProblem::Name("a part of it is longer than 255 bytes")),
+                b".." => drop(names.pop().ok_or(LayerProblem::Name("it leaves the image"))?),
+                _ if name.len() > MAX_NAME => return Err(LayerProblem::Name("a component is longer than 255 bytes")),
                 _ => names.push(name),
             }
         }
@@ -111,7 +112,7 @@ impl Tree {
         Ok(names)
     }
 
-    /// Follows a path from `from`, links included, the last one only if `follow_last`.
+    /// Resolves a path from `from`, following links; the last component only if `follow_last`.
     pub(super) fn resolve(&mut self, from: NodeId, path: &[u8], follow_last: bool) -> Result<Resolved, LayerProblem> {
         let mut pending: Vec<Box<[u8]>> = Vec::new();
         let mut rooted = path.starts_with(b"/");
@@ -128,9 +129,9 @@ impl Tree {
                 at = self.node(at).parent;
                 continue;
             }
-            let child = match &self.node(at).what {
-                What::Directory(children) => children.get(&*name).copied(),
-                // Nothing is behind a file.
+            let child = match &self.node(at).kind {
+                NodeKind::Directory(children) => children.get(&*name).copied(),
+                // A file has no children.
                 _ => None,
             };
             let Some(child) = child else {
@@ -138,8 +139,8 @@ impl Tree {
                 pending.reverse();
                 return Ok(Resolved { node: at, missing: pending, rooted, links });
             };
-            match &self.node(child).what {
-                What::Symlink(target) if follow_last || !pending.is_empty() => {
+            match &self.node(child).kind {
+                NodeKind::Symlink(target) if follow_last || !pending.is_empty() => {
                     links.push(child);
                     if links.len() > MAX_LINKS || pending.len() > 2 * self.limits.path_length {
                         return Err(LayerProblem::Loop);
@@ -157,11 +158,11 @@ impl Tree {
         Ok(Resolved { node: at, missing: Vec::new(), rooted, links })
     }
 
-    /// Returns the directory that `names` lead to, making what is missing of it.
+    /// Returns the directory at `names`, creating missing ones.
     pub(super) fn directory(&mut self, names: &[&[u8]], layer: u32) -> Result<NodeId, LayerProblem> {
         let resolved = self.resolve(ROOT, &names.join(&b'/'), true)?;
         let mut at = resolved.node;
-        if !matches!(self.node(at).what, What::Directory(_)) {
+        if !matches!(self.node(at).kind, NodeKind::Directory(_)) {
             return Err(LayerProblem::NotADirectory);
         }
         for name in resolved.missing {
@@ -169,48 +170,48 @@ impl Tree {
                 at = self.node(at).parent;
                 continue;
             }
-            let existing = match &self.node(at).what {
-                What::Directory(children) => children.get(&*name).copied(),
+            let existing = match &self.node(at).kind {
+                NodeKind::Directory(children) => children.get(&*name).copied(),
                 _ => None,
             };
             at = match existing {
-                Some(child) if matches!(self.node(child).what, What::Directory(_)) => child,
-                // The way goes through a link again, after `..`: nobody needs that.
+                Some(child) if matches!(self.node(child).kind, NodeKind::Directory(_)) => child,
+                // The path passes through a link again after `..`; no real layer needs that.
                 Some(_) => return Err(LayerProblem::NotADirectory),
                 None => {
                     self.count_entry()?;
-                    self.put(at, &name, What::Directory(BTreeMap::new()), layer)?
+                    self.put(at, &name, NodeKind::Directory(BTreeMap::new()), layer)?
                 }
             };
         }
         Ok(at)
     }
 
-    /// Returns the child of that name, links not followed.
+    /// Returns the child with a name, without following links.
     pub(super) fn child(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
-        match &self.node(directory).what {
-            What::Directory(children) => children.get(name).copied(),
+        match &self.node(directory).kind {
+            NodeKind::Directory(children) => children.get(name).copied(),
             _ => None,
         }
     }
 
-    /// Puts something under a name, in the place of whatever is there; two directories become one.
+    /// Adds a child, replacing an existing one; directories are merged.
     pub(super) fn put(
         &mut self,
         directory: NodeId,
         name: &[u8],
-        what: What,
+        kind: NodeKind,
         layer: u32,
     ) -> Result<NodeId, LayerProblem> {
         if name.len() > MAX_NAME {
-            return Err(LayerProblem::Name("a part of it is longer than 255 bytes"));
+            return Err(LayerProblem::Name("a component is longer than 255 bytes"));
         }
         let depth = self.node(directory).depth + 1;
         if depth as usize > self.limits.depth {
             return Err(LayerProblem::Depth(self.limits.depth));
         }
         if let Some(old) = self.child(directory, name) {
-            if matches!((&self.node(old).what, &what), (What::Directory(_), What::Directory(_))) {
+            if matches!((&self.node(old).kind, &kind), (NodeKind::Directory(_), NodeKind::Directory(_))) {
                 self.touch(old, layer);
                 return Ok(old);
             }
@@ -219,14 +220,14 @@ impl Tree {
         self.touch(directory, layer);
         let id = NodeId::try_from(self.nodes.len()).map_err(|_| LayerProblem::TooComplex)?;
         let name: Rc<[u8]> = name.into();
-        self.nodes.push(Node { name: Rc::clone(&name), parent: directory, depth, layer, what });
-        if let What::Directory(children) = &mut self.nodes[directory as usize].what {
+        self.nodes.push(Node { name: Rc::clone(&name), parent: directory, depth, layer, kind });
+        if let NodeKind::Directory(children) = &mut self.nodes[directory as usize].kind {
             children.insert(name, id);
         }
         Ok(id)
     }
 
-    /// Notes that a layer has something in a directory, and so in all above it.
+    /// Marks a directory and its ancestors as used by a layer.
     fn touch(&mut self, mut directory: NodeId, layer: u32) {
         while self.node(directory).layer != layer {
             self.nodes[directory as usize].layer = layer;
@@ -234,28 +235,30 @@ impl Tree {
         }
     }
 
-    /// Removes a name with all that is below it.
+    /// Removes a child and its subtree.
     pub(super) fn remove(&mut self, directory: NodeId, name: &[u8]) {
-        let What::Directory(children) = &mut self.nodes[directory as usize].what else { return };
+        let NodeKind::Directory(children) = &mut self.nodes[directory as usize].kind else { return };
         let mut doomed: Vec<NodeId> = children.remove(name).into_iter().collect();
         while let Some(id) = doomed.pop() {
-            if let What::Directory(children) = std::mem::replace(&mut self.nodes[id as usize].what, What::Gone) {
+            if let NodeKind::Directory(children) =
+                std::mem::replace(&mut self.nodes[id as usize].kind, NodeKind::Removed)
+            {
                 doomed.extend(children.into_values());
             }
         }
     }
 
-    /// Removes what layers below `layer` have put into a directory.
+    /// Removes the entries of lower layers from a directory.
     pub(super) fn make_opaque(&mut self, directory: NodeId, layer: u32) {
         let mut directories = vec![directory];
         while let Some(directory) = directories.pop() {
-            let What::Directory(children) = &self.node(directory).what else { continue };
+            let NodeKind::Directory(children) = &self.node(directory).kind else { continue };
             let mut doomed = Vec::new();
             for (name, child) in children {
                 let node = self.node(*child);
-                let is_directory = matches!(node.what, What::Directory(_));
+                let is_directory = matches!(node.kind, NodeKind::Directory(_));
                 match node.layer < layer {
-                    // A directory of this layer may still hold things from below.
+                    // A directory of this layer may still hold entries of lower layers.
                     false if is_directory => directories.push(*child),
                     false => {}
                     true => doomed.push(name.clone()),
@@ -267,18 +270,18 @@ impl Tree {
         }
     }
 
-    /// Returns how many nodes there ever were: one more than the highest number.
+    /// Returns the number of nodes ever created: the highest ID plus one.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Returns how deep a node lies.
+    /// Returns the depth of a node.
     pub(super) fn depth(&self, id: NodeId) -> u32 {
         self.node(id).depth
     }
 }
 
-/// Puts the names of a path on a stack, the first on top.
+/// Pushes the components of a path onto a stack, first on top.
 fn push_names(pending: &mut Vec<Box<[u8]>>, path: &[u8]) {
     let names = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
     pending.extend(names.rev().map(Into::into));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use image::{CopyPlan, Descriptor, Digest, ErrorKind, Index, Location, Manifest, Reference, Store, media_type};
 use serde_json::json;
-use testkit::{Answered, DockerRegistry, FakeRegistry, Fault, RegistryPlan};
+use testkit::{DockerRegistry, FakeRegistry, FakeResponse, Fault, RegistryPlan};
 
 use crate::kit::{Kit, image, noise, tar};
 
@@ -157,7 +157,7 @@ fn a_registry_with_the_api_is_asked_by_it() {
     let first = format!("/v2/a/referrers/{subject}");
     let source = FakeRegistry::start(move |asked| {
         if asked.path == first {
-            let next = Answered::status(200).header("Link", "</page2>; rel=\"next\"").body(empty.clone());
+            let next = FakeResponse::status(200).header("Link", "</page2>; rel=\"next\"").body(empty.clone());
             return (Fault::None, Some(next));
         }
         (Fault::None, None)

@@ -1,6 +1,6 @@
 //! What is reported about how an image would be reached.
 
-use testkit::{Answered, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeResponse, Fault};
 
 use crate::kit::{Kit, write};
 
@@ -10,7 +10,7 @@ fn files_places_and_answers_are_told_but_no_secrets() {
         if asked.headers.get("authorization").map(String::as_str) == Some("Basic bmFtZTpzZWNyZXQ=") {
             return (Fault::None, None);
         }
-        (Fault::None, Some(Answered::status(401).header("WWW-Authenticate", "Basic realm=x")))
+        (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")))
     });
     let manifest = r#"{"schemaVersion":2,"config":{"digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2},"layers":[]}"#;
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", manifest.as_bytes());
@@ -25,7 +25,7 @@ fn files_places_and_answers_are_told_but_no_secrets() {
     let variables = [("REGISTRY_AUTH_FILE", "{}/auth.json"), ("HTTPS_PROXY", "http://name:secret@proxy.test:3128")];
     let kit = Kit::in_dir(dir, &variables, |_| {});
     let explanation = kit.client.explain(&"reg.test/a/b:v1".parse().unwrap());
-    assert!(explanation.is_good());
+    assert!(explanation.is_reachable());
     assert_eq!(explanation.registries_conf, [kit.path().join("etc/containers/registries.conf")]);
     assert_eq!(explanation.rule, Some(kit.path().join("etc/containers/registries.conf")));
     assert_eq!(explanation.policy, Some(kit.path().join("etc/containers/policy.json")));
@@ -44,7 +44,7 @@ fn a_proxy_is_told_without_its_password() {
     let kit = Kit::with(&[("HTTPS_PROXY", "http://name:secret@127.0.0.1:1")], |_| {});
     let explanation = kit.client.explain(&"reg.test/a/b:v1".parse().unwrap());
     assert_eq!(explanation.places[0].proxy.as_deref(), Some("http://127.0.0.1:1"));
-    assert!(!explanation.is_good());
+    assert!(!explanation.is_reachable());
     let told = serde_json::to_string(&explanation).unwrap();
     assert!(!told.contains("secret"), "{told}");
 }

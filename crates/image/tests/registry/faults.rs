@@ -141,7 +141,7 @@ fn an_answer_that_crawls_is_given_up() {
     });
     let start = Instant::now();
     let error = kit.pull(&format!("{}/a:v1", registry.host())).unwrap_err();
-    assert!(error.to_string().ends_with("the answer comes too slowly"), "{error}");
+    assert!(error.to_string().ends_with("the response is too slow"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(10));
 }
 
@@ -248,8 +248,8 @@ fn a_thousand_pulls_end_well_or_clearly() {
             options.use_http = true;
             options.retries = Retries {
                 count: 3,
-                first: Duration::from_micros(100),
-                longest: Duration::from_millis(50),
+                first_delay: Duration::from_micros(100),
+                max_delay: Duration::from_millis(50),
                 constant: false,
             };
         });

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use image::ErrorKind;
 use tempfile::TempDir;
-use testkit::{Answered, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeResponse, Fault};
 
 use crate::kit::{Kit, write};
 
@@ -19,7 +19,7 @@ const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c
 fn registry(open: bool) -> FakeRegistry {
     let registry = FakeRegistry::start(move |asked| {
         let known = asked.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=");
-        let refused = Answered::status(401).header("WWW-Authenticate", "Basic realm=x");
+        let refused = FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x");
         (Fault::None, (!open && !known).then_some(refused))
     });
     registry.put("/v2/a/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
@@ -104,7 +104,7 @@ fn a_program_whose_child_keeps_the_output_open_ends_in_time_with_all_it_started(
         let start = Instant::now();
         let error = kit.pull(&format!("{}/a:v1", registry.host())).unwrap_err();
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-        assert!(error.to_string().contains("no answer within 0.7 seconds"), "{error}");
+        assert!(error.to_string().contains("no response within 0.7 seconds"), "{error}");
         let pid = fs::read_to_string(kit.path().join("pid")).unwrap();
         while is_running(&pid) {
             assert!(start.elapsed() < Duration::from_secs(20), "{pid} is still running");

@@ -33,9 +33,13 @@ impl Kit {
             variables.iter().map(|(name, value)| (*name, value.replace("{}", &root))).collect();
         let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut options = Options::new(Store::open(&dir.path().join("store")).unwrap());
-        options.environment = Environment::made_up(&dir.path().join("etc"), &variables);
-        options.retries =
-            Retries { count: 4, first: Duration::from_millis(1), longest: Duration::from_secs(2), constant: false };
+        options.environment = Environment::isolated(&dir.path().join("etc"), &variables);
+        options.retries = Retries {
+            count: 4,
+            first_delay: Duration::from_millis(1),
+            max_delay: Duration::from_secs(2),
+            constant: false,
+        };
         options.timeouts =
             Timeouts { connect: Duration::from_secs(5), idle: Duration::from_secs(5), ..Timeouts::default() };
         change(&mut options);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use testkit::{Answered, Asked, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeRequest, FakeResponse, Fault};
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -23,7 +23,7 @@ fn kit(host: &str, entry: &str, skip_tls_verify: bool) -> Kit {
     })
 }
 
-fn header<'a>(asked: &'a Asked, name: &str) -> Option<&'a str> {
+fn header<'a>(asked: &'a FakeRequest, name: &str) -> Option<&'a str> {
     asked.headers.get(name).map(String::as_str)
 }
 
@@ -40,9 +40,9 @@ fn got_no_secret(server: &FakeRegistry) {
 fn redirecting(target: String) -> FakeRegistry {
     let registry = FakeRegistry::start(move |asked| {
         let answer = if header(asked, "authorization") != Some(BASIC) {
-            Some(Answered::status(401).header("WWW-Authenticate", "Basic realm=x"))
+            Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x"))
         } else if asked.path.contains("/blobs/") {
-            Some(Answered::status(307).header("Location", &target))
+            Some(FakeResponse::status(307).header("Location", &target))
         } else {
             None
         };
@@ -58,9 +58,9 @@ fn a_server_that_a_blob_is_redirected_to_names_no_realm_for_our_credentials() {
         let elsewhere = FakeRegistry::start(move |asked| {
             let challenge = challenge.replace("HOST", &asked.headers["host"]);
             let answer = if asked.path.starts_with("/token") {
-                Answered::status(200).body(r#"{"token": "theirs"}"#)
+                FakeResponse::status(200).body(r#"{"token": "theirs"}"#)
             } else {
-                Answered::status(401).header("WWW-Authenticate", &challenge)
+                FakeResponse::status(401).header("WWW-Authenticate", &challenge)
             };
             (Fault::None, Some(answer))
         });
@@ -77,11 +77,11 @@ fn a_server_that_a_blob_is_redirected_to_names_no_realm_for_our_credentials() {
 fn a_server_that_the_first_call_is_redirected_to_names_no_realm_either() {
     let elsewhere = FakeRegistry::start(move |asked| {
         let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
-        (Fault::None, Some(Answered::status(401).header("WWW-Authenticate", &realm)))
+        (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", &realm)))
     });
     let target = format!("http://{}/v2/", elsewhere.host());
     let registry = FakeRegistry::start(move |asked| {
-        let redirect = Answered::status(302).header("Location", &target);
+        let redirect = FakeResponse::status(302).header("Location", &target);
         (Fault::None, (asked.path == "/v2/").then_some(redirect))
     });
     let kit = kit(registry.host(), PASSWORD, false);
@@ -92,14 +92,15 @@ fn a_server_that_the_first_call_is_redirected_to_names_no_realm_either() {
 #[test]
 fn a_refresh_token_is_not_sent_on_by_a_redirect_of_the_token_endpoint() {
     for status in [301, 302, 307, 308] {
-        let elsewhere = FakeRegistry::start(|_| (Fault::None, Some(Answered::status(200).body(r#"{"token": "x"}"#))));
+        let elsewhere =
+            FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(200).body(r#"{"token": "x"}"#))));
         let target = format!("http://{}/token", elsewhere.host());
         let registry = FakeRegistry::start(move |asked| {
             let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
             let answer = if asked.path.starts_with("/token") {
-                Answered::status(status).header("Location", &target)
+                FakeResponse::status(status).header("Location", &target)
             } else {
-                Answered::status(401).header("WWW-Authenticate", &realm)
+                FakeResponse::status(401).header("WWW-Authenticate", &realm)
             };
             (Fault::None, Some(answer))
         });
@@ -116,13 +117,13 @@ fn a_token_endpoint_may_redirect_within_itself() {
     let registry = FakeRegistry::start(move |asked| {
         let realm = format!(r#"Bearer realm="http://{}/token""#, asked.headers["host"]);
         let answer = match asked.path.as_str() {
-            "/token" => Answered::status(307).header("Location", "/token/v2"),
+            "/token" => FakeResponse::status(307).header("Location", "/token/v2"),
             "/token/v2" => {
                 assert!(String::from_utf8_lossy(&asked.body).contains("refresh_token=identity"));
-                Answered::status(200).body(r#"{"token": "right"}"#)
+                FakeResponse::status(200).body(r#"{"token": "right"}"#)
             }
             _ if header(asked, "authorization") == Some("Bearer right") => return (Fault::None, None),
-            _ => Answered::status(401).header("WWW-Authenticate", &realm),
+            _ => FakeResponse::status(401).header("WWW-Authenticate", &realm),
         };
         (Fault::None, Some(answer))
     });
@@ -173,12 +174,12 @@ fn both(with_tls: &FakeRegistry, plain: &FakeRegistry) -> String {
 
 #[test]
 fn plain_http_at_the_same_host_is_another_server() {
-    let plain = FakeRegistry::start(|_| (Fault::None, Some(Answered::status(200).body("{}"))));
+    let plain = FakeRegistry::start(|_| (Fault::None, Some(FakeResponse::status(200).body("{}"))));
     let secure = FakeRegistry::start(|asked| {
         let answer = if header(asked, "authorization") != Some(BASIC) {
-            Some(Answered::status(401).header("WWW-Authenticate", "Basic realm=x"))
+            Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x"))
         } else if asked.path.contains("/blobs/") {
-            Some(Answered::status(307).header("Location", &format!("http://{}/x", asked.headers["host"])))
+            Some(FakeResponse::status(307).header("Location", &format!("http://{}/x", asked.headers["host"])))
         } else {
             None
         };

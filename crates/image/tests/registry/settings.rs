@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use image::{ErrorKind, Location};
-use testkit::{Answered, FakeRegistry, Fault, RegistryPlan};
+use testkit::{FakeRegistry, FakeResponse, Fault, RegistryPlan};
 
 use crate::kit::{Kit, write};
 
@@ -120,7 +120,7 @@ fn a_policy_is_obeyed_and_not_needed() {
     write(&dir, "etc/containers/policy.json", signed);
     let signed = Kit::in_dir(dir, &[], |options| options.use_http = true);
     let error = signed.pull(&name).unwrap_err();
-    assert!(error.help().unwrap().ends_with("OPM_INSECURE_POLICY=true goes without"), "{error:?}");
+    assert!(error.help().unwrap().ends_with("OPM_INSECURE_POLICY=true disables it"), "{error:?}");
     Kit::in_dir(signed.dir, &[("OPM_INSECURE_POLICY", "true")], |options| options.use_http = true).pull(&name).unwrap();
 }
 
@@ -216,7 +216,7 @@ fn a_helper_is_asked_for_credentials() {
         if asked.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=") {
             return (Fault::None, None);
         }
-        (Fault::None, Some(Answered::status(401).header("WWW-Authenticate", "Basic realm=x")))
+        (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")))
     });
     let manifest =
         format!(r#"{{"schemaVersion":2,"config":{{"mediaType":"x","digest":"{CONFIG}","size":2}},"layers":[]}}"#);

@@ -4,7 +4,7 @@ use std::fs;
 
 use image::{CopyPlan, ErrorKind, Location, Options};
 use serde_json::{Value, json};
-use testkit::{Answered, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeResponse, Fault};
 
 use crate::kit::{Kit, write};
 use crate::signed::{House, base64};
@@ -202,7 +202,7 @@ fn nothing_is_used_before_it_is_checked() {
         assert!(error.to_string().ends_with("to be signedBy, and it has no signature"), "{error}");
         let help = error.help().unwrap();
         assert!(help.contains(&format!("opm verify {name} shows all")), "{help}");
-        assert!(help.ends_with("OPM_INSECURE_POLICY=true goes without"), "{help}");
+        assert!(help.ends_with("OPM_INSECURE_POLICY=true disables it"), "{help}");
     }
     assert!(!kit.path().join("out/index.json").exists());
     // The layer never came.
@@ -289,7 +289,10 @@ fn registries_and_web_servers_keep_signatures_too() {
         let registry = FakeRegistry::start(move |asked| {
             let headers =
                 if own { vec![("X-Registry-Supports-Signatures".to_owned(), "1".to_owned())] } else { Vec::new() };
-            (Fault::None, (asked.path == "/v2/").then(|| Answered { status: 200, headers, ..Answered::default() }))
+            (
+                Fault::None,
+                (asked.path == "/v2/").then(|| FakeResponse { status: 200, headers, ..FakeResponse::default() }),
+            )
         });
         let manifest = read(&house.digest);
         registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", &manifest);

@@ -48,7 +48,7 @@ fn wrong_blobs(store: &Store) -> Vec<String> {
 fn one_pull() {
     let (Ok(reference), Ok(store)) = (std::env::var(REFERENCE), std::env::var(STORE)) else { return };
     let mut options = Options::new(Store::open(Path::new(&store)).unwrap());
-    options.environment = Environment::made_up(Path::new("/nonexistent"), &[]);
+    options.environment = Environment::isolated(Path::new("/nonexistent"), &[]);
     options.use_http = true;
     Client::new(options).unwrap().pull(&Location::parse(&reference).unwrap()).unwrap();
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use image::{ErrorKind, Location};
-use testkit::{Answered, Asked, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeRequest, FakeResponse, Fault};
 
 use crate::kit::{Kit, write};
 
@@ -13,7 +13,7 @@ const MANIFEST: &str = r#"{"schemaVersion":2,"config":{"mediaType":"application/
 const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
 
 /// A registry that wants the token `right`, which `grant` hands out.
-fn registry(grant: impl Fn(&Asked) -> Answered + Send + Sync + 'static) -> FakeRegistry {
+fn registry(grant: impl Fn(&FakeRequest) -> FakeResponse + Send + Sync + 'static) -> FakeRegistry {
     let registry = FakeRegistry::start(move |asked| {
         if asked.path.starts_with("/token") {
             return (Fault::None, Some(grant(asked)));
@@ -23,7 +23,7 @@ fn registry(grant: impl Fn(&Asked) -> Answered + Send + Sync + 'static) -> FakeR
         }
         let host = &asked.headers["host"];
         let challenge = format!(r#"Bearer realm="http://{host}/token",service="test registry""#);
-        (Fault::None, Some(Answered::status(401).header("WWW-Authenticate", &challenge)))
+        (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", &challenge)))
     });
     registry.put("/v2/a/b/manifests/v1", "application/vnd.oci.image.manifest.v1+json", MANIFEST.as_bytes());
     registry.put(&format!("/v2/a/b/blobs/{CONFIG}"), "application/octet-stream", b"{}");
@@ -42,7 +42,7 @@ fn a_password_gets_a_token() {
         let known = asked.headers.get("authorization").map(String::as_str) == Some("Basic dXNlcjpzZWNyZXQ=");
         let scope = "service=test%20registry&scope=repository:a/b:pull&account=user";
         assert!(asked.path.ends_with(scope), "{}", asked.path);
-        if known { Answered::status(200).body(r#"{"access_token": "right"}"#) } else { Answered::status(401) }
+        if known { FakeResponse::status(200).body(r#"{"access_token": "right"}"#) } else { FakeResponse::status(401) }
     });
     let good = kit(&registry, r#"{"auth": "dXNlcjpzZWNyZXQ="}"#);
     good.pull(&format!("{}/a/b:v1", registry.host())).unwrap();
@@ -60,7 +60,7 @@ fn an_identity_token_is_exchanged() {
             && body.contains("grant_type=refresh_token")
             && body.contains("refresh_token=iden%2Btity")
             && body.contains("scope=repository:a/b:pull");
-        if good { Answered::status(200).body(r#"{"token": "right"}"#) } else { Answered::status(401) }
+        if good { FakeResponse::status(200).body(r#"{"token": "right"}"#) } else { FakeResponse::status(401) }
     });
     let kit = kit(&registry, r#"{"identitytoken": "iden+tity"}"#);
     kit.pull(&format!("{}/a/b:v1", registry.host())).unwrap();
@@ -72,7 +72,7 @@ fn a_token_that_does_not_hold_any_more_is_renewed() {
     let counted = Arc::clone(&count);
     let registry = registry(move |_| {
         let token = if counted.fetch_add(1, Ordering::SeqCst) == 0 { "wrong" } else { "right" };
-        Answered::status(200).body(format!(r#"{{"token": "{token}", "expires_in": 300}}"#))
+        FakeResponse::status(200).body(format!(r#"{{"token": "{token}", "expires_in": 300}}"#))
     });
     Kit::plain().pull(&format!("{}/a/b:v1", registry.host())).unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 2);
@@ -82,15 +82,15 @@ fn a_token_that_does_not_hold_any_more_is_renewed() {
 fn credentials_stay_with_their_registry() {
     let elsewhere = FakeRegistry::start(|asked| {
         assert!(!asked.headers.contains_key("authorization"), "{asked:?}");
-        (Fault::None, Some(Answered::status(200).body("{}")))
+        (Fault::None, Some(FakeResponse::status(200).body("{}")))
     });
     let target = format!("http://{}/x", elsewhere.host());
     let registry = FakeRegistry::start(move |asked| {
         if !asked.headers.contains_key("authorization") {
-            return (Fault::None, Some(Answered::status(401).header("WWW-Authenticate", "Basic realm=x")));
+            return (Fault::None, Some(FakeResponse::status(401).header("WWW-Authenticate", "Basic realm=x")));
         }
         if asked.path.contains("/blobs/") {
-            return (Fault::None, Some(Answered::status(307).header("Location", &target)));
+            return (Fault::None, Some(FakeResponse::status(307).header("Location", &target)));
         }
         (Fault::None, None)
     });

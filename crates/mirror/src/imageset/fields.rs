@@ -1,20 +1,20 @@
-//! Fields of a document: which there may be, of which type, and where they stand.
+//! Reads the fields of a document: known names, types and positions.
 
 use fbc::json::{Kind, Path, Raw, Step};
 use fbc::spans::Spans;
 
 use super::Problem;
 
-/// Reads values and notes what is wrong, all of it.
+/// Reads values and collects all problems.
 pub(super) struct Fields<'t> {
     text: &'t [u8],
     spans: Option<Spans>,
-    /// How many lines of the file come before the document.
+    /// The number of lines before the document.
     first_line: usize,
     pub(super) problems: Vec<Problem>,
 }
 
-/// A field that is there.
+/// A field with a value.
 #[derive(Clone)]
 pub(super) struct Field<'r> {
     pub(super) name: &'static str,
@@ -27,13 +27,13 @@ impl<'t> Fields<'t> {
         Fields { text, spans: Spans::of_yaml(text), first_line, problems: Vec::new() }
     }
 
-    /// Returns the line of a byte of the document.
+    /// Returns the line of an offset in the document.
     pub(super) fn line_at(&self, offset: usize) -> usize {
         let before = &self.text[..offset.min(self.text.len())];
         self.first_line + before.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
-    /// Returns the line of a value, or of what would hold it; that of its key, if it has one.
+    /// Returns the line of a value's key, or of the nearest parent if the value is missing.
     pub(super) fn line(&self, path: &Path) -> usize {
         let Some(span) = self.spans.as_ref().and_then(|spans| spans.find_or_holder(&path.0)) else {
             return self.first_line + 1;
@@ -42,7 +42,7 @@ impl<'t> Fields<'t> {
         if let Some(Step::Key(key)) = path.0.last()
             && let Some(before) = self.text.get(..span.start).and_then(|text| std::str::from_utf8(text).ok())
         {
-            // The value of a key can start below it.
+            // A value can start on a line below its key.
             let key = before.to_lowercase().rfind(&*key.to_lowercase());
             at = key
                 .filter(|key| before[*key..].trim_end().ends_with([':', '-']) || before[*key..].contains(':'))
@@ -61,8 +61,8 @@ impl<'t> Fields<'t> {
         self.problems.push(Problem { line, message: message.into(), help: Some(help.into()) });
     }
 
-    /// Returns the fields of an object, of which none may be unknown. Names match without regard to case, but for
-    /// those that are `exact`.
+    /// Returns the fields of an object and reports unknown ones. Names match case-insensitively, except for those in
+    /// `exact`.
     pub(super) fn of<'r>(
         &mut self,
         value: Raw<'r>,
@@ -71,7 +71,7 @@ impl<'t> Fields<'t> {
         exact: &[&str],
     ) -> Vec<Field<'r>> {
         if value.kind() != Kind::Object {
-            let found = word(value);
+            let found = type_name(value);
             self.problem(path, format!("{}: expected fields, found {found}", shown(path)));
             return Vec::new();
         }
@@ -84,15 +84,15 @@ impl<'t> Fields<'t> {
             let own = path.then(name.clone().into_owned());
             match known.iter().find(same) {
                 Some(known) if found.iter().any(|field| field.name == *known) => {
-                    self.problem(&own, format!("{}: the field is given twice", shown(&own)));
+                    self.problem(&own, format!("{}: duplicate field", shown(&own)));
                 }
                 Some(known) if !value.is_null() => found.push(Field { name: known, value, path: own }),
                 Some(_) => {}
                 None => {
-                    let message = format!("{}: there is no such field", shown(&own));
-                    match former(&name) {
+                    let message = format!("{}: unknown field", shown(&own));
+                    match migration_hint(&name) {
                         Some(help) => self.problem_with_help(&own, message, help),
-                        None => self.problem_with_help(&own, message, format!("there is: {}", known.join(", "))),
+                        None => self.problem_with_help(&own, message, format!("known fields: {}", known.join(", "))),
                     }
                 }
             }
@@ -103,11 +103,11 @@ impl<'t> Fields<'t> {
     pub(super) fn text(&mut self, field: &Field<'_>) -> Option<String> {
         let text = field.value.as_str().map(std::borrow::Cow::into_owned);
         if text.is_none() {
-            let found = word(field.value);
+            let found = type_name(field.value);
             let message = format!("{}: expected text, found {found}", shown(&field.path));
             match field.value.kind() {
                 Kind::Number => {
-                    let help = format!("put it into quotes: \"{}\"", field.value.text());
+                    let help = format!("quote it: \"{}\"", field.value.text());
                     self.problem_with_help(&field.path, message, help);
                 }
                 _ => self.problem(&field.path, message),
@@ -119,7 +119,7 @@ impl<'t> Fields<'t> {
     pub(super) fn switch(&mut self, field: &Field<'_>) -> bool {
         let switch = field.value.as_bool();
         if switch.is_none() {
-            let found = word(field.value);
+            let found = type_name(field.value);
             self.problem(&field.path, format!("{}: expected true or false, found {found}", shown(&field.path)));
         }
         switch.unwrap_or_default()
@@ -136,7 +136,7 @@ impl<'t> Fields<'t> {
 
     pub(super) fn list<'r>(&mut self, field: &Field<'r>) -> Vec<(Raw<'r>, Path)> {
         if field.value.kind() != Kind::Array {
-            let found = word(field.value);
+            let found = type_name(field.value);
             self.problem(&field.path, format!("{}: expected a list, found {found}", shown(&field.path)));
             return Vec::new();
         }
@@ -144,12 +144,12 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// Writes a path as messages have it.
+/// Formats a path for messages.
 pub(super) fn shown(path: &Path) -> String {
     if path.0.is_empty() { "the file".to_owned() } else { path.to_string() }
 }
 
-fn word(value: Raw<'_>) -> &'static str {
+fn type_name(value: Raw<'_>) -> &'static str {
     match value.kind() {
         Kind::Object => "fields",
         Kind::Array => "a list",
@@ -160,11 +160,11 @@ fn word(value: Raw<'_>) -> &'static str {
     }
 }
 
-/// Reports what has become of fields of older files.
-fn former(name: &str) -> Option<&'static str> {
+/// Explains fields of older versions.
+fn migration_hint(name: &str) -> Option<&'static str> {
     Some(match name {
-        "storageConfig" => "nothing is stored beside the mirror itself: remove it",
-        "headsOnly" => "heads are what is kept unless 'full: true' or a range is given: remove it",
+        "storageConfig" => "the mirror needs no separate storage: remove it",
+        "headsOnly" => "heads are the default without 'full: true' or a range: remove it",
         "targetName" => "write targetCatalog",
         "minBundle" => "write minVersion, with the version of the bundle",
         "bundles" => "write minVersion and maxVersion with the same version for a single bundle",

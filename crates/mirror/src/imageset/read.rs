@@ -1,4 +1,4 @@
-//! From bytes to what they ask for, with everything that is wrong at its line.
+//! Parses an `ImageSetConfiguration` and reports all problems with their lines.
 
 mod package;
 
@@ -15,13 +15,13 @@ use super::{AdditionalImage, CatalogRequest, CatalogSource, ImageSet, Kind, LIMI
 use crate::destination::is_path;
 use package::package;
 
-/// How much a file may hold.
+/// Limits of the YAML parser.
 const YAML: yaml::Limits = yaml::Limits { depth: 64, nodes: 1 << 20, bytes: LIMIT * 4 };
 
-/// Reads a file of the given kind.
+/// Parses a file of the given kind.
 ///
 /// # Errors
-/// Fails with all problems, in order of their lines.
+/// Fails with all problems, sorted by line.
 pub fn read(text: &[u8], kind: Kind) -> Result<ImageSet, Vec<Problem>> {
     let one = |line: usize, message: String| vec![Problem { line, message, help: None }];
     if text.len() > LIMIT {
@@ -29,7 +29,7 @@ pub fn read(text: &[u8], kind: Kind) -> Result<ImageSet, Vec<Problem>> {
     }
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let document = match yaml::documents(text).find(|document| {
-        // Comments and blank lines before a separator are no document.
+        // Comments and blank lines before a separator are not a document.
         document.as_ref().map_or(true, |document| !is_blank(document.text))
     }) {
         Some(Ok(document)) => document,
@@ -41,7 +41,7 @@ pub fn read(text: &[u8], kind: Kind) -> Result<ImageSet, Vec<Problem>> {
     let mut fields = Fields::new(document.text, document.line);
     if let Some((key, offset)) = yaml::repeated_key(document.text) {
         let line = fields.line_at(offset);
-        fields.problems.push(Problem { line, message: format!("{key}: the key is given twice"), help: None });
+        fields.problems.push(Problem { line, message: format!("{key}: duplicate key"), help: None });
     }
     let set = top(&mut fields, json.raw(), kind);
     let mut problems = fields.problems;
@@ -120,7 +120,7 @@ fn mirror(fields: &mut Fields<'_>, field: &Field<'_>, kind: Kind, set: &mut Imag
     }
 }
 
-/// Returns whether nothing is asked for: no value in it says anything.
+/// Returns whether a value is empty: it contains no scalar.
 fn is_empty(value: Raw<'_>) -> bool {
     match value.kind() {
         JsonKind::Object => value.members().all(|(_, value)| is_empty(value)),
@@ -137,7 +137,7 @@ fn platform_content(fields: &mut Fields<'_>, field: &Field<'_>) {
     let found = fields.of(field.value, &field.path, &known, &[]);
     let has = |name: &str| found.iter().any(|field| field.name == name && !is_empty(field.value));
     if has("architectures") && has("platforms") {
-        fields.problem(&field.path, "platform: architectures and platforms cannot both be given");
+        fields.problem(&field.path, "platform: architectures and platforms are mutually exclusive");
     }
     let mut seen = BTreeSet::new();
     for channels in found.iter().filter(|field| field.name == "channels") {
@@ -146,7 +146,7 @@ fn platform_content(fields: &mut Fields<'_>, field: &Field<'_>) {
             for field in fields.of(value, &path, &known, &[]).iter().filter(|field| field.name == "name") {
                 let name = fields.text(field).unwrap_or_default();
                 if !seen.insert(name.clone()) {
-                    fields.problem(&field.path, format!("release channel {name:?} is given twice"));
+                    fields.problem(&field.path, format!("duplicate release channel {name:?}"));
                 }
             }
         }
@@ -189,7 +189,7 @@ fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind: Kind) -> 
                     let package = package(fields, value, &path, kind);
                     if package.as_ref().is_some_and(|it| request.packages.iter().any(|other| other.name == it.name)) {
                         let name = package.map(|package| package.name).unwrap_or_default();
-                        fields.problem(&path, format!("package {name:?} is given twice"));
+                        fields.problem(&path, format!("duplicate package {name:?}"));
                         continue;
                     }
                     request.packages.extend(package);
@@ -205,8 +205,8 @@ fn catalog(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind: Kind) -> 
             !package.bounds.is_open() || package.channels.iter().any(|(_, bounds)| !bounds.is_open())
         };
         for package in request.packages.iter().filter(|package| ranged(package)) {
-            let message = format!("package {:?} has a range, and full is true", package.name);
-            fields.problem_with_help(path, message, "remove 'full: true' to keep what the range says");
+            let message = format!("package {:?} has a version range, but full is true", package.name);
+            fields.problem_with_help(path, message, "remove 'full: true' to apply the range");
         }
     }
     request.source = source?;
@@ -233,10 +233,10 @@ fn reference(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<R
                 ReferenceError::NoVersion(_) => fields.problem_with_help(
                     &field.path,
                     format!("{}: {text:?} has neither tag nor digest", shown(&field.path)),
-                    format!("write {text}:latest if that is meant"),
+                    format!("write {text}:latest for the latest image"),
                 ),
                 ReferenceError::NotCanonical => {
-                    fields.problem_with_help(&field.path, message, "write it with its registry");
+                    fields.problem_with_help(&field.path, message, "add the registry");
                 }
                 _ => fields.problem(&field.path, message),
             }
@@ -248,11 +248,11 @@ fn reference(fields: &mut Fields<'_>, field: &Field<'_>, text: &str) -> Option<R
 fn target(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
     let text = fields.text(field).filter(|text| !text.is_empty())?;
     if !is_path(&text) {
-        let message = format!("{}: {text:?} is no path of a repository", shown(&field.path));
+        let message = format!("{}: {text:?} is not a repository path", shown(&field.path));
         fields.problem_with_help(
             &field.path,
             message,
-            "lower-case letters, digits, '.', '_' and '-', with '/' between",
+            "use lowercase letters, digits, '.', '_' and '-', separated by '/'",
         );
         return None;
     }
@@ -262,7 +262,7 @@ fn target(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
 fn tag(fields: &mut Fields<'_>, field: &Field<'_>) -> Option<String> {
     let text = fields.text(field).filter(|text| !text.is_empty())?;
     if Reference::parse(&format!("registry.invalid/x:{text}")).is_err() {
-        fields.problem(&field.path, format!("{}: {text:?} is no tag", shown(&field.path)));
+        fields.problem(&field.path, format!("{}: {text:?} is not a valid tag", shown(&field.path)));
         return None;
     }
     Some(text)
@@ -281,7 +281,7 @@ fn platforms(fields: &mut Fields<'_>, field: &Field<'_>) -> Vec<Platform> {
             }
         }
         if platform.os.is_empty() || platform.architecture.is_empty() {
-            fields.problem(&path, format!("{}: os and architecture are needed", shown(&path)));
+            fields.problem(&path, format!("{}: os and architecture are required", shown(&path)));
             continue;
         }
         platforms.push(platform);
@@ -297,9 +297,8 @@ fn additional(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> Option<Ad
             "name" => {
                 let text = fields.text(field).unwrap_or_default();
                 if text.starts_with("oci:") {
-                    let message =
-                        format!("{}: {text:?}: only images in registries can be named here", shown(&field.path));
-                    fields.problem_with_help(&field.path, message, "'opm copy' brings it to a registry");
+                    let message = format!("{}: {text:?}: expected an image in a registry", shown(&field.path));
+                    fields.problem_with_help(&field.path, message, "copy it to a registry with 'opm copy'");
                 } else {
                     found = reference(fields, field, &text);
                 }
@@ -329,21 +328,24 @@ fn blocked(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path) -> Option<Regex
         Err(error) => {
             let reason = error.to_string();
             let reason = reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
-            fields.problem(&field.path, format!("{}: {text:?} is no regular expression: {reason}", shown(&field.path)));
+            fields.problem(
+                &field.path,
+                format!("{}: {text:?} is not a regular expression: {reason}", shown(&field.path)),
+            );
             None
         }
     }
 }
 
-/// Refuses two catalogs of one name at the destination.
+/// Reports catalogs with the same name at the destination.
 fn check_unique(fields: &mut Fields<'_>, field: &Field<'_>, catalogs: &[CatalogRequest]) {
     let mut seen = BTreeSet::new();
     for (number, catalog) in catalogs.iter().enumerate() {
         let name = unique_name(catalog);
         if !seen.insert(name.clone()) {
             let path = field.path.then(number).then("catalog");
-            let message = format!("catalog {name:?} is given twice");
-            fields.problem_with_help(&path, message, "give one of them another targetCatalog or targetTag");
+            let message = format!("duplicate catalog {name:?}");
+            fields.problem_with_help(&path, message, "set a different targetCatalog or targetTag for one of them");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! T-1: which files are accepted, and what is said of the others.
+//! T-1: accepted files and the messages for invalid ones.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn of_mirror(text: &str) -> String {
 #[test]
 fn t1_a_whole_file_is_read() {
     let text = "---\n# a comment\nkind: ImageSetConfiguration\napiVersion: anything\narchiveSize: 4\nMIRROR: {}\n";
-    assert!(problems(text).contains("MIRROR: there is no such field"));
+    assert!(problems(text).contains("MIRROR: unknown field"));
     let set = read(
         format!(
             "{HEAD}  Operators:\n  - catalog: registry.example.com:5000/ns/index:v4.18@sha256:{0}\n    full: false\n    \
@@ -46,27 +46,27 @@ fn t1_a_whole_file_is_read() {
 }
 
 #[test]
-fn t1_all_problems_are_told_at_their_lines() {
+fn t1_all_problems_are_reported_at_their_lines() {
     let text = "kind: Wrong\nstorageConfig:\n  local: {}\narchiveSize: '4'\ndelete: {}\nmirror:\n  operators:\n  - \
         catalog: index\n    headsOnly: true\n    packages:\n    - name: a\n      minVersion: 4.18\n      bundles: []\n    \
         - name: a\n    - nam: b\n  - catalog: quay.io/ns/index\n    full: yes please\n    targetCatalog: UPPER\n  \
         blockedImages:\n  - name: '('\n";
     insta::assert_snapshot!(problems(text), @r#"
     1: kind: expected ImageSetConfiguration, found Wrong
-    2: storageConfig: there is no such field (nothing is stored beside the mirror itself: remove it)
+    2: storageConfig: unknown field (the mirror needs no separate storage: remove it)
     4: archiveSize: expected a whole number, found "4"
     5: delete: not allowed in a file of kind ImageSetConfiguration
-    8: mirror.operators[0].catalog: "index": repository name must be canonical (write it with its registry)
-    9: mirror.operators[0].headsOnly: there is no such field (heads are what is kept unless 'full: true' or a range is given: remove it)
-    12: mirror.operators[0].packages[0].minVersion: expected text, found a number (put it into quotes: "4.18")
-    13: mirror.operators[0].packages[0].bundles: there is no such field (write minVersion and maxVersion with the same version for a single bundle)
-    14: package "a" is given twice
-    15: mirror.operators[0].packages[2].nam: there is no such field (there is: name, defaultChannel, minVersion, maxVersion, channels)
+    8: mirror.operators[0].catalog: "index": repository name must be canonical (add the registry)
+    9: mirror.operators[0].headsOnly: unknown field (heads are the default without 'full: true' or a range: remove it)
+    12: mirror.operators[0].packages[0].minVersion: expected text, found a number (quote it: "4.18")
+    13: mirror.operators[0].packages[0].bundles: unknown field (write minVersion and maxVersion with the same version for a single bundle)
+    14: duplicate package "a"
+    15: mirror.operators[0].packages[2].nam: unknown field (known fields: name, defaultChannel, minVersion, maxVersion, channels)
     15: mirror.operators[0].packages[2]: name is missing
-    16: mirror.operators[1].catalog: "quay.io/ns/index" has neither tag nor digest (write quay.io/ns/index:latest if that is meant)
+    16: mirror.operators[1].catalog: "quay.io/ns/index" has neither tag nor digest (write quay.io/ns/index:latest for the latest image)
     17: mirror.operators[1].full: expected true or false, found text
-    18: mirror.operators[1].targetCatalog: "UPPER" is no path of a repository (lower-case letters, digits, '.', '_' and '-', with '/' between)
-    20: mirror.blockedImages[0].name: "(" is no regular expression: unclosed group
+    18: mirror.operators[1].targetCatalog: "UPPER" is not a repository path (use lowercase letters, digits, '.', '_' and '-', separated by '/')
+    20: mirror.blockedImages[0].name: "(" is not a regular expression: unclosed group
     "#);
 }
 
@@ -80,12 +80,12 @@ fn t1_a_file_has_bounds() {
 }
 
 #[test]
-fn t1_each_rule_has_its_words() {
+fn t1_each_rule_has_its_message() {
     for (text, expected) in [
         ("", "1: the file is empty"),
         ("[]", "expected fields, found a list"),
         ("kind: ImageSetConfiguration\n", "1: mirror: missing"),
-        ("kind: a\nkind: b\nmirror: {}\n", "2: kind: the key is given twice"),
+        ("kind: a\nkind: b\nmirror: {}\n", "2: kind: duplicate key"),
         ("kind: ImageSetConfiguration\nmirror:\n\t- x", "3: "),
     ] {
         assert!(problems(text).contains(expected), "{text}: {}", problems(text));
@@ -94,16 +94,19 @@ fn t1_each_rule_has_its_words() {
         ("  operators: []\n", "good"),
         (
             "  operators:\n  - {catalog: 'q.io/a:v1', targetTag: v2}\n  - {catalog: 'q.io/a:v2'}\n",
-            "6: catalog \"q.io/a:v2\" is given twice",
+            "6: duplicate catalog \"q.io/a:v2\"",
         ),
-        ("  operators:\n  - {catalog: 'q.io/a:v1'}\n  - {catalog: 'q.io/b:v1', targetCatalog: a}\n", "is given twice"),
+        (
+            "  operators:\n  - {catalog: 'q.io/a:v1'}\n  - {catalog: 'q.io/b:v1', targetCatalog: a}\n",
+            "duplicate catalog",
+        ),
         (
             "  operators:\n  - catalog: q.io/a:v1\n    packages:\n    - name: p\n      minVersion: '1'\n      channels: [{name: c, maxVersion: '2'}]\n",
-            "7: package \"p\" has a range, and so has one of its channels",
+            "7: package \"p\" and one of its channels both have a version range",
         ),
         (
             "  operators:\n  - catalog: q.io/a:v1\n    packages:\n    - {name: p, channels: [{name: c}, {name: c}]}\n",
-            "channel \"c\" of package \"p\" is given twice",
+            "duplicate channel \"c\" of package \"p\"",
         ),
         (
             "  operators:\n  - catalog: q.io/a:v1\n    packages: [{name: p, minVersion: '1.2.3.4'}]\n",
@@ -111,11 +114,11 @@ fn t1_each_rule_has_its_words() {
         ),
         (
             "  operators:\n  - catalog: q.io/a:v1\n    full: true\n    packages: [{name: p, minVersion: '1'}]\n",
-            "has a range, and full is true",
+            "has a version range, but full is true",
         ),
-        ("  additionalImages: [{name: 'oci:///x'}]\n", "only images in registries"),
-        ("  platform: {architectures: [amd64], platforms: [{os: linux}]}\n", "cannot both be given"),
-        ("  platform: {channels: [{name: c}, {name: c}]}\n", "release channel \"c\" is given twice"),
+        ("  additionalImages: [{name: 'oci:///x'}]\n", "expected an image in a registry"),
+        ("  platform: {architectures: [amd64], platforms: [{os: linux}]}\n", "are mutually exclusive"),
+        ("  platform: {channels: [{name: c}, {name: c}]}\n", "duplicate release channel \"c\""),
     ] {
         assert!(of_mirror(text).contains(expected), "{text}: {}", of_mirror(text));
     }

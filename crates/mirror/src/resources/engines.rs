@@ -1,4 +1,4 @@
-//! Settings of container engines: `registries.conf.d` for CRI-O and podman, `certs.d` for containerd.
+//! Container engine settings: `registries.conf.d` for CRI-O and podman, `certs.d` for containerd.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -28,7 +28,7 @@ pub(super) fn add(resources: &mut Resources, images: &[(&LockedImage, Reference)
         let fronts: Vec<&Option<String>> = fronts.iter().collect();
         let [Some(front)] = fronts.as_slice() else {
             resources.notes.push(format!(
-                "containerd cannot follow the paths that images of {host} have at the mirror; there is no hosts.toml for it"
+                "containerd cannot map images of {host} to their paths at the mirror; opm writes no hosts.toml for it"
             ));
             continue;
         };

@@ -159,7 +159,7 @@ fn t4_deep_paths_are_named_one_by_one_and_names_have_bounds() {
     };
     let long = "a".repeat(57);
     assert_eq!(named(&long).unwrap(), format!("cc-{long}-v1.yaml"));
-    assert!(named(&"a".repeat(58)).unwrap_err().contains("clusters refuse the name"));
+    assert!(named(&"a".repeat(58)).unwrap_err().contains("clusters reject the name"));
     assert!(named("a_b").unwrap_err().contains("--catalog-name"));
     let apart =
         Options { one_object_per_file: true, names: vec![("ns/my.index".into(), "mine".into())], ..Options::default() };
@@ -196,7 +196,7 @@ fn t4_a_template_keeps_what_it_says() {
     let made = made.unwrap();
     let text = &made.files["cs-index-v1.yaml"];
     assert!(text.contains("  displayName: Mine\n  image: reg.test/ns/index:v1\n  priority: -200\n"), "{text}");
-    // A cache of the original does not fit a catalog that was built anew.
+    // A cache of the original does not match a rebuilt catalog.
     let extracting = json!({"kind": "CatalogSource", "spec": {
         "grpcPodConfig": {"extractContent": {"cacheDir": "/tmp/cache", "catalogDir": "/other"}},
     }});
@@ -209,9 +209,9 @@ fn t4_a_template_keeps_what_it_says() {
     };
     let (text, notes) = extracted(false);
     assert!(text.contains("catalogDir: /configs\n") && !text.contains("cacheDir"), "{text}");
-    assert!(notes[0].contains("extracted without it"), "{notes:?}");
+    assert!(notes[0].contains("extracted without a cache"), "{notes:?}");
     assert!(extracted(true).0.contains("cacheDir: /tmp/cache\n"));
-    // The second generation has no words for people, but it prefers and polls as well.
+    // A ClusterCatalog has no display name, but a priority and a poll interval.
     let text = &made.files["cc-index-v1.yaml"];
     assert!(text.contains("  priority: -200\n") && text.contains("      pollIntervalMinutes: 90\n"), "{text}");
 }

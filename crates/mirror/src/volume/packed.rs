@@ -1,4 +1,4 @@
-//! Which blobs of a set are in volumes already, and may have left its directory.
+//! Finds the blobs of a set that are already in volumes and may have left its directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,11 +10,11 @@ use super::read::read_list;
 use super::{file_name, series};
 use crate::lock::Lock;
 
-/// Returns the blobs that volumes in a directory hold from beginning to end. They are hashed when volumes are written.
+/// Returns the blobs that the volumes in a directory contain completely. Writing volumes hashes them.
 pub fn packed(directory: &Path, lock: &Lock, have: &BTreeSet<Digest>) -> BTreeSet<Digest> {
     let series = series(lock, have);
     let mut whole = BTreeSet::new();
-    // The parts that are there of blobs that were cut, and how many there have to be.
+    // The present parts of split blobs, and the total number of their parts.
     let mut parts: BTreeMap<Digest, (BTreeSet<usize>, usize)> = BTreeMap::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok((list, _)) = read_list(&entry.path()) else { continue };

@@ -1,4 +1,4 @@
-//! Reading volumes, which others may have changed: nothing is believed before it is hashed.
+//! Reads untrusted volumes: content is hashed before use.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -9,32 +9,32 @@ use image::{Digest, Hasher, Piece, Store, tar};
 
 use super::{ENTRIES, LIST, LIST_LIMIT, List, VERSION, digest_of};
 
-/// The largest file of a set's own.
+/// Maximum size of one of the set's own files.
 const OWN_LIMIT: u64 = 256 << 20;
 
-/// Volumes of one series, in whatever order they were given.
+/// Volumes of one series, given in any order.
 #[derive(Debug)]
 pub struct Volumes {
     /// The digest of the lock.
     pub lock: Digest,
-    /// The numbers of volumes that are not among them.
+    /// The numbers of the missing volumes.
     pub absent: Vec<usize>,
-    /// The locks of sets that they build on, as far as they are known.
+    /// The known locks of the sets that they build on.
     pub since: Vec<String>,
-    /// The files of the set's own, with their digests.
+    /// The set's own files, with their digests.
     own: BTreeMap<String, (Digest, Vec<Piece>)>,
     /// Manifests and blobs.
     blobs: HashMap<Digest, Vec<Piece>>,
 }
 
-/// The parts of one file, by their numbers.
+/// The parts of one file, by number.
 type Parts = BTreeMap<usize, (usize, Piece)>;
 
 impl Volumes {
-    /// Opens volumes: files, or directories that hold them.
+    /// Opens volumes from files or directories.
     ///
     /// # Errors
-    /// Fails when one is no volume or damaged in front, or they do not belong together.
+    /// Fails when a file is not a volume or its list is damaged, or the volumes belong to different series.
     pub fn open(paths: &[PathBuf]) -> Result<Volumes, String> {
         let mut files: BTreeSet<PathBuf> = BTreeSet::new();
         for path in paths {
@@ -43,7 +43,7 @@ impl Volumes {
                 let names = entries.flatten().map(|entry| entry.path());
                 let found: Vec<PathBuf> = names.filter(|path| is_volume_name(path)).collect();
                 if found.is_empty() {
-                    return Err(format!("{}: no volumes are in it", path.display()));
+                    return Err(format!("{}: the directory contains no volumes", path.display()));
                 }
                 files.extend(found);
             } else {
@@ -60,7 +60,7 @@ impl Volumes {
                 return Err(format!("{} and {} belong to different sets", other.display(), file.display()));
             }
             if let Some((other, _, _)) = lists.get(&list.number) {
-                // The same volume on two media is as good as one.
+                // A copy of the same volume on another medium is fine.
                 if digest_of(other).ok() != digest_of(&file).ok() {
                     return Err(format!("{} and {} are both volume {}", other.display(), file.display(), list.number));
                 }
@@ -68,7 +68,7 @@ impl Volumes {
             }
             lists.insert(list.number, (file, list, base));
         }
-        let Some((_, first, _)) = lists.values().next() else { return Err("no volumes are given".to_owned()) };
+        let Some((_, first, _)) = lists.values().next() else { return Err("no volumes given".to_owned()) };
         let lock = first.lock.parse().map_err(|_| "the lock of the volumes has no digest".to_owned())?;
         let absent = (1..=first.count).filter(|number| !lists.contains_key(number)).collect();
         let since = first.since.clone();
@@ -76,8 +76,10 @@ impl Volumes {
         let mut parts: BTreeMap<(String, Digest), Parts> = BTreeMap::new();
         for (path, list, base) in lists.into_values() {
             for entry in list.entries {
-                let digest: Digest =
-                    entry.digest.parse().map_err(|_| format!("{}: {:?} is no digest", path.display(), entry.digest))?;
+                let digest: Digest = entry
+                    .digest
+                    .parse()
+                    .map_err(|_| format!("{}: {:?} is not a digest", path.display(), entry.digest))?;
                 let piece = Piece { path: path.clone(), offset: base + entry.offset, size: entry.size };
                 match entry.part {
                     None => volumes.add(entry.name, digest, vec![piece])?,
@@ -89,7 +91,7 @@ impl Volumes {
         }
         for ((name, digest), parts) in parts {
             let count = parts.values().map(|(count, _)| *count).max().unwrap_or_default();
-            // One that is in an absent volume is not there at all.
+            // An entry with a part in a missing volume counts as missing.
             if parts.keys().copied().eq(1..=count) {
                 volumes.add(name, digest, parts.into_values().map(|(_, piece)| piece).collect())?;
             }
@@ -101,38 +103,38 @@ impl Volumes {
         match name.strip_prefix("blobs/sha256/") {
             Some(hex) if hex == digest.hex() => drop(self.blobs.insert(digest, pieces)),
             None if is_own(&name) => drop(self.own.insert(name, (digest, pieces))),
-            _ => return Err(format!("{name:?} has no place in a volume")),
+            _ => return Err(format!("{name:?} is not allowed in a volume")),
         }
         Ok(())
     }
 
-    /// Returns all blobs that are in these volumes.
+    /// Returns all blobs in these volumes.
     pub fn blobs(&self) -> &HashMap<Digest, Vec<Piece>> {
         &self.blobs
     }
 
-    /// Returns the names of the files of the set's own.
+    /// Returns the names of the set's own files.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.own.keys().map(String::as_str)
     }
 
-    /// Reads a file of the set's own.
+    /// Reads one of the set's own files.
     ///
     /// # Errors
-    /// Fails when it is not there, or damaged.
+    /// Fails when it is missing or damaged.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let missing = || {
-            let first = if self.absent.contains(&1) { "; it is in the first volume, which is absent" } else { "" };
+            let first = if self.absent.contains(&1) { "; it is in the first volume, which is missing" } else { "" };
             format!("{name} is not in the volumes{first}")
         };
         let (digest, pieces) = self.own.get(name).ok_or_else(missing)?;
         gather(digest, pieces, OWN_LIMIT)
     }
 
-    /// Brings small blobs, such as manifests, into a store.
+    /// Imports small blobs, such as manifests, into a store.
     ///
     /// # Errors
-    /// Fails when one is damaged, or the store cannot be written to. Those that are not there are passed over.
+    /// Fails when one is damaged or the store cannot be written. Missing ones are skipped.
     pub fn import(&self, blobs: impl Iterator<Item = Digest>, limit: u64, store: &Store) -> Result<(), String> {
         for digest in blobs {
             if let Some(pieces) = self.blobs.get(&digest)
@@ -145,7 +147,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// Reads everything, and returns what is damaged: the blob, and the file it is in.
+    /// Hashes everything; returns each damaged blob with its file.
     pub fn check(&self) -> Vec<(Digest, String)> {
         let mut damaged = Vec::new();
         let own = self.own.values().map(|(digest, pieces)| (digest, pieces));
@@ -164,19 +166,19 @@ fn is_volume_name(path: &Path) -> bool {
     name.starts_with("mirror-") && name.ends_with(".tar")
 }
 
-/// Returns whether a name is that of a file of the set's own, and leads nowhere else.
+/// Returns whether a name is one of the set's own files, without path traversal.
 fn is_own(name: &str) -> bool {
     let plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '\0']);
     matches!(name, "oci-layout" | "index.json") || name.starts_with("mirror/") && name.split('/').all(plain)
 }
 
-/// Reads the list in front of a volume; returns it and where the rest starts.
+/// Reads the list of a volume; returns it and the offset of the rest.
 pub(super) fn read_list(path: &Path) -> Result<(List, u64), String> {
     let io_error = |error: io::Error| error.to_string();
     let mut file = File::open(path).map_err(io_error)?;
     let length = file.metadata().map_err(io_error)?.len();
     let mut first = [0; tar::BLOCK];
-    file.read_exact(&mut first).map_err(|_| "not a volume: it is too short".to_owned())?;
+    file.read_exact(&mut first).map_err(|_| "not a volume: the file is too short".to_owned())?;
     let octal = std::str::from_utf8(&first[124..135]).ok().and_then(|text| u64::from_str_radix(text, 8).ok());
     let size = octal.ok_or("not a volume, or its first header is damaged")?;
     if first != tar::file_header(LIST, size) || size > LIST_LIMIT {
@@ -186,26 +188,26 @@ pub(super) fn read_list(path: &Path) -> Result<(List, u64), String> {
     file.take(size).read_to_end(&mut text).map_err(io_error)?;
     let list: List = serde_json::from_slice(&text).map_err(|error| format!("{LIST} is damaged: {error}"))?;
     if list.version != VERSION {
-        return Err(format!("{LIST} has version {}, and this program reads {VERSION}", list.version));
+        return Err(format!("{LIST} has version {}, this opm supports {VERSION}", list.version));
     }
     if list.entries.len() > ENTRIES {
-        return Err(format!("it has more than {ENTRIES} entries"));
+        return Err(format!("the volume has more than {ENTRIES} entries"));
     }
     if list.number == 0 || list.number > list.count {
         return Err(format!("{LIST} is damaged: volume {} of {}", list.number, list.count));
     }
-    let base = tar::room(size);
+    let base = tar::entry_size(size);
     let mut at = tar::BLOCK as u64;
     for entry in &list.entries {
         let end = entry.offset.checked_add(entry.size).and_then(|end| end.checked_add(base));
-        // Entries follow each other, each behind its header.
+        // Entries are contiguous, each preceded by its header.
         if entry.offset != at || end.is_none() {
-            return Err(format!("{LIST} is damaged: {} has a strange place", entry.name));
+            return Err(format!("{LIST} is damaged: {} has an invalid offset or size", entry.name));
         }
         if end.is_some_and(|end| end > length) {
-            return Err(format!("it is cut off: {} is not all there", entry.name));
+            return Err(format!("the volume is truncated: {} is incomplete", entry.name));
         }
-        at = at.saturating_add(tar::room(entry.size));
+        at = at.saturating_add(tar::entry_size(entry.size));
     }
     Ok((list, base))
 }
@@ -213,14 +215,14 @@ pub(super) fn read_list(path: &Path) -> Result<(List, u64), String> {
 fn gather(digest: &Digest, pieces: &[Piece], limit: u64) -> Result<Vec<u8>, String> {
     let size: u64 = pieces.iter().map(|piece| piece.size).sum();
     if size > limit {
-        return Err(format!("{digest} has {size} bytes, more than {limit}"));
+        return Err(format!("{digest} has {size} bytes, the maximum is {limit}"));
     }
     let mut content = Vec::new();
     hash(digest, pieces, |piece| content.extend_from_slice(piece))?;
     Ok(content)
 }
 
-/// Reads pieces and checks that they are what their digest says.
+/// Reads pieces and verifies their digest.
 fn hash(digest: &Digest, pieces: &[Piece], mut take: impl FnMut(&[u8])) -> Result<(), String> {
     let mut hasher = Hasher::new();
     let mut buffer = vec![0; 256 << 10];

@@ -1,4 +1,4 @@
-//! `SHA256SUMS` beside volumes: for `sha256sum -c`, and to know a volume again that an earlier run wrote.
+//! `SHA256SUMS` next to volumes: for `sha256sum -c`, and to recognize volumes of an earlier run.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,21 +11,21 @@ use super::{LIST, digest_of};
 
 /// The name of the file.
 const NAME: &str = "SHA256SUMS";
-/// The largest file that is read.
+/// Maximum size of the file.
 const LIMIT: u64 = 16 << 20;
 
-/// The sums of volumes in a directory, by their names.
+/// The checksums of the volumes in a directory, by name.
 pub(super) struct Sums {
     directory: PathBuf,
     sums: BTreeMap<String, Digest>,
 }
 
 impl Sums {
-    /// Reads what earlier runs wrote; volumes that are not there any more are forgotten.
+    /// Reads the checksums of earlier runs, dropping volumes that no longer exist.
     pub(super) fn read(directory: &Path) -> Sums {
         let mut text = String::new();
         if let Ok(file) = File::open(directory.join(NAME)) {
-            // What is no text is nothing that a run of ours wrote.
+            // A run of opm always writes UTF-8.
             let _ = file.take(LIMIT).read_to_string(&mut text);
         }
         let sums = text.lines().filter_map(|line| {
@@ -37,7 +37,7 @@ impl Sums {
         Sums { directory: directory.to_owned(), sums: sums.collect() }
     }
 
-    /// Returns the size of a volume that is there already, whole and with this list in front.
+    /// Returns the size of a complete volume that exists with this list.
     pub(super) fn holds(&self, path: &Path, name: &str, list: &[u8]) -> Option<u64> {
         let known = self.sums.get(name)?;
         let mut front = vec![0; tar::BLOCK + list.len()];
@@ -47,7 +47,7 @@ impl Sums {
         whole.then(|| fs::metadata(path).ok().map(|about| about.len()))?
     }
 
-    /// Adds a volume that was written, so that the next run knows it again whatever becomes of this one.
+    /// Adds a written volume, so that the next run recognizes it even if this one fails.
     pub(super) fn add(&mut self, name: &str, digest: &Digest) -> Result<(), String> {
         self.sums.insert(name.to_owned(), *digest);
         let lines = self.sums.iter().map(|(name, digest)| format!("{}  {name}\n", digest.hex()));

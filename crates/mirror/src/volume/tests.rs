@@ -1,4 +1,4 @@
-//! T-15, T-16 and T-25: volumes are of the size that was asked for, and nothing strange in one is believed.
+//! T-15, T-16 and T-25: volumes have the requested size, and invalid ones are rejected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::have::Base;
 use crate::lock::{Lock, LockedImage, Role};
 use crate::set::{Contents, SetDir};
 
-/// Bytes that look like chance.
+/// Deterministic noise.
 fn noise(seed: u64, size: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -76,13 +76,13 @@ fn t25_volumes_keep_their_size_and_large_blobs_are_cut() {
     for (one, two) in files.iter().zip(&other) {
         assert_eq!(fs::read(one).unwrap(), fs::read(two).unwrap());
     }
-    // The first says all of the images but their layers.
+    // The first volume describes the images completely, except for their layers.
     let (list, _) = read::read_list(&files[0]).unwrap();
     let blobs: Vec<&str> = list.entries.iter().filter_map(|it| it.name.strip_prefix("blobs/sha256/")).collect();
     let config = Digest::of(b"{}");
     assert_eq!(blobs[..set.2.documents.len()], set.2.documents.keys().map(Digest::hex).collect::<Vec<_>>());
     assert_eq!(blobs[set.2.documents.len()], config.hex());
-    // Another tool reads them, and the sums are right.
+    // Other tools read the volumes, and the checksums match.
     let run = |program: &str, arguments: &[&str]| {
         std::process::Command::new(program).args(arguments).current_dir(&out).output().unwrap()
     };
@@ -95,7 +95,7 @@ fn t25_volumes_keep_their_size_and_large_blobs_are_cut() {
     assert_eq!(volumes.lock, set.1.digest());
     assert_eq!(volumes.blobs().len(), set.2.blobs.len() + set.2.documents.len());
     assert_eq!(Lock::read(&volumes.read("mirror/lock.json").unwrap()).unwrap(), set.1);
-    // A delta has what is new, and the documents.
+    // A delta has the new blobs and the documents.
     let have: BTreeSet<Digest> = set.2.blobs.keys().copied().collect();
     let delta = write_to(&dir.path().join("delta"), &set, &have);
     assert_eq!(delta.len(), 1);
@@ -128,7 +128,7 @@ fn t15_damage_is_found_and_named() {
     assert_eq!(damaged.len(), 1);
     assert!(damaged[0].1.contains(files[last].to_str().unwrap()), "{damaged:?}");
     restore(last);
-    // In a manifest, in the lock: each has a digest of its own.
+    // In a manifest, in the lock: each has its own digest.
     let find = |file: usize, words: &[u8]| good[file].windows(words.len()).position(|window| window == words);
     let at = find(0, b"\"schemaVersion\"").expect("a manifest");
     flip(0, at + 4);
@@ -140,7 +140,7 @@ fn t15_damage_is_found_and_named() {
     assert!(volumes.read("mirror/lock.json").unwrap_err().contains("damaged"), "{:?}", volumes.check());
     assert!(!volumes.check().is_empty());
     restore(0);
-    // Parts of a cut blob in another order.
+    // Parts of a split blob in the wrong order.
     let parts: Vec<usize> = (0..files.len()).filter(|file| find(*file, b"\"part\":[").is_some()).collect();
     let exchanged = |file: usize, from: &[u8], to: &[u8]| {
         let mut bytes = good[file].clone();
@@ -153,19 +153,19 @@ fn t15_damage_is_found_and_named() {
     assert_eq!(Volumes::open(&files).unwrap().check().len(), 1);
     restore(parts[0]);
     restore(parts[1]);
-    // In the padding at the end: no harm.
+    // In the padding at the end: harmless.
     flip(last, good[last].len() - 1);
     assert!(Volumes::open(&files).unwrap().check().is_empty());
     restore(last);
-    // Cut off, empty, absent, of another set.
+    // Truncated, empty, missing, of another set.
     fs::write(&files[last], &good[last][..good[last].len() / 2]).unwrap();
-    assert!(Volumes::open(&files).unwrap_err().contains("cut off"));
+    assert!(Volumes::open(&files).unwrap_err().contains("truncated"));
     fs::write(&files[last], b"").unwrap();
     assert!(Volumes::open(&files).unwrap_err().contains("too short"));
     restore(last);
     let some = Volumes::open(&files[1..]).unwrap();
     assert_eq!(some.absent, [1]);
-    assert!(some.read("mirror/lock.json").unwrap_err().contains("the first volume, which is absent"));
+    assert!(some.read("mirror/lock.json").unwrap_err().contains("the first volume, which is missing"));
     let twice = dir.path().join("copy.tar");
     fs::copy(&files[0], &twice).unwrap();
     assert!(Volumes::open(&[&files[..], &[twice]].concat()).is_ok());
@@ -209,16 +209,16 @@ fn t16_strange_volumes_are_refused() {
     assert_eq!(refused(&|_| {}), "");
     for name in ["../x", "/etc/passwd", "mirror/../../x", "mirror//x", "blobs/sha256/../x", "blobs/sha256/00", "other"]
     {
-        assert!(refused(&|list| list.entries[0].name = name.into()).contains("has no place in a volume"), "{name}");
+        assert!(refused(&|list| list.entries[0].name = name.into()).contains("is not allowed in a volume"), "{name}");
     }
-    assert!(refused(&|list| list.entries[0].size = u64::MAX).contains("strange place"));
-    assert!(refused(&|list| list.entries[0].size = 1 << 40).contains("cut off"));
-    assert!(refused(&|list| list.entries[0].offset = 0).contains("strange place"));
+    assert!(refused(&|list| list.entries[0].size = u64::MAX).contains("invalid offset or size"));
+    assert!(refused(&|list| list.entries[0].size = 1 << 40).contains("truncated"));
+    assert!(refused(&|list| list.entries[0].offset = 0).contains("invalid offset or size"));
     assert!(refused(&|list| list.number = 2).contains("volume 2 of 1"));
-    assert!(refused(&|list| list.entries[0].digest = "sha256:1".into()).contains("is no digest"));
+    assert!(refused(&|list| list.entries[0].digest = "sha256:1".into()).contains("is not a digest"));
     // A blob under the name of another.
     let other = format!("blobs/sha256/{}", Digest::of(b"another").hex());
-    assert!(refused(&|list| list.entries[0].name = other.clone()).contains("has no place in a volume"));
+    assert!(refused(&|list| list.entries[0].name = other.clone()).contains("is not allowed in a volume"));
     let many = |list: &mut List| list.entries = vec![list.entries[0].clone(); ENTRIES + 1];
     assert!(refused(&many).contains("entries"));
     // Lists in lists in lists.

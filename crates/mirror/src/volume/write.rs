@@ -1,44 +1,44 @@
-//! Writing volumes: the same set gives the same bytes.
+//! Writes volumes deterministically: the same set gives the same bytes.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use image::tar::{self, room};
-use image::{Descriptor, Digest, Hasher, Holes, media_type};
+use image::tar::{self, entry_size};
+use image::{Descriptor, Digest, Hasher, SparseWriter, media_type};
 
 use super::sums::Sums;
 use super::{Entry, LIST, List, SMALLEST, VERSION, digest_of, file_name, series};
 use crate::have::Base;
 use crate::lock::Lock;
-use crate::set::{Contents, SetDir, sync_names};
+use crate::set::{Contents, SetDir, sync_directory};
 
-/// What everything in a volume is rounded up to.
+/// The alignment in a volume.
 const BLOCK: u64 = tar::BLOCK as u64;
 
-/// How much of a blob is in memory at once.
-const PIECE: u64 = 256 << 10;
+/// The chunk size for reading blobs.
+const CHUNK: u64 = 256 << 10;
 
-/// How much of the list an entry takes at most: names have at most 100 bytes, and digests 71.
-const LINE: u64 = 320;
-/// What else is in a list.
-const REST: u64 = 512;
-/// How much room the digest of a lock takes in it.
-const LOCK: u64 = 80;
+/// Maximum size of an entry in the list: names have at most 100 bytes, and digests 71.
+const ENTRY_SIZE: u64 = 320;
+/// The size of the rest of the list.
+const LIST_OVERHEAD: u64 = 512;
+/// The size of a lock's digest in the list.
+const LOCK_SIZE: u64 = 80;
 
-/// What was written.
+/// The result of writing volumes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// The volumes, in their order.
+    /// The volumes, in order.
     pub files: Vec<PathBuf>,
-    /// How many bytes they have.
+    /// Their total size in bytes.
     pub bytes: u64,
-    /// How many blobs the other side has already.
+    /// The number of blobs that the destination already has.
     pub left_out: usize,
 }
 
-/// A file that goes into volumes.
+/// A file to pack.
 struct Item {
     name: String,
     path: PathBuf,
@@ -54,13 +54,13 @@ struct Piece<'a> {
     part: Option<(usize, usize)>,
 }
 
-/// Writes the volumes of a set that is whole, each of at most `size` bytes, without what it builds on.
+/// Writes the volumes of a complete set, each of at most `size` bytes, without what the set builds on.
 ///
-/// With `drain`, blobs leave the directory when the volume with the last of them is written. A volume that an earlier
-/// run wrote stays as it is, so that blobs which left the directory then are not needed again.
+/// With `drain`, blobs are removed from the directory once the volume with their last part is written. Volumes of an
+/// earlier run stay unchanged, so the blobs drained then are not needed again.
 ///
 /// # Errors
-/// Fails when something cannot be read or written, or a file with other content is in the way.
+/// Fails when a file cannot be read or written, or a volume exists with other content.
 pub fn write(
     set: &SetDir,
     lock: &Lock,
@@ -73,7 +73,7 @@ pub fn write(
     let size = size.max(SMALLEST);
     let have = &base.blobs;
     let items = items(set, contents, have)?;
-    let volumes = distribute(&items, size.saturating_sub(LOCK * base.locks.len() as u64));
+    let volumes = distribute(&items, size.saturating_sub(LOCK_SIZE * base.locks.len() as u64));
     let series = series(lock, have);
     fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
     let all = contents.blobs.keys().chain(contents.documents.keys());
@@ -94,8 +94,8 @@ pub fn write(
         written.files.push(path);
         written.bytes += bytes;
         if drain {
-            // Another disk may forget a name that this one relies on.
-            sync_names(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+            // The name must be durable before blobs are removed, which may be on another disk.
+            sync_directory(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
             let last = |piece: &&Piece<'_>| piece.part.is_none_or(|(number, count)| number == count);
             for piece in pieces.iter().filter(last).filter(|piece| piece.item.name.starts_with("blobs/")) {
                 let digest = piece.item.digest;
@@ -111,7 +111,7 @@ pub fn write(
     Ok(written)
 }
 
-/// Lists all files in the order they are written: the set's own, manifests, configs, and layers in the order of the lock.
+/// Lists all files in writing order: the set's own, manifests, configs, and layers in the order of the lock.
 fn items(set: &SetDir, contents: &Contents, have: &BTreeSet<Digest>) -> Result<Vec<Item>, String> {
     let mut items = Vec::new();
     let mut own = vec!["oci-layout".to_owned(), "index.json".to_owned()];
@@ -131,7 +131,7 @@ fn items(set: &SetDir, contents: &Contents, have: &BTreeSet<Digest>) -> Result<V
     };
     let mut seen = BTreeSet::new();
     items.extend(contents.documents.iter().filter(|it| seen.insert(*it.0)).map(|(digest, size)| blob(digest, *size)));
-    // Configs are small, and with them the first volume says all of the images but their layers.
+    // Configs are small; with them, the first volume describes the images completely, except for their layers.
     for configs in [true, false] {
         for parts in &contents.by_image {
             for digest in parts.iter().filter(|digest| !have.contains(digest)) {
@@ -166,13 +166,13 @@ fn walk(root: &Path, below: &str, found: &mut Vec<String>) -> Result<(), String>
     Ok(())
 }
 
-/// Puts files into volumes, in their order; one that is larger than a volume is cut.
+/// Distributes files over volumes in order; a file larger than a volume is split.
 fn distribute(items: &[Item], size: u64) -> Vec<Vec<Piece<'_>>> {
-    // The end of a tar file is two empty blocks; the list in front is itself a file.
-    let frame = room(REST) + 2 * BLOCK + BLOCK;
+    // A tar file ends with two empty blocks; the list at the start is a file, too.
+    let frame = entry_size(LIST_OVERHEAD) + 2 * BLOCK + BLOCK;
     let room_left = size.saturating_sub(frame);
-    let cost = |bytes: u64| room(bytes) + LINE;
-    let largest = room_left.saturating_sub(BLOCK + LINE) / BLOCK * BLOCK;
+    let cost = |bytes: u64| entry_size(bytes) + ENTRY_SIZE;
+    let largest = room_left.saturating_sub(BLOCK + ENTRY_SIZE) / BLOCK * BLOCK;
     let mut volumes: Vec<Vec<Piece<'_>>> = vec![Vec::new()];
     let mut used = 0;
     for item in items {
@@ -200,7 +200,7 @@ fn list(lock: &Lock, base: &Base, series: &str, which: (usize, usize), pieces: &
     let mut at = 0;
     let entries = pieces.iter().map(|piece| {
         let offset = at + BLOCK;
-        at += room(piece.size);
+        at += entry_size(piece.size);
         Entry {
             name: piece.item.name.clone(),
             offset,
@@ -221,20 +221,23 @@ fn list(lock: &Lock, base: &Base, series: &str, which: (usize, usize), pieces: &
     serde_json::to_vec(&list).unwrap_or_default()
 }
 
-/// Writes a volume aside and puts it in place, unless it is there; returns its digest and size.
+/// Writes a volume atomically, unless it exists; returns its digest and size.
 fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, u64), String> {
     let named = |error: io::Error| format!("{}: {error}", path.display());
     let mut aside = path.as_os_str().to_owned();
     aside.push(".new");
     let aside = PathBuf::from(aside);
     let write = || -> io::Result<(Digest, u64)> {
-        let file = BufWriter::with_capacity(1 << 20, Holes::new(File::create(&aside)?));
+        let file = BufWriter::with_capacity(1 << 20, SparseWriter::new(File::create(&aside)?));
         let mut out = Hashing { file, hasher: Hasher::new(), size: 0 };
         out.file(LIST, list.len() as u64, &mut &*list)?;
         for piece in pieces {
             let mut file = File::open(&piece.item.path).map_err(|error| {
                 let name = &piece.item.name;
-                io::Error::new(error.kind(), format!("{name} is not in the set any more: remove what is there of this volume, and pull again ({error})"))
+                io::Error::new(
+                    error.kind(),
+                    format!("{name} is no longer in the set: remove this volume's file and pull again ({error})"),
+                )
             })?;
             file.seek(SeekFrom::Start(piece.start))?;
             let name = match piece.part {
@@ -253,7 +256,7 @@ fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, 
         true if digest_of(path).map_err(named)? == digest => {
             fs::remove_file(&aside).map_err(named).map(|()| (digest, size))
         }
-        true => Err(format!("{}: another file of that name is in the way, and is not overwritten", path.display())),
+        true => Err(format!("{}: the file exists with other content and is not overwritten", path.display())),
         false => fs::rename(&aside, path).map_err(named).map(|()| (digest, size)),
     });
     if outcome.is_err() {
@@ -262,9 +265,9 @@ fn write_one(path: &Path, list: &[u8], pieces: &[Piece<'_>]) -> Result<(Digest, 
     outcome
 }
 
-/// Writes a tar file and hashes it on the way.
+/// Writes a tar file and hashes it.
 struct Hashing {
-    file: BufWriter<Holes>,
+    file: BufWriter<SparseWriter>,
     hasher: Hasher,
     size: u64,
 }
@@ -272,7 +275,7 @@ struct Hashing {
 impl Hashing {
     fn file(&mut self, name: &str, size: u64, content: &mut dyn Read) -> io::Result<()> {
         self.write_all(&tar::file_header(name, size))?;
-        let mut buffer = vec![0; usize::try_from(size.min(PIECE)).unwrap_or_default()];
+        let mut buffer = vec![0; usize::try_from(size.min(CHUNK)).unwrap_or_default()];
         let mut copied = 0;
         while let count @ 1.. = content.read(&mut buffer)? {
             self.write_all(&buffer[..count])?;

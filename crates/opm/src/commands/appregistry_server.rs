@@ -74,9 +74,9 @@ fn load(args: &AppRegistryServer) -> Result<Option<Arc<dyn Query>>, Failure> {
     let mut loaded = 0;
     for package in &downloaded.packages {
         match database.load_directory(package, &limits, Strictness::Permissive) {
-            Ok(forgiven) => {
+            Ok(skipped) => {
                 loaded += 1;
-                problems.extend(forgiven.into_iter().map(|problem| format!("{}: {problem}", package.display())));
+                problems.extend(skipped.into_iter().map(|problem| format!("{}: {problem}", package.display())));
             }
             Err(error) => problems.push(format!("{}: {error}", package.display())),
         }

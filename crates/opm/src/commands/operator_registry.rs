@@ -377,7 +377,7 @@ fn run_initializer(args: &InitializerArgs, tls: &TlsFlags, printer: &mut Printer
             }
             None => database.load_directory(&args.manifests, &limits, strictness),
         };
-        let forgiven = loaded.map_err(|error: Error| database::failure(error))?;
-        database::forgive(&forgiven, printer)
+        let skipped = loaded.map_err(|error: Error| database::failure(error))?;
+        database::forgive(&skipped, printer)
     })
 }

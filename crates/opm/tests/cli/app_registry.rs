@@ -3,7 +3,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use testkit::{Answered, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeResponse, Fault};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Endpoint;
@@ -58,7 +58,7 @@ fn registry(env: &TestEnv) -> FakeRegistry {
         match asked.path.contains("=private") && !known {
             true => (
                 Fault::None,
-                Some(Answered::status(401).body(r#"{"error": {"code": "unauthorized", "message": "no access"}}"#)),
+                Some(FakeResponse::status(401).body(r#"{"error": {"code": "unauthorized", "message": "no access"}}"#)),
             ),
             false => (Fault::None, None),
         }

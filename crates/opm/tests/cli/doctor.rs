@@ -76,7 +76,7 @@ fn a_registry_that_wants_other_credentials_is_explained() {
     credentials:  password of "[HOST]" in auth.json
     answer:       status 401; it asks for a password
     problem:      reading manifest v1 in [HOST]/a/b: unauthorized: authentication required
-    help:         [HOST]/a/b was shown the credentials of "[HOST]" in auth.json
+    help:         [HOST]/a/b rejected the credentials of "[HOST]" in auth.json
     --- stderr
     error: [HOST]/a/b:v1 cannot be reached
     "#);

@@ -1,7 +1,7 @@
 use std::fs;
 use std::process::Command;
 
-use testkit::{Answered, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeResponse, Fault};
 
 use crate::env::TestEnv;
 
@@ -9,7 +9,7 @@ const CONFIG: &str = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c
 
 /// A registry with an image without layers, and the digest of its manifest.
 fn registry() -> (FakeRegistry, String) {
-    let registry = FakeRegistry::start(|_| (Fault::None, None::<Answered>));
+    let registry = FakeRegistry::start(|_| (Fault::None, None::<FakeResponse>));
     let manifest = format!(
         r#"{{"schemaVersion":2,"config":{{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"{CONFIG}","size":2}},"layers":[]}}"#
     );
@@ -149,7 +149,7 @@ fn commands_that_pull_check_first() {
     --- stdout
     --- stderr
     error: failed to copy "[HOST]/a/b:v1" to "oci:out:v1": policy wants docker://[HOST]/a/b:v1 to be sigstoreSigned, and it has no signature
-      help: opm verify [HOST]/a/b:v1 shows all; the policy is [SCRATCH]/home/.config/containers/policy.json; OPM_INSECURE_POLICY=true goes without
+      help: opm verify [HOST]/a/b:v1 shows all; the policy is [SCRATCH]/home/.config/containers/policy.json; OPM_INSECURE_POLICY=true disables it
     "#);
     assert!(!env.path("out").exists());
     let insecure = env

@@ -2,7 +2,7 @@
 
 use cluster::Kind;
 use serde_json::json;
-use testkit::{Answered, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeResponse, Fault};
 
 use crate::kit::Kit;
 
@@ -11,7 +11,7 @@ async fn a_secret_holds_the_token() {
     let kit = Kit::new().await;
     let server = FakeRegistry::start(|asked| {
         let known = asked.headers.get("authorization").map(String::as_str) == Some("basic c2VjcmV0");
-        (Fault::None, Some(if known { Answered::status(200).body("[]") } else { Answered::status(401) }))
+        (Fault::None, Some(if known { FakeResponse::status(200).body("[]") } else { FakeResponse::status(401) }))
     });
     kit.create(Kind::SECRET, json!({"metadata": {"name": "token"}, "stringData": {"token": "basic c2VjcmV0"}})).await;
     kit.create(Kind::SECRET, json!({"metadata": {"name": "other"}, "stringData": {"password": "x"}})).await;
@@ -24,7 +24,7 @@ async fn a_secret_holds_the_token() {
     let told = load("token");
     assert!(told.starts_with("exit 0"), "{told}");
     let told = load("other");
-    assert!(told.starts_with("exit 1") && told.contains("it has no text with the key \"token\""), "{told}");
+    assert!(told.starts_with("exit 1") && told.contains("no text under the key \"token\""), "{told}");
     let told = load("missing");
     assert!(told.starts_with("exit 1") && told.contains("secrets \"missing\" not found"), "{told}");
 }

@@ -224,7 +224,7 @@ async fn manifests_run_a_controller_of_cluster_catalogs_with_the_rights_that_it_
     let arguments: Vec<&str> = container["args"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     // The program takes these arguments, and misses nothing but a cluster here.
     let shown = kit.env.opm(&arguments);
-    assert!(shown.contains("no cluster to talk to"), "{shown}");
+    assert!(shown.contains("no cluster configured"), "{shown}");
     assert!(arguments.contains(&&*format!("--external-address=opm-controller.{namespace}.svc")), "{arguments:?}");
 
     let account = format!("system:serviceaccount:{namespace}:opm-controller");

@@ -144,7 +144,7 @@ async fn watches_that_are_denied_show_in_readiness() {
     assert!(code == 503 && why.starts_with("not ok: watching fails: "), "{code} {why}");
     let metrics = ask(&format!("127.0.0.1:{port}"), "/metrics").1;
     assert!(!metrics.contains("opm_controller_watch_errors_total 0\n"), "{metrics}");
-    assert!(stage.log("a").contains("a watch fails"), "{}", stage.log("a"));
+    assert!(stage.log("a").contains("a watch failed"), "{}", stage.log("a"));
     stage.allow(&stage.rules).await;
     let given = Instant::now();
     while ask(&format!("127.0.0.1:{port}"), "/readyz").0 != 200 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use testkit::{Answered, Asked, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeRequest, FakeResponse, Fault};
 
 use crate::kit::{Kit, mirror};
 use crate::proxy::forward;
@@ -21,7 +21,7 @@ pub(crate) fn through(kit: &Kit, fake: &FakeRegistry, words: &[&str]) -> Output 
     kit.command(&mirror(words)).env("CONTAINERS_REGISTRIES_CONF", conf).output().unwrap()
 }
 
-fn is_blob(asked: &Asked) -> bool {
+fn is_blob(asked: &FakeRequest) -> bool {
     asked.method == "GET" && asked.path.contains("/blobs/")
 }
 
@@ -100,10 +100,10 @@ fn t19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
             let number = tokens.fetch_add(1, Ordering::SeqCst) + 1;
             uses.store(0, Ordering::SeqCst);
             let body = format!("{{\"token\": \"secret-{number}\", \"expires_in\": 300}}");
-            return (Fault::None, Some(Answered::status(200).body(body)));
+            return (Fault::None, Some(FakeResponse::status(200).body(body)));
         }
         let challenge = format!("Bearer realm=\"http://{home}/token\",service=\"fake\"");
-        let refused = || Answered::status(401).header("WWW-Authenticate", &challenge);
+        let refused = || FakeResponse::status(401).header("WWW-Authenticate", &challenge);
         // A token is good for a few requests and forgotten then, whatever was said.
         let known = asked.headers.get("authorization").is_some_and(|value| value.starts_with("Bearer secret-"));
         if !known || uses.fetch_add(1, Ordering::SeqCst) >= 6 && !asked.path.contains(".sig") {
@@ -115,7 +115,7 @@ fn t19_blobs_from_another_host_get_no_credentials_and_tokens_are_renewed() {
         }
         if is_blob(asked) {
             let place = format!("http://{elsewhere}{}", asked.path);
-            return (Fault::None, Some(Answered::status(307).header("Location", &place)));
+            return (Fault::None, Some(FakeResponse::status(307).header("Location", &place)));
         }
         (Fault::None, Some(forward(&host, asked)))
     });

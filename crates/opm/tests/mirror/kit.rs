@@ -57,7 +57,7 @@ impl Kit {
         let dir = tempfile::tempdir().unwrap();
         let mut options = Options::new(Store::open(&dir.path().join("store")).unwrap());
         options.use_http = true;
-        options.environment = Environment::made_up(&dir.path().join("etc"), &[]);
+        options.environment = Environment::isolated(&dir.path().join("etc"), &[]);
         let client = Client::new(options).unwrap();
         let proxy = Proxy::start(source.host());
         let host = proxy.host.clone();

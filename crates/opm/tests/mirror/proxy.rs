@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use testkit::{Answered, Asked};
+use testkit::{FakeRequest, FakeResponse};
 
 /// Stands between clients and a registry: counts what comes from there, and can be cut.
 pub(crate) struct Proxy {
@@ -68,7 +68,7 @@ fn pass(mut from: TcpStream, mut into: TcpStream, count: &AtomicU64) {
 }
 
 /// Asks a registry what a fake one was asked, without the part that somebody wants.
-pub(crate) fn forward(host: &str, asked: &Asked) -> Answered {
+pub(crate) fn forward(host: &str, asked: &FakeRequest) -> FakeResponse {
     let mut stream = TcpStream::connect(host).expect("the registry answers");
     let mut head = format!("{} {} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n", asked.method, asked.path);
     // Of several headers of one name the fake registry knows the last.
@@ -90,7 +90,7 @@ pub(crate) fn forward(host: &str, asked: &Asked) -> Answered {
     let head = String::from_utf8_lossy(&whole[..end]).into_owned();
     let mut lines = head.lines();
     let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok()).expect("a status");
-    let mut answer = Answered::status(status);
+    let mut answer = FakeResponse::status(status);
     for (name, value) in lines.filter_map(|line| line.split_once(": ")) {
         if !matches!(name.to_ascii_lowercase().as_str(), "content-length" | "connection" | "transfer-encoding") {
             answer = answer.header(name, value);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use image::Digest;
-use testkit::{Answered, Asked, FakeRegistry, Fault};
+use testkit::{FakeRegistry, FakeRequest, FakeResponse, Fault};
 
 use crate::kit::Kit;
 
@@ -17,7 +17,7 @@ fn t20_a_registry_that_takes_no_sparse_index_is_asked_first() {
     let file = kit.set_of("set.yaml", "v1", ALPHA, ONE);
     kit.mirror(&["pull", &file, "out"]);
     let error = kit.mirror_fails(&["push", "out", &kit.to()]);
-    assert!(error.contains("refuses indexes without all their images"), "{error}");
+    assert!(error.contains("rejects indexes without all their images"), "{error}");
     // What to do is named: all platforms, or which setting.
     let ways = ["remove 'platforms'", "validation.manifests.indexes.platforms: none", "FEATURE_SPARSE_INDEX: true"];
     assert!(ways.iter().all(|way| error.contains(way)), "{error}");
@@ -31,36 +31,36 @@ fn lenient() -> FakeRegistry {
 
 /// The same, but it takes what the rule says.
 pub(crate) fn taking(rule: impl Fn(&str) -> bool + Send + Sync + 'static) -> FakeRegistry {
-    let kept: Mutex<HashMap<String, Answered>> = Mutex::default();
-    FakeRegistry::start(move |asked: &Asked| {
+    let kept: Mutex<HashMap<String, FakeResponse>> = Mutex::default();
+    FakeRegistry::start(move |asked: &FakeRequest| {
         if asked.method != "GET" && !rule(&asked.path) {
-            return (Fault::None, Some(Answered::status(400)));
+            return (Fault::None, Some(FakeResponse::status(400)));
         }
         let mut kept = kept.lock().unwrap();
         let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
         let answer = match asked.method.as_str() {
-            "POST" => Answered::status(202).header("Location", &format!("{path}1")),
+            "POST" => FakeResponse::status(202).header("Location", &format!("{path}1")),
             "PUT" if path.contains("/blobs/uploads/") => {
                 let digest = query.trim_start_matches("digest=").replace("%3A", ":");
                 let place = path.split("/uploads/").next().unwrap_or_default();
-                kept.insert(format!("{place}/{digest}"), Answered::status(200).body(asked.body.clone()));
-                Answered::status(201)
+                kept.insert(format!("{place}/{digest}"), FakeResponse::status(200).body(asked.body.clone()));
+                FakeResponse::status(201)
             }
             "PUT" => {
                 let digest = Digest::of(&asked.body).to_string();
                 let media_type = asked.headers.get("content-type").cloned().unwrap_or_default();
-                let made = Answered::status(200)
+                let made = FakeResponse::status(200)
                     .header("Docker-Content-Digest", &digest)
                     .header("Content-Type", &media_type)
                     .body(asked.body.clone());
                 let place = path.rsplit_once('/').map_or("", |(place, _)| place);
                 kept.insert(format!("{place}/{digest}"), made.clone());
                 kept.insert(path.to_owned(), made);
-                Answered::status(201)
+                FakeResponse::status(201)
             }
-            "DELETE" => Answered::status(202),
-            _ if path == "/v2/" => Answered::status(200),
-            _ => kept.get(path).cloned().unwrap_or_else(|| Answered::status(404)),
+            "DELETE" => FakeResponse::status(202),
+            _ if path == "/v2/" => FakeResponse::status(200),
+            _ => kept.get(path).cloned().unwrap_or_else(|| FakeResponse::status(404)),
         };
         (Fault::None, Some(answer))
     })

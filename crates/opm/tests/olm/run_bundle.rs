@@ -217,7 +217,7 @@ async fn definitions_that_others_need_stay() {
         told.contains("everything else that was created has been rolled back:\n  CustomResourceDefinition foos."),
         "{told}"
     );
-    assert!(told.contains("it stays, since ClusterServiceVersion "), "{told}");
+    assert!(told.contains("it is kept, because ClusterServiceVersion "), "{told}");
     let kept = other.resources(&main).get("theirs").await.expect("it is still there");
     assert_eq!(kept.metadata.uid, made.metadata.uid);
     assert!(succeeded(&other, "foo.v1.0.0").await);
@@ -248,7 +248,10 @@ async fn an_operator_from_a_catalog_of_others_is_refused() {
     );
     assert_eq!(stage.everything().await, before);
     let told = stage.opm(&["cleanup", "bar", "--force"]).await;
-    assert!(told.starts_with("exit 0") && told.contains("CatalogSource [NAMESPACE]/theirs was not made by"), "{told}");
+    assert!(
+        told.starts_with("exit 0") && told.contains("CatalogSource [NAMESPACE]/theirs was not created by"),
+        "{told}"
+    );
     assert!(stage.get(Kind::CATALOG_SOURCE, "theirs").await.is_some());
     let left: Vec<Value> = stage.list(Kind::CSV).await;
     assert!(left.is_empty(), "{left:?}");

@@ -89,7 +89,10 @@ async fn an_operator_is_installed_upgraded_and_removed_by_olm_v1() {
     let refused = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1", "--delete-all=false"]).await;
     assert!(refused.starts_with("exit 1"), "{refused}");
     let shown = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1"]).await;
-    assert!(shown.starts_with("exit 0") && shown.contains("go with it, and all their objects"), "{shown}");
+    assert!(
+        shown.starts_with("exit 0") && shown.contains("also deletes its definitions and all their objects"),
+        "{shown}"
+    );
     stage.only(&before).await;
     let shown = stage.stage.opm(&["cleanup", &first.package, "--olm", "v1"]).await;
     assert!(shown.starts_with("exit 0") && shown.contains("not found"), "{shown}");

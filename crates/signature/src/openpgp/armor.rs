@@ -1,10 +1,10 @@
-//! ASCII armor: packets in base64 between two lines.
+//! ASCII armor: packets in base64 between two marker lines.
 
 const BEGIN: &str = "-----BEGIN PGP ";
 
-/// Returns the packets in `bytes`, which are armored or not. Several armored blocks are joined.
+/// Returns the packets in `bytes`, armored or binary. Several armored blocks are concatenated.
 pub(crate) fn open(bytes: &[u8]) -> Result<Vec<u8>, String> {
-    // The first byte of a packet has its highest bit set, which text has not.
+    // The first byte of a packet has its highest bit set, unlike text.
     if bytes.first().is_some_and(|byte| byte & 0x80 != 0) {
         return Ok(bytes.to_vec());
     }
@@ -29,7 +29,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Vec<u8>, String> {
                     base64.push_str(line);
                 }
                 Some(line) if in_headers => in_headers = !line.is_empty(),
-                // A checksum, which says nothing that the signature does not.
+                // The checksum adds nothing to the signature.
                 Some(line) if line.starts_with('=') => {}
                 Some(line) => base64.push_str(line.trim()),
             }

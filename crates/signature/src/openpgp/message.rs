@@ -1,4 +1,4 @@
-//! Messages that are signed once.
+//! OpenPGP messages with one signature.
 
 use std::io::Read;
 
@@ -9,13 +9,13 @@ use super::packet::{self, Bytes, COMPRESSED, LITERAL, MARKER, ONE_PASS, Packet, 
 use super::signed::{BINARY, Signed, TEXT};
 use crate::key::hex;
 
-/// The largest content, in bytes. A claim has a few hundred.
-const LARGEST: u64 = 1 << 20;
+/// Maximum size of the content, in bytes. A claim has a few hundred.
+const MAX_CONTENT: u64 = 1 << 20;
 
-/// How often a message may be compressed in itself.
-const NESTING: usize = 2;
+/// Maximum number of nested compressed packets.
+const MAX_NESTING: usize = 2;
 
-/// A message: content and one signature, not checked in any way.
+/// An unverified message: content and one signature.
 pub(crate) struct Message {
     content: Vec<u8>,
     signed: Signed,
@@ -24,7 +24,7 @@ pub(crate) struct Message {
 impl Message {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Message, String> {
         let mut packets = packet::read(&armor::open(bytes)?)?;
-        for _ in 0..NESTING {
+        for _ in 0..MAX_NESTING {
             match packets.as_slice() {
                 [only] if only.tag == COMPRESSED => packets = packet::read(&inflate(&only.body)?)?,
                 _ => break,
@@ -37,19 +37,19 @@ impl Message {
             ([SIGNATURE, LITERAL], [signature, content]) => (content, signature),
             _ => {
                 let signatures = tags.iter().filter(|tag| **tag == SIGNATURE).count();
-                return Err(format!("it is no OpenPGP message with one signature (it has {signatures})"));
+                return Err(format!("it is not an OpenPGP message with exactly one signature (it has {signatures})"));
             }
         };
         let signed = Signed::parse(&signature.body)?;
         match signed.kind {
             BINARY => {}
-            TEXT => return Err("it is a signature of text, whose line ends do not count".into()),
-            kind => return Err(format!("it is no signature of a document (type {kind:#04x})")),
+            TEXT => return Err("it is a text signature, which ignores line endings".into()),
+            kind => return Err(format!("it is not a document signature (type {kind:#04x})")),
         }
         Ok(Message { content: literal(content)?, signed })
     }
 
-    /// Returns what was signed.
+    /// Returns the signed content.
     pub(crate) fn content(&self) -> &[u8] {
         &self.content
     }
@@ -58,12 +58,12 @@ impl Message {
         &self.signed
     }
 
-    /// Returns the key that the signature says it is by.
+    /// Returns the key ID that the signature claims.
     pub(crate) fn issuer(&self) -> Option<String> {
         self.signed.issuer.map(|id| hex(&id).to_uppercase())
     }
 
-    /// Returns when the signature says it was made.
+    /// Returns the creation time that the signature claims.
     pub(crate) fn created(&self) -> Option<i64> {
         Some(self.signed.created)
     }
@@ -84,7 +84,7 @@ fn literal(packet: &Packet) -> Result<Vec<u8>, String> {
 fn inflate(body: &[u8]) -> Result<Vec<u8>, String> {
     let (&method, body) = body.split_first().ok_or("it is damaged")?;
     let mut content = Vec::new();
-    let mut unpack = |from: &mut dyn Read| from.take(LARGEST + 1).read_to_end(&mut content);
+    let mut unpack = |from: &mut dyn Read| from.take(MAX_CONTENT + 1).read_to_end(&mut content);
     let (read, rest) = match method {
         0 => (unpack(&mut &*body), &[][..]),
         1 => {
@@ -97,9 +97,9 @@ fn inflate(body: &[u8]) -> Result<Vec<u8>, String> {
         }
         other => return Err(format!("its compression {other} is not supported")),
     };
-    read.map_err(|error| format!("it cannot be unpacked: {error}"))?;
-    if content.len() as u64 > LARGEST {
-        return Err(format!("it is larger than {LARGEST} bytes"));
+    read.map_err(|error| format!("it cannot be decompressed: {error}"))?;
+    if content.len() as u64 > MAX_CONTENT {
+        return Err(format!("it is larger than {MAX_CONTENT} bytes"));
     }
-    if rest.is_empty() { Ok(content) } else { Err("something follows the message".into()) }
+    if rest.is_empty() { Ok(content) } else { Err("trailing data after the message".into()) }
 }

@@ -1,7 +1,7 @@
-//! OpenPGP: as much of it as simple signing needs.
+//! The subset of OpenPGP that simple signing needs.
 //!
-//! Keys of version 4 with RSA, ECDSA and Ed25519; messages that are signed once, compressed or not. Where GnuPG and
-//! the standard leave a choice, the stricter one is taken: a signature is good, or it does not count.
+//! Keys of version 4 with RSA, ECDSA and Ed25519; messages with one signature, compressed or not. Where GnuPG and the
+//! standard leave a choice, this implementation takes the stricter one: a signature is valid, or it is rejected.
 
 mod armor;
 mod keys;
@@ -10,5 +10,5 @@ mod packet;
 mod signed;
 mod verify;
 
-pub(crate) use keys::Ring;
+pub(crate) use keys::Keyring;
 pub(crate) use message::Message;

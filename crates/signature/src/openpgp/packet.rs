@@ -1,7 +1,7 @@
-//! Packets, and numbers in them.
+//! Packets and multiprecision integers.
 
-/// The largest number of packets that is read.
-const MOST: usize = 20_000;
+/// Maximum number of packets.
+const MAX_PACKETS: usize = 20_000;
 
 pub(crate) const SIGNATURE: u8 = 2;
 pub(crate) const ONE_PASS: u8 = 4;
@@ -19,15 +19,15 @@ pub(crate) struct Packet {
     pub(crate) body: Vec<u8>,
 }
 
-/// Reads all packets.
+/// Parses all packets.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Packet>, String> {
     let mut found = Vec::new();
     let mut rest = Bytes(bytes);
     while !rest.0.is_empty() {
-        if found.len() == MOST {
-            return Err(format!("more than {MOST} packets"));
+        if found.len() == MAX_PACKETS {
+            return Err(format!("more than {MAX_PACKETS} packets"));
         }
-        found.push(packet(&mut rest).ok_or("a packet is damaged or cut off")?);
+        found.push(packet(&mut rest).ok_or("a packet is damaged or truncated")?);
     }
     Ok(found)
 }
@@ -62,7 +62,7 @@ fn packet(rest: &mut Bytes<'_>) -> Option<Packet> {
     }
 }
 
-/// Bytes that are read from the front. What is not there is `None`.
+/// A byte reader. Missing bytes are `None`.
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
@@ -85,7 +85,7 @@ impl<'a> Bytes<'a> {
         Some(u32::from_be_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    /// Reads a number of any length, without leading zeros.
+    /// Reads a multiprecision integer, without leading zeros.
     pub(crate) fn number(&mut self) -> Option<&'a [u8]> {
         let bits = usize::from(self.u16()?);
         let number = self.take(bits.div_ceil(8))?;

@@ -11,31 +11,31 @@ pub(crate) const KEY_REVOCATION: u8 = 0x20;
 pub(crate) const SUBKEY_REVOCATION: u8 = 0x28;
 pub(crate) const USER_REVOCATION: u8 = 0x30;
 
-/// A key may sign data.
+/// The key flag for signing data.
 const MAY_SIGN: u8 = 0x02;
 
-/// A signature, not checked in any way.
+/// An unverified signature.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Signed {
     pub(crate) kind: u8,
     pub(crate) algorithm: u8,
     pub(crate) hash: u8,
-    /// What is hashed behind the content.
+    /// The trailer that is hashed after the content.
     pub(crate) trailer: Vec<u8>,
-    /// The signature itself.
+    /// The signature numbers.
     pub(crate) numbers: Vec<u8>,
-    /// Seconds since 1970.
+    /// The creation time, in seconds since 1970.
     pub(crate) created: i64,
-    /// How long it is valid, in seconds; none is for ever.
+    /// The validity in seconds; `None` means forever.
     pub(crate) lives: Option<u32>,
-    /// How long the key is valid after it was made, in seconds; none is for ever.
+    /// The validity of the key after its creation, in seconds; `None` means forever.
     pub(crate) key_lives: Option<u32>,
     pub(crate) flags: Option<u8>,
-    /// The last eight bytes of the fingerprint of the key that made it.
+    /// The ID of the issuing key: the last eight bytes of its fingerprint.
     pub(crate) issuer: Option<[u8; 8]>,
-    /// A signature inside, by which a subkey says that it belongs here.
+    /// The embedded cross-certification of a subkey.
     pub(crate) embedded: Option<Vec<u8>>,
-    /// Another key may revoke this one.
+    /// Whether another key may revoke this one.
     pub(crate) has_revoker: bool,
 }
 
@@ -49,18 +49,18 @@ impl Signed {
         }
     }
 
-    /// Returns whether it lets a key sign data. A key without flags may do all it can.
+    /// Returns whether the key may sign data. A key without flags has all capabilities.
     pub(crate) fn may_sign(&self) -> bool {
         self.flags.is_none_or(|flags| flags & MAY_SIGN != 0)
     }
 
-    /// Returns whether it is over at `now`.
+    /// Returns whether the signature is expired at `now`.
     pub(crate) fn is_expired(&self, now: i64) -> bool {
         self.lives.is_some_and(|seconds| seconds > 0 && self.created + i64::from(seconds) <= now)
     }
 }
 
-/// Version 3 has no subpackets; a few signers still make it.
+/// Version 3 has no subpackets; a few signers still use it.
 fn old(body: &[u8]) -> Option<Signed> {
     let mut bytes = Bytes(body);
     bytes.byte()?;
@@ -101,12 +101,12 @@ fn new(body: &[u8]) -> Result<Signed, String> {
     subpackets(hashed, true, &mut signed)?;
     subpackets(loose, false, &mut signed)?;
     if signed.created < 0 {
-        return Err("the signature does not say when it was made".into());
+        return Err("the signature has no creation time".into());
     }
     Ok(signed)
 }
 
-/// Reads what a signature says beside its content; only what is hashed counts, but for hints at keys.
+/// Reads subpackets. Only hashed ones count, except for the issuer.
 fn subpackets(area: &[u8], hashed: bool, signed: &mut Signed) -> Result<(), String> {
     let damaged = || "the signature is damaged".to_owned();
     let mut bytes = Bytes(area);
@@ -125,14 +125,16 @@ fn subpackets(area: &[u8], hashed: bool, signed: &mut Signed) -> Result<(), Stri
             (27, true) => signed.flags = Some(content.first().copied().unwrap_or(0)),
             (12, true) => signed.has_revoker = true,
             (16, _) => signed.issuer = Some(content.try_into().map_err(|_| damaged())?),
-            // The version of the key, then its fingerprint.
+            // The key version, then the fingerprint.
             (33, _) if content.first() == Some(&4) && content.len() == 21 && signed.issuer.is_none() => {
                 signed.issuer = content[13..].try_into().ok();
             }
             (32, _) => signed.embedded = Some(content.to_vec()),
-            // Preferences, names, notes and reasons, which change nothing here.
+            // Preferences, names, notations and reasons have no effect here.
             (4..=7 | 11 | 21..=26 | 28..=31 | 33..=35 | 39, _) => {}
-            _ if kind & 0x80 != 0 => return Err(format!("the signature needs something unknown ({})", kind & 0x7f)),
+            _ if kind & 0x80 != 0 => {
+                return Err(format!("the signature has an unknown critical subpacket ({})", kind & 0x7f));
+            }
             _ => {}
         }
     }

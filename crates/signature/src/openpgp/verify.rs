@@ -1,4 +1,4 @@
-//! Keys, and whether a signature is theirs.
+//! Public keys and signature verification.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rsa::RsaParameters;
@@ -22,12 +22,12 @@ const SHA256: u8 = 8;
 const SHA384: u8 = 9;
 const SHA512: u8 = 10;
 
-/// A key: a primary one, or one that belongs to it.
+/// A public key, primary or subkey.
 #[derive(Clone)]
 pub(crate) struct PublicKey {
-    /// The packet, which is hashed where the key is signed.
+    /// The packet body, which is hashed when the key is signed.
     pub(crate) body: Vec<u8>,
-    /// Seconds since 1970.
+    /// The creation time, in seconds since 1970.
     pub(crate) created: i64,
     algorithm: u8,
     material: Material,
@@ -45,7 +45,7 @@ enum Material {
         point: Vec<u8>,
     },
     Ed25519(Vec<u8>),
-    /// The key cannot sign, or not in a way that is known here.
+    /// The key cannot sign, or uses an unsupported algorithm.
     Other,
 }
 
@@ -90,7 +90,7 @@ impl PublicKey {
         hex(&self.fingerprint).to_uppercase()
     }
 
-    /// Returns whether `signed` is this key's over `content`.
+    /// Returns whether `signed` is a valid signature of `content` by this key.
     pub(crate) fn verifies(&self, content: &[u8], signed: &Signed) -> bool {
         let message = [content, signed.trailer.as_slice()].concat();
         self.algorithm == signed.algorithm && self.verify(&message, signed).is_some()
@@ -151,7 +151,7 @@ impl PublicKey {
     }
 }
 
-/// Returns a key as it is hashed.
+/// Returns a key packet in its hashed form.
 pub(crate) fn framed(body: &[u8]) -> Vec<u8> {
     let length = u16::try_from(body.len()).unwrap_or(u16::MAX);
     [&[0x99], &length.to_be_bytes()[..], body].concat()

@@ -1,4 +1,4 @@
-//! Adding bundles.
+//! Adds bundles to an index.
 
 mod replaces;
 mod rows;
@@ -25,31 +25,32 @@ use spool::Spool;
 pub(crate) use rows::{Graph, insert, insert_entry, rebuild, set_manifests};
 pub(crate) use spool::columns;
 
-/// A bundle to be added.
+/// A bundle to add.
 #[derive(Debug, Clone)]
 pub struct NewBundle {
-    /// The reference of its image, kept as it is; empty for a bundle that is only a directory.
+    /// Its image reference, stored unchanged; empty for a bundle without an image.
     pub image: String,
-    /// Where its files are.
+    /// The directory with its files.
     pub directory: PathBuf,
 }
 
-/// How the upgrade graph comes about.
+/// How the upgrade graph is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// From what bundles say they replace and skip.
+    /// From `replaces` and `skips` of the bundles.
     Replaces,
-    /// Each version replaces the one before.
+    /// Each version replaces the previous one.
     Semver,
-    /// As [`Mode::Semver`], but of each minor version only the last patch is replaced, and skips those before.
+    /// Like [`Mode::Semver`], but only the last patch of each minor version is replaced, and it skips the earlier
+    /// ones.
     SkipPatch,
 }
 
 impl Mode {
-    /// Reads a mode as it is written on the command line.
+    /// Parses a mode as given on the command line.
     ///
     /// # Errors
-    /// Fails for anything else.
+    /// Fails for any other text.
     pub fn parse(text: &str) -> Result<Mode, String> {
         match text.to_ascii_lowercase().as_str() {
             "replaces" => Ok(Mode::Replaces),
@@ -60,37 +61,37 @@ impl Mode {
     }
 }
 
-/// How bundles are added.
+/// Options for adding bundles.
 #[derive(Debug, Clone)]
 pub struct AddOptions {
-    /// How the upgrade graph comes about.
+    /// How the upgrade graph is built.
     pub mode: Mode,
-    /// What happens to what cannot be added.
+    /// How failures are handled.
     pub strictness: Strictness,
-    /// Whether a bundle of the same name is replaced, if it is the head of its channels.
+    /// Whether to replace a bundle of the same name if it is the head of its channels.
     pub overwrite_latest: bool,
-    /// Whether a bundle may stand in for another.
+    /// Whether to allow `substitutesFor`.
     pub enable_alpha: bool,
-    /// Whether only heads of channels keep their manifests, whatever the mode.
+    /// Whether only channel heads keep their manifests, whatever the mode.
     pub heads_only: bool,
-    /// Whether, in order of versions, a bundle may move the default channel of its package without being the latest.
+    /// Whether, in semver modes, a bundle that is not the latest may change the default channel.
     pub older_moves_default: bool,
-    /// How much is accepted.
+    /// Size limits.
     pub limits: Limits,
 }
 
-/// One reason why bundles cannot be added.
+/// A reason why bundles cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// The image is in the index.
+    /// The image is already in the index.
     ImageExists(String),
-    /// The bundle is in the index, from another image.
+    /// The bundle is already in the index, from another image.
     BundleExists(String),
     /// Anything else.
     Other(String),
 }
 
-/// Why bundles were not added; the index is as it was.
+/// Why bundles were not added; the index is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddError {
     /// All reasons.
@@ -98,7 +99,7 @@ pub struct AddError {
 }
 
 impl AddError {
-    /// Returns the exit code that scripts know the reason by.
+    /// Returns the exit code for the reason, which scripts rely on.
     pub fn exit_code(&self) -> u8 {
         let any = |test: fn(&Refusal) -> bool| self.refusals.iter().any(test);
         if any(|refusal| matches!(refusal, Refusal::ImageExists(_))) {
@@ -144,33 +145,33 @@ impl From<rusqlite::Error> for AddError {
     }
 }
 
-/// What became of bundles that were added.
+/// The result of adding bundles.
 #[derive(Debug, Clone, Default)]
 pub struct Added {
-    /// What looks like a mistake in them.
+    /// Likely mistakes in the bundles.
     pub warnings: Vec<String>,
-    /// What was not added, and forgiven.
-    pub forgiven: Vec<String>,
+    /// Failures that were skipped.
+    pub skipped: Vec<String>,
 }
 
-/// A bundle that was read, its manifests kept aside.
+/// A bundle that was read; its manifests are in the spool.
 pub(crate) struct Incoming {
     pub(crate) image: String,
-    /// All but the manifests.
+    /// Everything but the manifests.
     pub(crate) contents: Contents,
-    manifests: spool::Place,
+    manifests: spool::SpoolEntry,
 }
 
 impl Database {
-    /// Adds bundles, all of them or none; the forgiving way leaves out what cannot be added.
+    /// Adds all bundles or none; in permissive mode, bundles that cannot be added are skipped.
     ///
     /// # Errors
-    /// Fails with everything that keeps them from being added.
+    /// Fails with all errors.
     pub fn add(&self, bundles: &[NewBundle], options: &AddOptions) -> Result<Added, AddError> {
         let mut added = Added::default();
         let mut spool = Spool::default();
         let mut incoming = read_all(bundles, options, &mut spool, &mut added)?;
-        // Whatever was asked first, the same bundles give the same index.
+        // Sorted, so that the same bundles give the same index in any order.
         incoming.sort_by(|a, b| {
             let order = a.contents.package.cmp(&b.contents.package);
             order
@@ -180,11 +181,11 @@ impl Database {
         self.change(|connection| {
             connection.execute_batch("SAVEPOINT adding")?;
             match (add_all(connection, &incoming, &spool, options), options.strictness) {
-                (Ok(forgiven), _) => added.forgiven.extend(forgiven),
+                (Ok(skipped), _) => added.skipped.extend(skipped),
                 (Err(error), Strictness::Strict) => return Err(error),
                 (Err(error), Strictness::Permissive) => {
                     connection.execute_batch("ROLLBACK TO adding")?;
-                    added.forgiven.push(error.to_string());
+                    added.skipped.push(error.to_string());
                 }
             }
             connection.execute_batch("RELEASE adding")?;
@@ -222,7 +223,7 @@ fn read_all(
                 let text = format!("error loading bundle {shown}: {error}");
                 match options.strictness {
                     Strictness::Strict => refusals.push(Refusal::Other(text)),
-                    Strictness::Permissive => added.forgiven.push(text),
+                    Strictness::Permissive => added.skipped.push(text),
                 }
             }
         }
@@ -230,7 +231,7 @@ fn read_all(
     if refusals.is_empty() { Ok(incoming) } else { Err(AddError { refusals }) }
 }
 
-/// Adds what was read; returns what was forgiven.
+/// Adds the bundles; returns the skipped failures.
 fn add_all(
     connection: &Connection,
     incoming: &[Incoming],
@@ -263,7 +264,7 @@ fn add_all(
     Ok(problems)
 }
 
-/// Drops the manifests of all bundles that can be had from an image and are no head of a channel.
+/// Removes the manifests of bundles that have an image and are not the head of a channel.
 pub(crate) fn drop_manifests(connection: &Connection) -> Result<(), Error> {
     connection.execute(
         "UPDATE operatorbundle SET csv = NULL, bundle = NULL WHERE name IN (
@@ -275,7 +276,7 @@ pub(crate) fn drop_manifests(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the names that are deprecated.
+/// Returns the deprecated bundles.
 pub(crate) fn deprecated(connection: &Connection) -> Result<BTreeSet<String>, Error> {
     Ok(value::strings(connection, "SELECT operatorbundle_name FROM deprecated", [])?.into_iter().collect())
 }

@@ -1,4 +1,4 @@
-//! Adding bundles that say themselves what they replace and skip.
+//! Adds bundles in `replaces` mode.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::remove::remove_bundle;
 use crate::schema::LIGHT;
 use crate::value;
 
-/// A bundle that decides on the heads of channels.
+/// A bundle that may become a channel head.
 struct Candidate {
     name: String,
     version: Version,
@@ -60,7 +60,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Returns the bundles of the package that are in a channel, in order of versions.
+/// Returns the bundles of the package that are in a channel, sorted by version.
 fn existing(connection: &Connection, package: &str, default: &str) -> Result<Vec<Candidate>, Error> {
     let sql = "SELECT DISTINCT bundle.name, bundle.version, entry.channel_name FROM channel_entry AS entry
         JOIN operatorbundle AS bundle INDEXED BY opm_bundle_light ON bundle.name = entry.operatorbundle_name
@@ -81,7 +81,7 @@ fn existing(connection: &Connection, package: &str, default: &str) -> Result<Vec
     Ok(candidates)
 }
 
-/// Finds the heads of all channels, and the default channel.
+/// Finds the channel heads and the default channel.
 fn heads(candidates: &[Candidate]) -> Result<(BTreeMap<String, String>, String), Error> {
     let mut highest: Option<&Candidate> = None;
     let mut twice: Option<&Candidate> = None;
@@ -125,7 +125,7 @@ fn heads(candidates: &[Candidate]) -> Result<(BTreeMap<String, String>, String),
     Ok((heads.into_iter().map(|(channel, (head, _))| (channel.to_owned(), head.name.clone())).collect(), default))
 }
 
-/// Checks that a new bundle is in the channels it wants to be in.
+/// Checks that a new bundle is reachable in its channels.
 fn reached(
     connection: &Connection,
     package: &str,
@@ -153,7 +153,7 @@ fn reached(
     Ok(())
 }
 
-/// Removes a bundle that is about to be added again.
+/// Removes a bundle that is about to be overwritten.
 fn overwrite(connection: &Connection, package: &str, name: &str) -> Result<(), Error> {
     let exists = connection.prepare_cached(&format!("SELECT 1 FROM {LIGHT} WHERE name = ?1"))?.exists([name])?;
     if !exists {
@@ -170,7 +170,7 @@ fn overwrite(connection: &Connection, package: &str, name: &str) -> Result<(), E
             "cannot overwrite bundle {name} from package {package}: replaced by {above} on channel {channel}"
         )));
     }
-    // Channels and package are made anew from what is left, so none of them may go with their head.
+    // Channels and package are rebuilt from the remaining rows, so they must survive the removal of their head.
     for sql in [
         "UPDATE channel SET head_operatorbundle_name = NULL WHERE head_operatorbundle_name = ?1",
         "DELETE FROM deprecated WHERE operatorbundle_name = ?1",

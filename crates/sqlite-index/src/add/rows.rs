@@ -1,4 +1,4 @@
-//! Writing the rows of a bundle, and the graph of a package that its bundles describe.
+//! Writes the rows of a bundle, and the graph of a package.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::schema::LIGHT;
 use crate::value::{self, or_null};
 
-/// Writes everything that is known of a bundle but its place in channels.
+/// Writes all rows of a bundle except its channel entries.
 pub(crate) fn insert(
     connection: &Connection,
     image: &str,
@@ -81,7 +81,7 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// Writes the rows of a bundle that was read, with its manifests.
+/// Writes the rows of a bundle, including its spooled manifests.
 pub(super) fn insert_incoming(
     connection: &Connection,
     bundle: &Incoming,
@@ -93,7 +93,7 @@ pub(super) fn insert_incoming(
     insert(connection, &bundle.image, &bundle.contents, (&csv, &objects), enable_alpha)
 }
 
-/// Gives a bundle its manifests back.
+/// Restores the manifests of a bundle.
 pub(crate) fn set_manifests(connection: &Connection, name: &str, contents: &Contents) -> Result<(), Error> {
     let (csv, objects) = super::spool::columns(contents);
     let mut statement = connection.prepare_cached("UPDATE operatorbundle SET csv = ?2, bundle = ?3 WHERE name = ?1")?;
@@ -116,7 +116,7 @@ fn insert_dependency(
     Ok(())
 }
 
-/// Writes a property, unless it is there.
+/// Writes a property, unless it exists.
 fn insert_property(
     connection: &Connection,
     kind: &str,
@@ -134,17 +134,17 @@ fn insert_property(
     Ok(())
 }
 
-/// The channels of a package as they are to be.
+/// The new channels of a package.
 pub(crate) struct Graph<'a> {
     /// The package.
     pub(crate) package: &'a str,
-    /// The channel that is followed unless another is asked for; maybe empty.
+    /// The default channel; may be empty.
     pub(crate) default_channel: &'a str,
     /// The head of each channel.
     pub(crate) heads: BTreeMap<String, String>,
 }
 
-/// Makes a package anew: its channels from their heads down, as the rows of its bundles say.
+/// Rebuilds a package: its channels from their heads down, following the bundle rows.
 pub(crate) fn rebuild(connection: &Connection, graph: &Graph<'_>) -> Result<(), Error> {
     let Graph { package, default_channel, heads } = graph;
     for sql in [
@@ -178,7 +178,7 @@ pub(crate) fn rebuild(connection: &Connection, graph: &Graph<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Reads what a bundle replaces and skips; nothing when there is no such bundle.
+/// Reads `replaces` and `skips` of a bundle; `None` if it does not exist.
 pub(crate) fn edges_of(connection: &Connection, name: &str) -> Result<Option<(String, Vec<String>)>, Error> {
     let sql = format!("SELECT replaces, skips FROM {LIGHT} WHERE name = ?1");
     let row =
@@ -235,7 +235,7 @@ fn walk(
     }
 }
 
-/// Writes one entry and returns its number.
+/// Writes one entry and returns its ID.
 pub(crate) fn insert_entry(
     connection: &Connection,
     package: &str,
@@ -249,7 +249,7 @@ pub(crate) fn insert_entry(
     Ok(connection.prepare_cached(sql)?.insert(params![channel, package, name, depth, replaces])?)
 }
 
-/// Says in a property of a bundle which package it belongs to.
+/// Adds an `olm.package` property to a bundle.
 fn name_package(connection: &Connection, package: &str, name: &str) -> Result<(), Error> {
     let sql = format!("SELECT version, bundlepath FROM {LIGHT} WHERE name = ?1");
     let (version, image) =

@@ -1,4 +1,4 @@
-//! What is looked at before anything is added.
+//! Checks before anything is added.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::{AddError, AddOptions, Incoming, Mode, Refusal};
 use crate::error::Error;
 use crate::value;
 
-/// Checks bundles against each other and against the index, and reports everything that is wrong.
+/// Checks bundles against each other and against the index, and reports all problems.
 pub(super) fn check(connection: &Connection, incoming: &[Incoming], options: &AddOptions) -> Result<(), AddError> {
     let mut refusals = Vec::new();
     let mut overwritten: BTreeMap<&str, usize> = BTreeMap::new();
@@ -42,7 +42,7 @@ pub(super) fn check(connection: &Connection, incoming: &[Incoming], options: &Ad
     if refusals.is_empty() { Ok(()) } else { Err(AddError { refusals }) }
 }
 
-/// Checks that every name belongs to one package.
+/// Checks that every bundle name belongs to one package.
 fn owners(connection: &Connection, incoming: &[Incoming], refusals: &mut Vec<Refusal>) -> Result<(), Error> {
     let mut owners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for bundle in incoming {

@@ -1,4 +1,4 @@
-//! Adding bundles in order of their versions.
+//! Adds bundles in the semver modes.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::graph::{Channel, Link, set_default};
 use crate::remove::{Strictness, with_savepoint};
 use crate::value;
 
-/// Adds bundles of a package, ordered by version, and decides on its default channel when all are there; returns what is
-/// wrong with those that were not added.
+/// Adds the bundles of a package in version order, then sets its default channel; returns the errors of the bundles
+/// that were not added.
 pub(super) fn add(
     connection: &Connection,
     package: &str,
@@ -39,7 +39,7 @@ pub(super) fn add(
         });
         let Err(error) = added else { return Ok(problems) };
         problems.push(error.to_string());
-        // Without the bundle that names a channel that is nowhere, the others may be added.
+        // Drop the bundle that names a missing channel, so that the others can be added.
         match (named, options.strictness) {
             (Some(named), Strictness::Permissive) => drop(given.remove(named)),
             _ => return Ok(problems),
@@ -47,7 +47,7 @@ pub(super) fn add(
     }
 }
 
-/// What a package was before bundles are added.
+/// The state of a package before the change.
 struct Before {
     default_channel: Option<String>,
     /// The highest version of its bundles.
@@ -68,8 +68,8 @@ impl Before {
         Ok(Before { default_channel, latest: versions.max_by(Version::cmp_precedence) })
     }
 
-    /// Returns the default channel when these bundles are added, and which of them names it: the latest of the package
-    /// may move it, an older one only if that is wanted.
+    /// Returns the default channel after adding these bundles, and the bundle that sets it: the latest of the package
+    /// may change it, an older one only with `older_moves_default`.
     fn default_after(
         &self,
         added: &[&Incoming],
@@ -96,7 +96,7 @@ impl Before {
     }
 }
 
-/// Adds one bundle to all of its channels.
+/// Adds one bundle to all its channels.
 fn add_one(connection: &Connection, bundle: &Incoming, spool: &Spool, options: &AddOptions) -> Result<(), Error> {
     let contents = &bundle.contents;
     let Ok(version) = Version::parse_strict(&contents.version) else {
@@ -126,7 +126,7 @@ fn add_one(connection: &Connection, bundle: &Incoming, spool: &Spool, options: &
     Ok(())
 }
 
-/// Puts a bundle between the next lower and the next higher version of the chain.
+/// Inserts a bundle between the next lower and the next higher version of the chain.
 fn insert(channel: &mut Channel, name: &str, version: &Version) {
     let lower = channel.first_below(version);
     if let Some(higher) = lower.checked_sub(1).and_then(|higher| channel.chain.get_mut(higher)) {
@@ -138,8 +138,8 @@ fn insert(channel: &mut Channel, name: &str, version: &Version) {
     channel.chain.insert(lower, Link { name: name.to_owned(), skips: Vec::new() });
 }
 
-/// Puts a bundle into the chain in the place of all lower patches of its minor version, which it skips;
-/// below a higher patch it is skipped itself.
+/// Inserts a bundle in place of all lower patches of its minor version, which it skips; if a higher patch exists, the
+/// bundle itself is skipped.
 fn insert_skipping(channel: &mut Channel, name: &str, version: &Version) {
     let minor = |version: &Version| (version.major(), version.minor());
     let is_same = |channel: &Channel, other: &str| {

@@ -1,4 +1,4 @@
-//! Manifests of many bundles, kept aside until they are written.
+//! A spool file for the manifests of many bundles.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,23 +6,23 @@ use std::os::unix::fs::FileExt;
 
 use bundle::Contents;
 
-/// Where manifests are kept.
+/// The spool file.
 #[derive(Default)]
 pub(crate) struct Spool {
     file: Option<File>,
     size: u64,
 }
 
-/// Where the manifests of one bundle are.
-pub(crate) struct Place {
+/// The position of one bundle's manifests.
+pub(crate) struct SpoolEntry {
     at: u64,
     csv: usize,
     objects: usize,
 }
 
 impl Spool {
-    /// Takes the manifests out of a bundle.
-    pub(crate) fn put(&mut self, contents: &mut Contents) -> io::Result<Place> {
+    /// Moves the manifests of a bundle into the spool.
+    pub(crate) fn put(&mut self, contents: &mut Contents) -> io::Result<SpoolEntry> {
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(tempfile::tempfile()?),
@@ -32,13 +32,13 @@ impl Spool {
         contents.objects = Vec::new();
         file.write_all(csv.as_bytes())?;
         file.write_all(objects.as_bytes())?;
-        let place = Place { at: self.size, csv: csv.len(), objects: objects.len() };
+        let place = SpoolEntry { at: self.size, csv: csv.len(), objects: objects.len() };
         self.size += (csv.len() + objects.len()) as u64;
         Ok(place)
     }
 
     /// Reads the manifests of a bundle: the CSV, and all objects.
-    pub(crate) fn get(&self, place: &Place) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    pub(crate) fn get(&self, place: &SpoolEntry) -> io::Result<(Vec<u8>, Vec<u8>)> {
         let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let (mut csv, mut objects) = (vec![0; place.csv], vec![0; place.objects]);
         file.read_exact_at(&mut csv, place.at)?;
@@ -47,7 +47,7 @@ impl Spool {
     }
 }
 
-/// Returns the manifests of a bundle as their columns have them: a line for each object.
+/// Returns the manifests in the form of their columns: one line per object.
 pub(crate) fn columns(contents: &Contents) -> (String, String) {
     let mut objects = String::with_capacity(contents.objects.iter().map(|object| object.len() + 1).sum());
     for object in &contents.objects {

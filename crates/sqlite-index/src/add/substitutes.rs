@@ -1,4 +1,4 @@
-//! Bundles that stand in for others.
+//! `substitutesFor`: bundles that substitute others.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::order::{compare, version};
 use crate::value;
 
-/// What is known of a bundle that may stand in for another.
+/// The fields of a bundle that substitutions change.
 #[derive(Debug, Clone)]
 struct Bundle {
     name: String,
@@ -40,7 +40,7 @@ impl Bundle {
         Ok(())
     }
 
-    /// Skips a name, unless it is skipped already or its own.
+    /// Adds a name to the skips, unless it is listed or its own.
     fn skip(&mut self, name: &str) {
         if name != self.name && !self.skips.iter().any(|skip| skip == name) {
             self.skips.push(name.to_owned());
@@ -48,7 +48,7 @@ impl Bundle {
     }
 }
 
-/// Returns the names of the bundles that stand in for `name`.
+/// Returns the bundles that substitute `name`.
 fn substitutes_of(connection: &Connection, name: &str) -> Result<Vec<String>, Error> {
     value::strings(connection, "SELECT name FROM operatorbundle WHERE substitutesfor = ?1 ORDER BY name", [name])
 }
@@ -57,14 +57,14 @@ fn cycle(name: &str) -> Error {
     Error::Message(format!("cyclic substitutesFor chain detected involving {}", fbc::quote::quote(name)))
 }
 
-/// Puts a bundle that was just written into its place among those that stand in for each other.
+/// Applies the substitutions that a newly added bundle takes part in.
 pub(super) fn substitute(connection: &Connection, name: &str) -> Result<(), Error> {
     let Some(mut bundle) = Bundle::read(connection, name)? else { return Ok(()) };
     if !bundle.substitutes.is_empty() {
-        stand_in(connection, &mut bundle)?;
+        apply_substitution(connection, &mut bundle)?;
     }
     skip_down(connection, &mut bundle)?;
-    // What stands in for this one, directly or not, leaves out what this one leaves out.
+    // Direct and transitive substitutes inherit the skips of this bundle.
     let mut seen = BTreeSet::from([bundle.name.clone()]);
     let mut waiting = substitutes_of(connection, &bundle.name)?;
     while let Some(above) = waiting.pop() {
@@ -95,8 +95,8 @@ pub(super) fn substitute(connection: &Connection, name: &str) -> Result<(), Erro
     bundle.store(connection)
 }
 
-/// Takes the place of the bundle that is substituted, or a place among its other substitutes.
-fn stand_in(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
+/// Takes the position of the substituted bundle, or a position among its other substitutes.
+fn apply_substitution(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
     let original = bundle.substitutes.clone();
     if original == bundle.name {
         return Err(cycle(&bundle.name));
@@ -123,7 +123,7 @@ fn stand_in(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
                 other.skip(&bundle.name);
                 bundle.skips.iter().for_each(|skip| other.skip(skip));
                 other.store(connection)?;
-                // What replaced the original replaces the newest of those that stand in for it.
+                // Bundles that replaced the original replace its newest substitute.
                 let sql = "UPDATE operatorbundle SET replaces = ?2 WHERE replaces = ?1 AND name <> ?2";
                 connection.prepare_cached(sql)?.execute([&bundle.name, &other.name])?;
                 break;
@@ -133,7 +133,7 @@ fn stand_in(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
     bundle.store(connection)
 }
 
-/// Skips everything down the chain of what is substituted.
+/// Skips the whole chain of substituted bundles.
 fn skip_down(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
     let mut seen = BTreeSet::from([bundle.name.clone()]);
     let mut below = bundle.substitutes.clone();
@@ -147,7 +147,7 @@ fn skip_down(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> 
     Ok(())
 }
 
-/// Skips what stands in for something that is skipped.
+/// Skips the substitutes of skipped bundles.
 fn skip_substitutes(connection: &Connection, bundle: &mut Bundle) -> Result<(), Error> {
     let mut at = 0;
     while let Some(skip) = bundle.skips.get(at).cloned() {

@@ -1,4 +1,4 @@
-//! Bundles as replies show them.
+//! Encodes bundles for replies.
 
 use fbc::json::Raw;
 use registry_api::Message;
@@ -9,16 +9,16 @@ use crate::error::Error;
 use crate::row::{BundleRow, body, objects};
 use crate::value;
 
-/// A bundle as a member of a channel, as a reply wants it.
+/// The form of a bundle in a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// With manifests, and with plurals of APIs.
+    /// With manifests and the plurals of APIs.
     Single,
-    /// With edges; manifests only where there is no image to get them from.
+    /// With edges; manifests only if there is no image.
     Listed,
 }
 
-/// Writes a `Bundle`; `edges` are package, channel, what it replaces and what it skips.
+/// Encodes a `Bundle`; `edges` are package, channel, replaced bundle and skips.
 pub(super) fn bundle_message(
     connection: &Connection,
     bundle: &BundleRow,
@@ -58,7 +58,7 @@ pub(super) fn bundle_message(
     Ok(out)
 }
 
-/// Writes the APIs that properties or dependencies name, each once, with its plural if that is wanted and known.
+/// Encodes the APIs in properties or dependencies, without duplicates, with their plurals if requested and known.
 fn apis(plurals: Option<&Connection>, typed: &[(String, String)], field: u32, out: &mut Message) -> Result<(), Error> {
     let mut written: Vec<[String; 3]> = Vec::new();
     for (_, value) in typed.iter().filter(|(kind, _)| kind == fbc::property::GVK) {

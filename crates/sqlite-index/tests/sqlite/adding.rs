@@ -91,7 +91,7 @@ fn the_forgiving_way_adds_what_can_be_added() {
     let forgiving = AddOptions { strictness: Strictness::Permissive, ..options(Mode::Replaces) };
     let bundles = [place.bundle(&good), place.bundle(&bad)];
     let added = Database::write(&database).unwrap().add(&bundles, &forgiving).unwrap();
-    assert_eq!(added.forgiven, ["Invalid bundle foo.v1.0.0, replaces nonexistent bundle foo.v0.9.0"]);
+    assert_eq!(added.skipped, ["Invalid bundle foo.v1.0.0, replaces nonexistent bundle foo.v0.9.0"]);
     assert_eq!(rows(&database, "SELECT name FROM operatorbundle"), ["bar.v1.0.0"]);
 }
 

@@ -1,4 +1,4 @@
-//! OLM's kinds of objects: the fields of catalogs are checked as on clusters, those of others are taken as they come.
+//! OLM's kinds: the schema of CatalogSource is as strict as on clusters, the others accept anything.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub const OLM_CRDS: &[(&str, &str, &str, &str)] = &[
     ("OperatorGroup", "operatorgroups", "og", "v1"),
 ];
 
-/// Makes the kinds known, and waits until their objects can be written.
+/// Creates the CRDs, and waits until they are established.
 pub(super) async fn apply(client: Client) {
     let resource = ApiResource {
         group: "apiextensions.k8s.io".into(),
@@ -72,7 +72,7 @@ fn texts(names: &[&str]) -> Value {
     Value::Object(fields.collect())
 }
 
-/// Adds fields to some that are texts.
+/// Adds fields to an object of string fields.
 fn and(mut fields: Value, more: Value) -> Value {
     if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
         fields.extend(more);
@@ -113,7 +113,7 @@ fn catalog_source() -> Value {
         }),
     ));
     spec["required"] = json!(["sourceType"]);
-    // Built with a newer Go, this server takes an empty text for none; others accept it.
+    // This server, built with a newer Go, treats an empty string as absent; others accept it.
     spec["properties"]["sourceType"]["nullable"] = json!(true);
     let service = and(texts(&["protocol", "serviceName", "serviceNamespace", "port"]), json!({"createdAt": time}));
     let connection = and(texts(&["address"]), json!({"lastObservedState": {"type": "string"}, "lastConnect": time}));

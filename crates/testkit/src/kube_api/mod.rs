@@ -1,4 +1,4 @@
-//! A real Kubernetes API server, without nodes and controllers, for as long as tests run.
+//! A real Kubernetes API server without nodes and controllers, for tests.
 
 mod crds;
 mod openshift;
@@ -22,32 +22,32 @@ use tempfile::TempDir;
 use crate::certificates::{issue_certificate, make_authority, openssl};
 
 pub(crate) use process::{Process, log_end};
-pub(crate) use shared::{Set, join, join_with, start_beside};
+pub(crate) use shared::{Programs, join, join_with, start_beside};
 
 pub use crds::OLM_CRDS;
 pub use openshift::mirror_set_crds;
 pub use trial::Trial;
 
-/// What API servers are called where `cargo xtask kube` keeps them; the first that is there is used.
+/// The API servers that `cargo xtask kube` may have cached; the first existing one is used.
 const PROGRAMS: [&str; 2] = ["cluster/bin/kube-apiserver", "kube-apiserver-1.20.2"];
-/// How long the API server may take until it is ready.
-const START: Duration = Duration::from_secs(90);
+/// How long the API server may take to become ready.
+const START_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A Kubernetes API server with its etcd on free ports of this machine, RBAC on, and OLM's kinds of objects known.
+/// A Kubernetes API server with its etcd on free local ports, with RBAC and OLM's kinds.
 ///
-/// Objects are kept and checked, and nothing happens to them: there is no controller and no node. A server that was
-/// started by [`KubeApi::start`] ends with this value, or with the process; the shared one ends a while after the last
-/// process that uses it.
+/// Objects are stored and validated, but nothing acts on them: there is no controller and no node. A server started
+/// with [`KubeApi::start`] stops on drop or with the process; the shared one stops a while after the last process
+/// that uses it.
 #[derive(Debug)]
 pub struct KubeApi {
     directory: PathBuf,
     port: u16,
-    own: Option<Own>,
+    exclusive: Option<Exclusive>,
 }
 
-/// What belongs to a server that is not shared.
+/// The parts of a server that is not shared.
 #[derive(Debug)]
-struct Own {
+struct Exclusive {
     _directory: TempDir,
     _etcd: Process,
     server: Option<Process>,
@@ -55,29 +55,29 @@ struct Own {
     flags: Vec<String>,
 }
 
-/// Somebody that the API server knows.
+/// A user of the API server.
 #[derive(Debug, Clone)]
 pub struct User {
-    /// A kubeconfig file that speaks for them.
+    /// The kubeconfig of the user.
     pub kubeconfig: PathBuf,
 }
 
 impl KubeApi {
-    /// Returns the server that tests share, which is started by the first of them.
+    /// Returns the server that tests share; the first test starts it.
     ///
-    /// Whoever uses it works in a namespace of its own; what is not in a namespace has to have a name of its own.
+    /// Each test works in its own namespace; cluster-scoped objects need unique names.
     pub fn shared() -> KubeApi {
-        join(Set::Plain)
+        join(Programs::Plain)
     }
 
-    /// Starts a server that nobody else uses.
+    /// Starts a server for exclusive use.
     pub fn start() -> KubeApi {
         let api = KubeApi::start_with(&[]);
         api.block_on(crds::apply);
         api
     }
 
-    /// Starts a server of one's own with more flags, which knows no kinds of OLM.
+    /// Starts an exclusive server with additional flags and without OLM's kinds.
     pub(crate) fn start_with(flags: &[fn(&Path) -> Vec<String>]) -> KubeApi {
         let scratch = tempfile::tempdir().expect("scratch directory");
         let directory = scratch.path().to_path_buf();
@@ -85,48 +85,48 @@ impl KubeApi {
         let etcd_port = free_port();
         let etcd = Process::start(&etcd_command(&directory, etcd_port), &directory.join("etcd.log"));
         let flags = flags.iter().flat_map(|flags| flags(&directory)).collect();
-        let own = Own { _directory: scratch, _etcd: etcd, server: None, etcd_port, flags };
-        let mut api = KubeApi { directory, port: free_port(), own: Some(own) };
+        let exclusive = Exclusive { _directory: scratch, _etcd: etcd, server: None, etcd_port, flags };
+        let mut api = KubeApi { directory, port: free_port(), exclusive: Some(exclusive) };
         api.write_kubeconfig("admin");
         api.start_server();
         api
     }
 
-    /// Ends the API server at once; its objects stay. Only for a server that is not shared.
+    /// Kills the API server; its objects stay. Only for a server that is not shared.
     pub fn stop_server(&mut self) {
-        self.own.as_mut().expect("a server of one's own").server = None;
+        self.exclusive.as_mut().expect("an exclusive server").server = None;
     }
 
-    /// Starts the API server again, where it was before, and waits until it is ready.
+    /// Restarts the API server at the same address, and waits until it is ready.
     pub fn start_server(&mut self) {
-        let own = self.own.as_mut().expect("a server of one's own");
-        let mut command = server_command(&self.directory, own.etcd_port, self.port);
-        command.extend(own.flags.iter().cloned());
-        own.server = Some(Process::start(&command, &self.directory.join("server.log")));
+        let exclusive = self.exclusive.as_mut().expect("an exclusive server");
+        let mut command = server_command(&self.directory, exclusive.etcd_port, self.port);
+        command.extend(exclusive.flags.iter().cloned());
+        exclusive.server = Some(Process::start(&command, &self.directory.join("server.log")));
         self.wait_until_ready();
     }
 
-    /// Returns where the server keeps its files.
+    /// Returns the directory of the server.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Returns the address of the server.
+    /// Returns the URL of the server.
     pub(crate) fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// Returns a kubeconfig of somebody who may do everything.
+    /// Returns the kubeconfig of an administrator.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("admin.kubeconfig")
     }
 
-    /// Returns a client that may do everything.
+    /// Returns a client with administrator permissions.
     pub async fn client(&self) -> Client {
         client(&self.kubeconfig()).await
     }
 
-    /// Makes a namespace with a name that nobody else uses, and returns it.
+    /// Creates a namespace with a unique name, and returns it.
     pub async fn namespace(&self) -> String {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl KubeApi {
         name
     }
 
-    /// Makes a user of these groups, who may do nothing until a role is bound to them.
+    /// Creates a user of these groups, without permissions until a role is bound.
     ///
     /// A service account is the user `system:serviceaccount:NAMESPACE:NAME`.
     pub fn user(&self, name: &str, groups: &[&str]) -> User {
@@ -146,7 +146,7 @@ impl KubeApi {
         User { kubeconfig: self.write_kubeconfig(&file) }
     }
 
-    /// Makes a user who may do in a namespace what the rules of a Role say, and nothing else.
+    /// Creates a user with the permissions of a Role in a namespace, and no others.
     pub async fn user_with_role(&self, name: &str, namespace: &str, rules: Value) -> User {
         let user = self.user(name, &[]);
         let client = self.client().await;
@@ -166,7 +166,7 @@ impl KubeApi {
         user
     }
 
-    /// Waits until the server knows that somebody may do what the first words of a rule say.
+    /// Waits until the server grants a user the first permission of a rule.
     pub async fn wait_until_allowed(&self, user: &str, namespace: &str, rule: &Value) {
         let client = self.client().await;
         let review = json!({
@@ -182,7 +182,7 @@ impl KubeApi {
         });
         let start = Instant::now();
         while create(&client, "", &review).await.data["status"]["allowed"] != true {
-            assert!(start.elapsed() < START, "{user} is not allowed what {rule} says");
+            assert!(start.elapsed() < START_TIMEOUT, "{user} lacks the permissions of {rule}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -213,24 +213,24 @@ impl KubeApi {
         while !self.block_on(is_ready) {
             let log = log_end(&self.directory.join("server.log"));
             let etcd = log_end(&self.directory.join("etcd.log"));
-            assert!(start.elapsed() < START, "the API server does not become ready:\n{log}\netcd:\n{etcd}");
+            assert!(start.elapsed() < START_TIMEOUT, "the API server does not become ready:\n{log}\netcd:\n{etcd}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
-    /// Runs something with a client, on a thread that waits for it.
+    /// Runs a future with a client on another thread.
     pub(crate) fn block_on<T: Send, F: Future<Output = T>>(&self, work: impl FnOnce(Client) -> F + Send) -> T {
         let kubeconfig = self.kubeconfig();
         let run = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
             runtime.block_on(async { work(client(&kubeconfig).await).await })
         };
-        // The caller may be inside of a runtime already.
+        // The caller may be inside a runtime.
         std::thread::scope(|scope| scope.spawn(run).join().expect("no panic"))
     }
 }
 
-/// Creates an object of any kind; a namespace is needed for those that live in one.
+/// Creates an object of any kind; namespaced ones need a namespace.
 pub(crate) async fn create(client: &Client, namespace: &str, object: &Value) -> DynamicObject {
     let object: DynamicObject = serde_json::from_value(object.clone()).expect("an object");
     let types = object.types.clone().expect("a kind");
@@ -260,7 +260,7 @@ async fn is_ready(client: Client) -> bool {
     client.request_text(request).await.is_ok_and(|answer| answer == "ok")
 }
 
-/// Makes what a server needs to be started: certificates and keys.
+/// Creates the certificates and keys of a server.
 fn prepare(directory: &Path) {
     make_authority(directory);
     issue_certificate(directory, "server", "/CN=server", "serverAuth");
@@ -287,7 +287,7 @@ fn server_command(directory: &Path, etcd_port: u16, port: u16) -> Vec<String> {
         program().display().to_string(),
         format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
         "--bind-address=127.0.0.1".into(),
-        // It refuses the address of this machine; nobody connects to this one.
+        // It rejects the loopback address; no one connects to this one.
         "--advertise-address=192.0.2.1".into(),
         "--endpoint-reconciler-type=none".into(),
         format!("--secure-port={port}"),
@@ -295,7 +295,7 @@ fn server_command(directory: &Path, etcd_port: u16, port: u16) -> Vec<String> {
         format!("--tls-private-key-file={}", file("server.key")),
         format!("--client-ca-file={}", file("ca.crt")),
         "--authorization-mode=RBAC".into(),
-        // There is no controller that would make the accounts which it wants.
+        // No controller creates the accounts that it requires.
         "--disable-admission-plugins=ServiceAccount".into(),
         "--service-cluster-ip-range=10.0.0.0/16".into(),
         "--service-account-issuer=https://kubernetes.default.svc".into(),
@@ -305,7 +305,7 @@ fn server_command(directory: &Path, etcd_port: u16, port: u16) -> Vec<String> {
     ]
 }
 
-/// Returns where `cargo xtask kube` keeps what is costly to make.
+/// Returns the cache directory of `cargo xtask kube`.
 pub(crate) fn cache() -> PathBuf {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("OPM_TEST_CACHE")
@@ -314,7 +314,7 @@ pub(crate) fn cache() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// Returns the API server as `cargo xtask kube` left it.
+/// Returns the API server that `cargo xtask kube` cached.
 fn program() -> PathBuf {
     let cache = cache();
     let program = PROGRAMS.map(|name| cache.join(name)).into_iter().find(|program| program.is_file());
@@ -325,7 +325,7 @@ fn program() -> PathBuf {
     )
 }
 
-/// Returns a port that nobody listens on at the moment.
+/// Returns a port that is currently free.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("its address").port()

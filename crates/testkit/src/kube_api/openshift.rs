@@ -1,11 +1,11 @@
-//! OpenShift's kinds of objects that lead nodes to mirrors, with the fields and patterns that clusters check.
+//! OpenShift's mirror set kinds, with the fields and patterns that clusters validate.
 
 use serde_json::{Value, json};
 
-/// What mirrors may be: a host, maybe with a port, and a path.
+/// The pattern of mirrors: a host with an optional port, and a path.
 const LOCATION: &str = "((?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:(?:\\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*\
     [a-zA-Z0-9]))+)?(?::[0-9]+)?)(?:(?:/[a-z0-9]+(?:(?:(?:[._]|__|[-]*)[a-z0-9]+)+)?)+)?";
-/// What a source may be as well: all hosts below a domain.
+/// The additional pattern of sources: a wildcard domain.
 const WILDCARD: &str = "\\*(?:\\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))+";
 
 /// Returns the kinds: ImageDigestMirrorSet and ImageTagMirrorSet of `config.openshift.io/v1`.

@@ -1,4 +1,4 @@
-//! Processes that do not outlive whoever started them.
+//! Child processes that do not outlive their parent.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// A process that is killed when this is dropped, or when this process ends in whatever way.
+/// A process that is killed on drop, or when this process ends in any way.
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
-/// Starts processes, on a thread that lives as long as this process: the kernel kills them when that thread ends.
+/// Starts processes on a thread that lives as long as this process: the kernel kills them when that thread ends.
 static STARTER: LazyLock<Mutex<Sender<Order>>> = LazyLock::new(|| {
     let (orders, queue) = channel::<Order>();
     std::thread::spawn(move || {
@@ -27,7 +27,7 @@ struct Order {
 }
 
 impl Process {
-    /// Starts a program with its arguments; what it says is added to the log.
+    /// Starts a program with its arguments; its output is appended to the log.
     pub(crate) fn start(words: &[String], log: &Path) -> Process {
         let log = OpenOptions::new().create(true).append(true).open(log).expect("log");
         let mut command = Command::new("setpriv");
@@ -38,7 +38,7 @@ impl Process {
         Process(answers.recv().expect("an answer").expect("setpriv, of util-linux, runs"))
     }
 
-    /// Returns the exit code, if the process has ended; a signal counts as 137, as nodes report it.
+    /// Returns the exit code, if the process has ended; a signal counts as 137, as on nodes.
     pub(crate) fn exit_code(&mut self) -> Option<i32> {
         let status = self.0.try_wait().expect("the state of a process")?;
         Some(status.code().unwrap_or(137))
@@ -47,7 +47,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It is gone already if this fails.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,7 +1,7 @@
-//! One server for all test processes of a machine's user: starting one takes longer than most tests.
+//! One server for all test processes of a user: starting one takes longer than most tests.
 //!
-//! Every process holds a lock for as long as it lives. A shell script keeps the server, and ends it when nobody has
-//! held the lock for a while.
+//! Every process holds a shared lock while it lives. A shell script supervises the server, and stops it when no
+//! process has held the lock for a while.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpStream;
@@ -14,17 +14,17 @@ use std::time::{Duration, Instant};
 use super::{KubeApi, crds, etcd_command, free_port, log_end, prepare, server_command};
 use crate::olm;
 
-/// What runs beside an API server that tests share.
+/// The programs that run with a shared API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Set {
-    /// Nothing: objects are kept, and nothing happens to them.
+pub(crate) enum Programs {
+    /// None: nothing acts on objects.
     Plain,
-    /// Kubernetes' own controllers and OLM.
+    /// Kubernetes' controllers and OLM.
     Olm,
 }
 
-/// Starts what is given and waits for it to be unused. `$1` is the directory, `$2` its lock, `$3` and `$4` are scripts;
-/// those that appear in the directory `later` are started as they come.
+/// Starts the given scripts and waits until the server is unused. `$1` is the directory, `$2` its lock, `$3` and `$4`
+/// are scripts; scripts that appear in the directory `later` are started as well.
 const KEEPER: &str = r#"
 sh "$3" >>"$1/etcd.log" 2>&1 & etcd=$!
 sh "$4" >>"$1/server.log" 2>&1 & server=$!
@@ -49,19 +49,19 @@ mv -f "$1/etcd.log" "$1/../etcd.log"
 rm -rf "$1"
 "#;
 
-/// The locks of this process.
-static JOINED: Mutex<Vec<(Set, File)>> = Mutex::new(Vec::new());
+/// The locks that this process holds.
+static JOINED: Mutex<Vec<(Programs, File)>> = Mutex::new(Vec::new());
 
-/// Returns the server that tests share with a set of programs; the first of them starts both.
-pub(crate) fn join(set: Set) -> KubeApi {
+/// Returns the shared server with a set of programs; the first process starts both.
+pub(crate) fn join(set: Programs) -> KubeApi {
     join_with(set, |_| {})
 }
 
-/// As [`join`], and completes the set while no other process starts or completes it.
-pub(crate) fn join_with(set: Set, complete: impl FnOnce(&KubeApi)) -> KubeApi {
+/// Like [`join`], and completes the set while no other process starts or completes it.
+pub(crate) fn join_with(set: Programs, complete: impl FnOnce(&KubeApi)) -> KubeApi {
     let name = match set {
-        Set::Plain => "kube",
-        Set::Olm => "olm",
+        Programs::Plain => "kube",
+        Programs::Olm => "olm",
     };
     let base = std::env::temp_dir().join(format!("opm-test-{name}-{}", user()));
     fs::create_dir_all(&base).expect("a directory for the server");
@@ -83,7 +83,7 @@ pub(crate) fn join_with(set: Set, complete: impl FnOnce(&KubeApi)) -> KubeApi {
     api
 }
 
-/// Starts a program beside a server that tests share; it ends with the server.
+/// Starts a program with a shared server; it stops with the server.
 pub(crate) fn start_beside(api: &KubeApi, name: &str, words: &[String]) {
     let later = api.directory.join("later");
     script(&api.directory.join(name), words);
@@ -95,22 +95,22 @@ fn user() -> u32 {
     fs::metadata("/proc/self").map_or(0, |metadata| metadata.uid())
 }
 
-/// Returns the server that runs, if there is one.
+/// Returns the running server, if there is one.
 fn running(directory: &Path) -> Option<KubeApi> {
     let port: u16 = fs::read_to_string(directory.join("port")).ok()?.parse().ok()?;
     TcpStream::connect(("127.0.0.1", port)).ok()?;
-    Some(KubeApi { directory: directory.to_path_buf(), port, own: None })
+    Some(KubeApi { directory: directory.to_path_buf(), port, exclusive: None })
 }
 
-fn start(base: &Path, directory: PathBuf, set: Set) -> KubeApi {
-    // What a server left that was killed with its keeper.
+fn start(base: &Path, directory: PathBuf, set: Programs) -> KubeApi {
+    // Remove the files of a server that was killed with its supervisor.
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).expect("a directory for the server");
     prepare(&directory);
     let (etcd_port, port) = (free_port(), free_port());
     script(&directory.join("etcd.sh"), &etcd_command(&directory, etcd_port));
     let mut server = server_command(&directory, etcd_port, port);
-    if set == Set::Olm {
+    if set == Programs::Olm {
         server.extend(olm::server_flags(&directory));
     }
     script(&directory.join("server.sh"), &server);
@@ -122,15 +122,15 @@ fn start(base: &Path, directory: PathBuf, set: Set) -> KubeApi {
     let start = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         let log = log_end(&directory.join("server.log"));
-        assert!(start.elapsed() < super::START, "the API server does not start:\n{log}");
+        assert!(start.elapsed() < super::START_TIMEOUT, "the API server does not start:\n{log}");
         std::thread::sleep(Duration::from_millis(100));
     }
-    let api = KubeApi { directory, port, own: None };
+    let api = KubeApi { directory, port, exclusive: None };
     api.write_kubeconfig("admin");
     api.wait_until_ready();
     match set {
-        Set::Plain => api.block_on(crds::apply),
-        Set::Olm => {
+        Programs::Plain => api.block_on(crds::apply),
+        Programs::Olm => {
             api.block_on(olm::install);
             for (name, words) in olm::programs(&api.directory, &api.kubeconfig()) {
                 start_beside(&api, &name, &words);
@@ -141,7 +141,7 @@ fn start(base: &Path, directory: PathBuf, set: Set) -> KubeApi {
     api
 }
 
-/// Writes a command as a script that becomes that command.
+/// Writes a script that execs a command.
 fn script(path: &Path, words: &[String]) {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
     fs::write(path, format!("exec {}\n", quoted.join(" "))).expect("a script");

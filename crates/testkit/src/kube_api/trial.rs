@@ -1,4 +1,4 @@
-//! Objects on trial: what the API server says of them, without keeping any.
+//! Dry runs of objects on the API server.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use serde_json::Value;
 use super::KubeApi;
 use super::crds::is_established;
 
-/// What the API server said of an object.
+/// The response of the API server to an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trial {
-    /// The status of its answer.
+    /// The status.
     pub status: u16,
-    /// What it warned of.
+    /// The warnings.
     pub warnings: Vec<String>,
-    /// The object as it would be kept, or why it would not.
+    /// The object as it would be stored, or the error.
     pub body: String,
 }
 
 impl KubeApi {
-    /// Makes a kind known, and waits until its objects can be written.
+    /// Creates a CRD, and waits until it is established.
     pub async fn define(&self, crd: &Value) {
         let client = self.client().await;
         let name = crd["metadata"]["name"].as_str().expect("a name");
@@ -36,7 +36,7 @@ impl KubeApi {
         }
     }
 
-    /// Applies an object as `kubectl apply --server-side --validate=strict --dry-run=server` does.
+    /// Applies an object like `kubectl apply --server-side --validate=strict --dry-run=server`.
     pub async fn try_apply(&self, plural: &str, object: &Value) -> Trial {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let place = match text(&object["metadata"]["namespace"]).as_str() {

@@ -1,6 +1,6 @@
-//! The real OLM on a real API server: its own programs, unmodified, with Kubernetes' controllers beside them.
+//! The real OLM on a real API server: its unmodified programs, with Kubernetes' controllers.
 //!
-//! Only nodes are missing; [`Node`] stands in for one.
+//! Only nodes are missing; a [`Node`] simulates one.
 
 mod node;
 mod proxy;
@@ -13,46 +13,46 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::certificates::issue_certificate;
-use crate::kube_api::{KubeApi, Process, Set, cache, create, free_port, join, join_with, start_beside};
+use crate::kube_api::{KubeApi, Process, Programs, cache, create, free_port, join, join_with, start_beside};
 use crate::needs::{missing, skipped};
 use proxy::Proxy;
 
 pub use node::Node;
 pub use v1::{Answer, OlmV1, ask, plain_client, post};
 
-/// The namespace that OLM works in, whose catalogs are for all namespaces.
+/// OLM's namespace, whose catalogs are global.
 pub const OLM_NAMESPACE: &str = "olm";
-/// Names the directory that `cargo xtask kube` unpacks the programs from.
+/// The variable with the directory of the archives for `cargo xtask kube`.
 const SOURCE: &str = "OPM_CLUSTER_DIR";
-/// What the first generation of OLM needs.
+/// The files that OLM v0 needs.
 const NEEDED: [&str; 4] =
     ["bin/kube-controller-manager", "bin/catalog-operator", "bin/olm-operator", "crds/olm-v0.yaml"];
 /// How long programs may take to start.
-const START: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An API server with Kubernetes' controllers, OLM's catalog operator and OLM's operator.
 #[derive(Debug)]
 pub struct Olm {
     /// The API server.
     pub api: KubeApi,
-    /// What leads to the services of the cluster; only where OLM is not shared.
+    /// The proxy to the cluster's services, if OLM is not shared.
     proxy: Option<Proxy>,
     _programs: Vec<Process>,
 }
 
 impl Olm {
-    /// Returns the set that tests share, which is started by the first of them; nothing where its programs are missing,
-    /// which fails in CI if they are meant to be there.
+    /// Returns the shared cluster, which the first test starts; `None` if its programs are missing, which is a
+    /// failure in CI if they should exist.
     ///
-    /// Whoever uses it works in a namespace of its own. No name of a service leads anywhere: catalogs have addresses.
+    /// Each test works in its own namespace. Service names do not resolve: catalogs need addresses.
     pub fn shared() -> Option<Olm> {
-        are_there(&NEEDED).then(|| Olm { api: join(Set::Olm), proxy: None, _programs: Vec::new() })
+        are_available(&NEEDED).then(|| Olm { api: join(Programs::Olm), proxy: None, _programs: Vec::new() })
     }
 
-    /// Starts a set that nobody else uses, in which names of services lead to the pods that nodes run, with OLM's
-    /// package server; nothing where its programs are missing.
+    /// Starts an exclusive cluster with OLM's package server, in which service names resolve to the pods that nodes
+    /// run; `None` if its programs are missing.
     pub fn start() -> Option<Olm> {
-        if !are_there(&NEEDED) {
+        if !are_available(&NEEDED) {
             return None;
         }
         let proxy = Proxy::start();
@@ -61,7 +61,7 @@ impl Olm {
         let directory = api.directory().to_path_buf();
         let mut started = Vec::new();
         for (name, mut words) in programs(&directory, &api.kubeconfig()) {
-            // The words behind `env` and its directory are settings, up to the program.
+            // The words after `env` and its directory are variables, up to the program.
             words
                 .splice(2..2, [format!("GRPC_PROXY=socks5://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".into()]);
             started.push(Process::start(&words, &directory.join(format!("{name}.log"))));
@@ -70,17 +70,17 @@ impl Olm {
         Some(olm.with_package_server())
     }
 
-    /// Starts a node for the pods of a namespace, with the program that images have as `opm`.
+    /// Starts a node for the pods of a namespace; `program` replaces `opm` in images.
     pub async fn node(&self, namespace: &str, program: &Path) -> Node {
         Node::start(&self.api, namespace, program, self.proxy.clone()).await
     }
 
-    /// Returns the set that tests share, with OLM's package server; the first that wants it starts it.
+    /// Returns the shared cluster with OLM's package server; the first test that needs it starts it.
     pub fn shared_with_packages() -> Option<Olm> {
-        if !are_there(&NEEDED) || !are_there(&["bin/package-server"]) {
+        if !are_available(&NEEDED) || !are_available(&["bin/package-server"]) {
             return None;
         }
-        let api = join_with(Set::Olm, |api| {
+        let api = join_with(Programs::Olm, |api| {
             let started = api.directory().join("packages");
             if !started.exists() {
                 let (port, words) = package_server(api, None);
@@ -92,7 +92,7 @@ impl Olm {
         Some(Olm { api, proxy: None, _programs: Vec::new() })
     }
 
-    /// Starts the package server and makes its API known.
+    /// Starts the package server and registers its API.
     fn with_package_server(mut self) -> Olm {
         let (port, words) = package_server(&self.api, self.proxy.as_ref());
         let log = self.api.directory().join("package-server.log");
@@ -120,7 +120,7 @@ fn package_server(api: &KubeApi, proxy: Option<&Proxy>) -> (u16, Vec<String>) {
     issue_certificate(directory, "packages", "/CN=packages", "serverAuth");
     let (port, kubeconfig) = (free_port(), api.kubeconfig().display().to_string());
     let file = |name: &str| directory.join(name).display().to_string();
-    // It asks who may do what as pods do, whatever its flags say.
+    // It checks permissions with the in-cluster configuration, whatever its flags say.
     let mut words = in_a_pod(api, "packages.token");
     if let Some(proxy) = proxy {
         words.extend([format!("GRPC_PROXY=socks5://127.0.0.1:{}", proxy.port()), "NO_PROXY=127.0.0.1".to_owned()]);
@@ -128,7 +128,7 @@ fn package_server(api: &KubeApi, proxy: Option<&Proxy>) -> (u16, Vec<String>) {
     words.extend([
         program("package-server").display().to_string(),
         format!("--secure-port={port}"),
-        // A catalog that does not answer at once, on a busy machine, is asked again soon.
+        // Retry soon if a catalog does not respond immediately on a busy machine.
         "--interval=5s".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--global-namespace={OLM_NAMESPACE}"),
@@ -141,7 +141,7 @@ fn package_server(api: &KubeApi, proxy: Option<&Proxy>) -> (u16, Vec<String>) {
     (port, words)
 }
 
-/// Makes the API of the package server known, and waits until it can be read.
+/// Registers the API of the package server, and waits until it is available.
 fn announce(api: &KubeApi, port: u16) {
     api.block_on(move |client| async move {
         let service = json!({
@@ -163,8 +163,8 @@ fn announce(api: &KubeApi, port: u16) {
     });
 }
 
-/// Becomes a program that finds the token of a service account, and the certificate of the API server, where pods have
-/// them. `$1` and `$2` are their files.
+/// Executes a program with the token of a service account and the certificate of the API server at their in-pod
+/// paths. `$1` and `$2` are their files.
 const IN_A_POD: &str = r#"
 set -e
 run=$(readlink -f /var/run)
@@ -179,7 +179,7 @@ printf '%s\n' "$authority" >"$here/ca.crt"
 exec "$@"
 "#;
 
-/// Returns the words that start a program as if it were in a pod; settings and the program follow.
+/// Returns the command line prefix that runs a program as if in a pod; variables and the program follow.
 fn in_a_pod(api: &KubeApi, token: &str) -> Vec<String> {
     let directory = api.directory();
     let mut words: Vec<String> =
@@ -191,7 +191,7 @@ fn in_a_pod(api: &KubeApi, token: &str) -> Vec<String> {
     words
 }
 
-/// Makes a service account, and returns a token of it.
+/// Creates a service account, and returns a token for it.
 async fn token(client: &Client, namespace: &str, name: &str) -> String {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
     create(client, namespace, &account).await;
@@ -205,14 +205,14 @@ async fn token(client: &Client, namespace: &str, name: &str) -> String {
     made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// Waits until a path of the API can be read.
+/// Waits until an API path can be read.
 async fn wait_for(client: &Client, path: &str) {
     let start = Instant::now();
     loop {
         let request = http::Request::get(path).body(Vec::new()).expect("request");
         match client.request::<Value>(request).await {
             Ok(_) => return,
-            Err(error) => assert!(start.elapsed() < START, "{path}: {error}"),
+            Err(error) => assert!(start.elapsed() < START_TIMEOUT, "{path}: {error}"),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -226,8 +226,8 @@ fn program(name: &str) -> PathBuf {
     unpacked().join("bin").join(name)
 }
 
-/// Returns whether everything is there that OLM needs; where it is not, reports that the test does nothing.
-fn are_there(needed: &[&str]) -> bool {
+/// Returns whether all required files exist; otherwise reports the test as skipped.
+fn are_available(needed: &[&str]) -> bool {
     let Some(lacking) = needed.iter().map(|name| unpacked().join(name)).find(|file| !file.is_file()) else {
         return true;
     };
@@ -240,7 +240,7 @@ fn are_there(needed: &[&str]) -> bool {
     false
 }
 
-/// Returns what an API server needs so that others serve parts of its API.
+/// Returns the flags that an API server needs for API aggregation.
 pub(crate) fn server_flags(directory: &Path) -> Vec<String> {
     issue_certificate(directory, "front", "/CN=front", "clientAuth");
     let file = |name: &str| directory.join(name).display().to_string();
@@ -255,7 +255,7 @@ pub(crate) fn server_flags(directory: &Path) -> Vec<String> {
     ]
 }
 
-/// Makes OLM's kinds and its namespace.
+/// Creates OLM's CRDs and its namespace.
 pub(crate) async fn install(client: Client) {
     let text = std::fs::read_to_string(unpacked().join("crds/olm-v0.yaml")).expect("the kinds of OLM");
     define(&client, &text).await;
@@ -263,7 +263,7 @@ pub(crate) async fn install(client: Client) {
     create(&client, "", &namespace).await;
 }
 
-/// Defines kinds, as documents of YAML, and waits until their objects can be written.
+/// Creates CRDs from YAML documents, and waits until they are established.
 pub(crate) async fn define(client: &Client, text: &str) {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let mut names = Vec::new();
@@ -288,13 +288,13 @@ pub(crate) async fn define(client: &Client, text: &str) {
             if established(&there) {
                 break;
             }
-            assert!(start.elapsed() < START, "{name} is not established");
+            assert!(start.elapsed() < START_TIMEOUT, "{name} is not established");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }
 
-/// Returns what runs beside the API server: names and command lines.
+/// Returns the programs that run with the API server: names and command lines.
 pub(crate) fn programs(directory: &Path, kubeconfig: &Path) -> Vec<(String, Vec<String>)> {
     let start = |name: &str, more: &[&str]| {
         let mut words = vec![

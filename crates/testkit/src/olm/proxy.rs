@@ -1,7 +1,7 @@
-//! The way to services of a cluster, by their names: what its DNS and its network do.
+//! Resolves and routes service names of a cluster, like its DNS and network.
 //!
-//! OLM's programs connect by gRPC through the proxy that `GRPC_PROXY` names, which has to speak SOCKS 5. This one knows
-//! which pod a service leads to.
+//! OLM's programs connect with gRPC through the SOCKS 5 proxy in `GRPC_PROXY`. This proxy knows the pod of each
+//! service.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy, for as long as this process lives.
+/// A proxy that runs as long as this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy {
     port: u16,
@@ -24,13 +24,13 @@ impl Proxy {
         let port = listener.local_addr().expect("its address").port();
         listener.set_nonblocking(true).expect("a listener");
         let known = routes.clone();
-        // It outlives the runtime of whoever starts it.
+        // It outlives the runtime of its caller.
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
             runtime.block_on(async move {
                 let listener = TcpListener::from_std(listener).expect("a listener");
                 while let Ok((client, _)) = listener.accept().await {
-                    tokio::spawn(lead(client, known.clone()));
+                    tokio::spawn(forward(client, known.clone()));
                 }
             });
         });
@@ -41,7 +41,7 @@ impl Proxy {
         self.port
     }
 
-    /// Lets a name with its port lead somewhere, or nowhere.
+    /// Sets or removes the route of a name with its port.
     pub(crate) fn route(&self, name: &str, address: Option<SocketAddr>) {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         match address {
@@ -51,12 +51,12 @@ impl Proxy {
     }
 }
 
-async fn lead(mut client: TcpStream, routes: Arc<Mutex<HashMap<String, SocketAddr>>>) -> std::io::Result<()> {
-    // Which ways to log in the client knows, of which none is needed.
+async fn forward(mut client: TcpStream, routes: Arc<Mutex<HashMap<String, SocketAddr>>>) -> std::io::Result<()> {
+    // The authentication methods of the client; none is needed.
     let ways = read(&mut client, 2).await?[1];
     read(&mut client, ways.into()).await?;
     client.write_all(&[5, 0]).await?;
-    // The wish to connect, by an address or a name.
+    // The connect request, with an address or a name.
     let wish = read(&mut client, 4).await?;
     let name = match wish[3] {
         1 => {
@@ -75,7 +75,7 @@ async fn lead(mut client: TcpStream, routes: Arc<Mutex<HashMap<String, SocketAdd
         Some(address) => TcpStream::connect(address).await.ok(),
         None => None,
     };
-    // Connected, or the host cannot be reached.
+    // Connected, or host unreachable.
     let code = if server.is_some() { 0 } else { 4 };
     client.write_all(&[5, code, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
     let Some(mut server) = server else { return Ok(()) };

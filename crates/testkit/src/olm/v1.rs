@@ -1,4 +1,4 @@
-//! The second generation of OLM: catalogd and operator-controller, unmodified, beside the first.
+//! OLM v1: the unmodified catalogd and operator-controller, next to OLM v0.
 
 use std::fs;
 use std::net::TcpStream;
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
-use super::{NEEDED, Olm, START, are_there, define, in_a_pod, program, token, unpacked};
+use super::{NEEDED, Olm, START_TIMEOUT, are_available, define, in_a_pod, program, token, unpacked};
 use crate::certificates::issue_certificate;
-use crate::kube_api::{KubeApi, Set, create, free_port, join_with, log_end, start_beside};
+use crate::kube_api::{KubeApi, Programs, create, free_port, join_with, log_end, start_beside};
 
-/// The namespace that both programs keep their own objects in.
+/// The namespace of both programs.
 const NAMESPACE: &str = "olmv1-system";
-/// The label by which a ClusterExtension selects a catalog; on clusters a webhook of catalogd sets it.
+/// The label by which a ClusterExtension selects a catalog; on clusters catalogd's webhook sets it.
 const NAME_LABEL: &str = "olm.operatorframework.io/metadata.name";
-/// How long catalogd may take for an image.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long catalogd may take to unpack an image.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The cluster of [`Olm::shared`], with catalogd and operator-controller.
+/// The cluster of [`Olm::shared`] with catalogd and operator-controller.
 ///
-/// ClusterCatalogs and ClusterExtensions are in no namespace: names have to be one's own, and a ClusterExtension has to
-/// select its catalogs, since it sees those of all tests.
+/// ClusterCatalogs and ClusterExtensions are cluster-scoped: names must be unique, and a ClusterExtension must select
+/// its catalogs, because it sees those of all tests.
 #[derive(Debug)]
 pub struct OlmV1 {
     /// The cluster.
@@ -30,14 +30,14 @@ pub struct OlmV1 {
 }
 
 impl OlmV1 {
-    /// Returns the cluster that tests share; the first that wants it starts the programs. Nothing where programs are
-    /// missing, which fails in CI if they are meant to be there.
+    /// Returns the shared cluster; the first test starts the programs. `None` if programs are missing, which is a
+    /// failure in CI if they should exist.
     pub fn shared() -> Option<OlmV1> {
         let more = ["bin/catalogd", "bin/operator-controller", "crds/olm-v1.yaml"];
-        if !are_there(&NEEDED) || !are_there(&more) {
+        if !are_available(&NEEDED) || !are_available(&more) {
             return None;
         }
-        let api = join_with(Set::Olm, |api| {
+        let api = join_with(Programs::Olm, |api| {
             if !api.directory().join("v1").exists() {
                 start(api);
             }
@@ -47,7 +47,7 @@ impl OlmV1 {
         Some(OlmV1 { olm: Olm { api, proxy: None, _programs: Vec::new() }, port })
     }
 
-    /// Makes a ClusterCatalog of an image, with more labels, and waits until catalogd serves it; returns it.
+    /// Creates a ClusterCatalog with additional labels, waits until catalogd serves it, and returns it.
     pub async fn catalog(&self, name: &str, image: &str, spec: Value, labels: &[(&str, &str)]) -> Value {
         let mut all = json!({NAME_LABEL: name});
         all.as_object_mut().expect("labels").extend(labels.iter().map(|(key, value)| ((*key).into(), json!(value))));
@@ -69,12 +69,12 @@ impl OlmV1 {
                 return found;
             }
             let log = || log_end(&self.olm.api.directory().join("later/catalogd.sh.log"));
-            assert!(start.elapsed() < PATIENCE, "catalogd does not serve {image}: {}\n{}", found["status"], log());
+            assert!(start.elapsed() < TIMEOUT, "catalogd does not serve {image}: {}\n{}", found["status"], log());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
-    /// Returns a client of what catalogd serves: paths begin with `/catalogs/`.
+    /// Returns a client for catalogd's content: paths start with `/catalogs/`.
     pub fn catalogd(&self) -> Client {
         let address = format!("https://localhost:{}", self.port);
         let mut config = Config::new(address.parse().expect("an address"));
@@ -84,29 +84,29 @@ impl OlmV1 {
         Client::try_from(config).expect("client")
     }
 
-    /// Returns the last lines of the log of a program: `catalogd` or `operator-controller`.
+    /// Returns the last log lines of a program: `catalogd` or `operator-controller`.
     pub fn log(&self, program: &str) -> String {
         log_end(&self.olm.api.directory().join(format!("later/{program}.sh.log")))
     }
 }
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The type of the content.
+    /// The content type.
     pub content_type: String,
     /// The body.
     pub body: String,
 }
 
-/// Asks a server of catalogs for a path; whatever it answers is returned.
+/// Requests a path from a catalog server; returns any response.
 pub async fn ask(client: &Client, method: &str, path: &str) -> Answer {
     send(client, method, path, "").await
 }
 
-/// Posts a body to a server of catalogs; whatever it answers is returned.
+/// Posts a body to a catalog server; returns any response.
 pub async fn post(client: &Client, path: &str, body: &str) -> Answer {
     send(client, "POST", path, body).await
 }
@@ -124,13 +124,13 @@ async fn send(client: &Client, method: &str, path: &str, body: &str) -> Answer {
     }
 }
 
-/// Returns a client for a server of catalogs without TLS.
+/// Returns a client for a catalog server without TLS.
 pub fn plain_client(address: &str) -> Client {
     let config = Config::new(format!("http://{address}").parse().expect("an address"));
     Client::try_from(config).expect("client")
 }
 
-/// Makes the kinds known and starts the programs; notes the port of catalogd in the file `v1`.
+/// Creates the CRDs and starts the programs; writes catalogd's port to the file `v1`.
 fn start(api: &KubeApi) {
     let directory = api.directory();
     let token = api.block_on(|client| async move {
@@ -145,7 +145,7 @@ fn start(api: &KubeApi) {
     let authorities = directory.join("authorities");
     fs::create_dir_all(&authorities).expect("a directory");
     fs::copy(directory.join("ca.crt"), authorities.join("ca.crt")).expect("the authority");
-    // Registries of this machine speak HTTP; a name covers all its ports.
+    // Local registries use HTTP; a host name covers all its ports.
     let containers = directory.join("home/.config/containers");
     fs::create_dir_all(&containers).expect("a directory");
     let registries = "[[registry]]\nlocation = \"127.0.0.1\"\ninsecure = true\n";
@@ -161,13 +161,13 @@ fn start(api: &KubeApi) {
     while !health.iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_ok()) {
         let log = |name: &str| log_end(&directory.join(format!("later/{name}.sh.log")));
         let logs = || [log("catalogd"), log("operator-controller")].join("\n");
-        assert!(start.elapsed() < START, "OLM v1 does not start:\n{}", logs());
+        assert!(start.elapsed() < START_TIMEOUT, "OLM v1 does not start:\n{}", logs());
         std::thread::sleep(Duration::from_millis(100));
     }
     fs::write(directory.join("v1"), port.to_string()).expect("the port is written");
 }
 
-/// Returns the names and command lines of both programs, and notes where they report their health.
+/// Returns the names and command lines of both programs, and records their health ports.
 fn programs(api: &KubeApi, port: u16, health: &mut Vec<u16>) -> [(&'static str, Vec<String>); 2] {
     let (directory, kubeconfig) = (api.directory(), api.kubeconfig());
     let file = |name: &str| directory.join(name).display().to_string();

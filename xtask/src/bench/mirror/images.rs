@@ -1,4 +1,4 @@
-//! Images that are made for a measurement, as an OCI layout.
+//! Generates images for benchmarks, as an OCI layout.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,11 +11,11 @@ use serde_json::json;
 
 use crate::workspace;
 
-/// How large everything is.
+/// The amount to generate.
 #[derive(Clone, Copy)]
 pub(super) struct Scale {
     images: usize,
-    /// Bytes of a layer that one image has alone, and of one that several share.
+    /// The size in bytes of an exclusive layer, and of a shared one.
     layer: usize,
     shared: usize,
 }
@@ -26,7 +26,7 @@ impl Scale {
     pub(super) const TWENTIETH: Scale = Scale { images: 60, layer: 500_000, shared: 1_600_000 };
 }
 
-/// How many layers are shared.
+/// The number of shared layers.
 const SHARED: usize = 19;
 const PLATFORMS: [&str; 2] = ["amd64", "arm64"];
 
@@ -34,17 +34,17 @@ const PLATFORMS: [&str; 2] = ["amd64", "arm64"];
 pub(super) struct Images {
     place: PathBuf,
     pub(super) count: usize,
-    /// Bytes of all different blobs.
+    /// The total size of distinct blobs in bytes.
     pub(super) different: u64,
-    /// Bytes of all blobs, as often as images have them.
+    /// The total size of all references to blobs in bytes.
     pub(super) referenced: u64,
-    /// How many manifests and indexes there are.
+    /// The number of manifests and indexes.
     pub(super) documents: usize,
-    /// How many different blobs there are.
+    /// The number of distinct blobs.
     pub(super) blobs: usize,
 }
 
-/// Files that are named after their digests in the end.
+/// Files named by their digests.
 struct Blobs {
     place: PathBuf,
     known: BTreeMap<String, (String, u64)>,
@@ -81,7 +81,7 @@ impl Blobs {
     }
 }
 
-/// Bytes that look like chance and cannot be made smaller.
+/// Incompressible noise.
 fn noise(seed: u64, size: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(size + 8);
@@ -117,7 +117,7 @@ fn config(number: usize, architecture: &str) -> Vec<u8> {
 }
 
 impl Images {
-    /// Makes them in a directory.
+    /// Generates images in a directory.
     pub(super) fn make(place: &Path, scale: Scale) -> Result<Images> {
         let mut blobs = Blobs::open(place)?;
         let mut shared = Vec::new();
@@ -160,7 +160,7 @@ impl Images {
         })
     }
 
-    /// Returns a script that brings them to a registry.
+    /// Returns a script that pushes them to a registry.
     pub(super) fn publish(&self, host: &str, name: &str) -> String {
         let mut script = String::new();
         for number in 0..self.count {
@@ -175,7 +175,7 @@ impl Images {
     }
 }
 
-/// Makes many small images, and returns the digest of each.
+/// Generates many small images; returns the digest of each.
 pub(super) fn many(place: &Path, count: usize) -> Result<Vec<String>> {
     let mut blobs = Blobs::open(place)?;
     let configs = blobs.put(vec![config(0, "amd64")])?;

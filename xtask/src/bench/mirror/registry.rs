@@ -1,4 +1,4 @@
-//! Registries to measure with: real ones, one that is made of files, and what counts in front of them.
+//! Registries for benchmarks: real ones, one that serves files, and a counting proxy.
 
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use testkit::requests::{Head, listen};
 
-/// A registry that does not answer by then never will.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The timeout for a registry to respond.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
@@ -26,7 +26,7 @@ fn config(data: &str, address: &str) -> String {
     )
 }
 
-/// A `docker-registry` that ends with this value.
+/// A `docker-registry` that is stopped on drop.
 pub(super) struct Registry {
     child: Child,
     host: String,
@@ -49,7 +49,7 @@ impl Registry {
         let registry = Registry { child, host };
         let begin = Instant::now();
         while TcpStream::connect(&registry.host).is_err() {
-            ensure!(begin.elapsed() < PATIENCE, "the registry does not answer");
+            ensure!(begin.elapsed() < START_TIMEOUT, "the registry does not respond");
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(registry)
@@ -59,7 +59,7 @@ impl Registry {
         &self.host
     }
 
-    /// Returns a script that runs a registry on a directory as long as another script runs.
+    /// Returns a script that runs a registry on a directory while another script runs.
     pub(super) fn script(data: &str, work: impl FnOnce(&str) -> String) -> Result<String> {
         let host = free_address()?;
         Ok(format!(
@@ -78,15 +78,15 @@ impl Drop for Registry {
     }
 }
 
-/// Stands in front of a registry and counts what comes from there, and what is asked.
-pub(super) struct Counted {
+/// A proxy that counts the bytes from a registry and the requests.
+pub(super) struct CountingProxy {
     host: String,
     bytes: Arc<AtomicU64>,
     requests: Arc<AtomicU64>,
 }
 
-impl Counted {
-    pub(super) fn start(to: &str) -> Result<Counted> {
+impl CountingProxy {
+    pub(super) fn start(to: &str) -> Result<CountingProxy> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let host = listener.local_addr()?.to_string();
         let (bytes, requests): (Arc<AtomicU64>, Arc<AtomicU64>) = Default::default();
@@ -109,14 +109,14 @@ impl Counted {
                 });
             }
         });
-        Ok(Counted { host, bytes, requests })
+        Ok(CountingProxy { host, bytes, requests })
     }
 
     pub(super) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Returns how many bytes have come, and how many requests went.
+    /// Returns the bytes received and the requests sent.
     pub(super) fn counted(&self) -> (u64, u64) {
         (self.bytes.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed))
     }
@@ -134,16 +134,16 @@ fn pass(mut from: TcpStream, mut into: TcpStream, seen: impl Fn(&[u8])) {
     from.shutdown(Shutdown::Both).ok();
 }
 
-/// A registry made of files that are named after their digests; `v0`, `v1` and so on are tags of images.
-pub(super) struct Answers {
+/// A registry that serves files named by digest; `v0`, `v1` and so on are tags of images.
+pub(super) struct FileRegistry {
     host: String,
 }
 
-impl Answers {
-    pub(super) fn start(place: &Path, images: Vec<String>) -> Result<Answers> {
+impl FileRegistry {
+    pub(super) fn start(place: &Path, images: Vec<String>) -> Result<FileRegistry> {
         let place = place.join("blobs/sha256");
         let host = listen(move |stream| answer(stream, &place, &images))?;
-        Ok(Answers { host })
+        Ok(FileRegistry { host })
     }
 
     pub(super) fn host(&self) -> &str {

@@ -31,14 +31,14 @@ fn beside(name: &str, ready: bool, image: &str) -> Pod {
 }
 
 fn decided(pods: &[Pod], poll_in: i64) -> Decision {
-    let wanted = Wanted {
+    let desired = Desired {
         hash: "h",
         now: at(NOW),
         poll_at: Some(at(NOW + poll_in)),
         overlap: Duration::from_secs(5),
         retry_at: None,
     };
-    decide(pods, &wanted)
+    decide(pods, &desired)
 }
 
 fn steps(pods: &[Pod], poll_in: i64) -> Vec<Step> {
@@ -54,7 +54,7 @@ fn without_a_pod_one_is_started_that_is_selected() {
     assert_eq!(steps(&[], 0), [Step::Start]);
     let dead = Pod { dead: true, ..serving("a", false, "1") };
     assert_eq!(steps(std::slice::from_ref(&dead), 0), [delete("a", 0), Step::Start]);
-    // Whoever ends soon is not started again at once.
+    // A pod that ends early is not restarted immediately.
     let young = Pod { created: at(NOW - 5), why_not: Some("it failed: x".into()), ..dead };
     let decision = decided(&[young], 100);
     assert_eq!(decision.steps, [delete("a", 0)]);
@@ -66,7 +66,7 @@ fn without_a_pod_one_is_started_that_is_selected() {
 }
 
 #[test]
-fn an_image_is_looked_for_when_it_is_time() {
+fn an_image_is_polled_when_it_is_due() {
     assert_eq!(steps(&[serving("a", true, "1")], 1), []);
     assert_eq!(steps(&[serving("a", true, "1")], 0), [Step::StartBeside { poll: true }]);
     assert_eq!(steps(&[serving("a", true, "1"), beside("b", false, "2")], 0), []);
@@ -79,10 +79,10 @@ fn a_newer_image_takes_over_and_the_old_pod_stays_for_a_while() {
     let fresh = Pod { promoted: Some(at(NOW - 2)), created: at(NOW - 10), ..serving("b", true, "2") };
     let decision = decided(&[old.clone(), fresh.clone()], 0);
     assert_eq!(decision.steps, []);
-    assert_eq!(decision.look_again, Some(Duration::from_secs(3)));
+    assert_eq!(decision.recheck_in, Some(Duration::from_secs(3)));
     let settled = Pod { promoted: Some(at(NOW - 5)), ..fresh.clone() };
     assert_eq!(steps(&[old.clone(), settled], 9), [delete("a", 1)]);
-    // It has stopped being ready before the old one was gone: the old one stays.
+    // The new pod became unready before the old one was deleted: the old one stays.
     let broken = Pod { ready: false, promoted: Some(at(NOW - 50)), ..fresh };
     assert_eq!(steps(&[old, broken], 9), []);
 }
@@ -111,15 +111,15 @@ fn another_spec_starts_beside_the_old_one_and_only_then_replaces_it() {
     let old = Pod { hash: "before".into(), ..serving("a", true, "1") };
     assert_eq!(steps(std::slice::from_ref(&old), 9), [Step::StartBeside { poll: false }]);
     assert_eq!(steps(&[old.clone(), beside("b", false, "2")], 9), []);
-    // Even with the same image, which then has another configuration.
+    // Even with the same image, whose configuration differs.
     assert_eq!(steps(&[old.clone(), beside("b", true, "1")], 9), [Step::Promote("b".into())]);
     let stale = Pod { hash: "between".into(), ..beside("c", true, "2") };
     assert_eq!(steps(&[old.clone(), stale], 9), [delete("c", 1), Step::StartBeside { poll: false }]);
-    let wanted =
-        Wanted { hash: "h", now: at(NOW), poll_at: None, overlap: Duration::ZERO, retry_at: Some(at(NOW + 7)) };
-    let decision = decide(&[old], &wanted);
+    let desired =
+        Desired { hash: "h", now: at(NOW), poll_at: None, overlap: Duration::ZERO, retry_at: Some(at(NOW + 7)) };
+    let decision = decide(&[old], &desired);
     assert_eq!(decision.steps, []);
-    assert_eq!(decision.look_again, Some(Duration::from_secs(7)));
+    assert_eq!(decision.recheck_in, Some(Duration::from_secs(7)));
 }
 
 #[test]

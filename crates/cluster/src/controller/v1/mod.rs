@@ -1,7 +1,7 @@
-//! ClusterCatalogs in catalogd's place: every replica serves the content of each, and one of them decides.
+//! Serves ClusterCatalogs in place of catalogd: every replica serves their content, and the leader decides.
 //!
-//! `state` derives from an object and from what is served what has to happen, `status` reports it in catalogd's words,
-//! and [`Shelf`] is who pulls images and serves them.
+//! `state` derives the next step from an object and the served content, `status` reports in catalogd's words, and a
+//! [`CatalogServer`] pulls and serves images.
 
 mod state;
 mod status;
@@ -19,43 +19,43 @@ use kube::runtime::watcher;
 use serde_json::{Value, json};
 use tokio_stream::StreamExt;
 
-use super::WatchPauses;
+use super::WatchBackoff;
 use super::lease::Lease;
 use super::metrics::{self, Metrics};
 use crate::cluster_catalog::NAME_LABEL;
 use crate::request::Requests;
 use crate::{Cluster, Error, Kind, Object};
-use state::{Need, Served, Wanted};
+use state::{Desired, NextStep, Served};
 use status::Report;
 
 /// The finalizer that keeps a ClusterCatalog until its content is removed.
 const FINALIZER: &str = "olm.operatorframework.io/delete-server-cache";
-/// How many images are pulled at a time.
-const AT_A_TIME: u16 = 4;
-/// How long a catalog is left alone after a failure, at first and at most.
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// How long one request may take with all its tries.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum number of concurrent pulls.
+const CONCURRENT_PULLS: u16 = 4;
+/// The backoff after a failure, first and maximum.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// The timeout of a request, including its retries.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Serves catalogs, each under its name. Its functions may take their time.
-pub trait Shelf: Send + Sync {
-    /// Serves the catalog of an image from now on, unless it is the one that is served: the image by digest.
+/// Serves catalogs by name. Its functions may block.
+pub trait CatalogServer: Send + Sync {
+    /// Serves the catalog of an image from now on, unless it is served already; returns the image by digest.
     ///
     /// # Errors
-    /// Fails if the image cannot be had or is no catalog; what was served before stays.
-    fn serve(&self, name: &str, image: &str, known: Option<&str>) -> Result<String, Unserved>;
+    /// Fails if the image cannot be pulled or is not a catalog; the previous content stays.
+    fn serve(&self, name: &str, image: &str, known: Option<&str>) -> Result<String, ServeError>;
 
-    /// Serves the catalog no longer.
+    /// Stops serving the catalog.
     fn withdraw(&self, name: &str);
 }
 
 /// Why a catalog is not served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unserved {
+pub struct ServeError {
     /// The reason.
     pub message: String,
-    /// Whether another try is of no use.
-    pub is_final: bool,
+    /// Whether a retry is useless.
+    pub is_permanent: bool,
 }
 
 /// How a controller of ClusterCatalogs runs.
@@ -65,16 +65,16 @@ pub struct ClusterCatalogsPlan {
     pub lease_namespace: String,
     /// The name of the lease.
     pub lease_name: String,
-    /// What this replica calls itself.
+    /// The identity of this replica.
     pub identity: String,
     /// How long a replica may be silent before another takes over.
     pub lease_duration: Duration,
-    /// Where health and metrics are answered, if they are.
+    /// The address of health and metrics, if enabled.
     pub http: Option<String>,
-    /// Where clients find catalogs, with scheme: `/catalogs/NAME` follows.
+    /// The base URL of catalogs: `/catalogs/NAME` is appended.
     pub base: String,
-    /// Who pulls and serves.
-    pub shelf: Arc<dyn Shelf>,
+    /// Pulls and serves catalogs.
+    pub server: Arc<dyn CatalogServer>,
 }
 
 struct Context {
@@ -86,10 +86,10 @@ struct Context {
     metrics: Arc<Metrics>,
 }
 
-/// Runs until it is to stop, and releases the lease then.
+/// Runs until stopped, then releases the lease.
 ///
 /// # Errors
-/// Fails if health and metrics cannot be answered where they should. What goes wrong on the cluster is retried.
+/// Fails if health and metrics cannot be served. Failures on the cluster are retried.
 pub async fn run_cluster_catalogs(
     cluster: Cluster,
     plan: ClusterCatalogsPlan,
@@ -122,7 +122,7 @@ pub async fn run_cluster_catalogs(
     };
     let answers = async {
         match &plan.http {
-            Some(address) => metrics::answer(address, metrics.clone()).await,
+            Some(address) => metrics::serve(address, metrics.clone()).await,
             None => std::future::pending().await,
         }
     };
@@ -138,11 +138,11 @@ pub async fn run_cluster_catalogs(
     outcome
 }
 
-/// Works on every ClusterCatalog that changes.
+/// Reconciles every ClusterCatalog that changes.
 async fn follow(context: &Arc<Context>) {
     let kind = Kind::CLUSTER_CATALOG;
     let controller = Controller::new_with(context.cluster.objects(kind), watcher::Config::default(), kind.resource())
-        .with_config(Config::default().concurrency(AT_A_TIME));
+        .with_config(Config::default().concurrency(CONCURRENT_PULLS));
     let work = |object: Arc<Object>, context: Arc<Context>| async move { context.reconcile(&object).await };
     let on_error = |object: Arc<Object>, error: &Error, context: Arc<Context>| {
         let name = object.metadata.name.clone().unwrap_or_default();
@@ -151,20 +151,20 @@ async fn follow(context: &Arc<Context>) {
         tracing::warn!(catalog = name, %error, "retry in {pause:?}");
         Action::requeue(pause)
     };
-    let mut events = pin!(controller.trigger_backoff(WatchPauses::default()).run(work, on_error, context.clone()));
+    let mut events = pin!(controller.trigger_backoff(WatchBackoff::default()).run(work, on_error, context.clone()));
     while let Some(event) = events.next().await {
-        use kube::runtime::controller::Error as Trouble;
+        use kube::runtime::controller::Error as Problem;
         match event {
-            Ok(_) | Err(Trouble::ReconcilerFailed(..)) => {}
-            // It is gone, finalizer and all.
-            Err(Trouble::ObjectNotFound(object)) => context.forget(&object.name),
-            Err(Trouble::QueueError(error)) => {
-                let why = super::watch_trouble(&error);
+            Ok(_) | Err(Problem::ReconcilerFailed(..)) => {}
+            // The object is deleted, including its finalizer.
+            Err(Problem::ObjectNotFound(object)) => context.forget(&object.name),
+            Err(Problem::QueueError(error)) => {
+                let why = super::watch_error(&error);
                 if context.metrics.watch_failed(&why) {
-                    tracing::warn!(error = why, "a watch fails, and is retried");
+                    tracing::warn!(error = why, "a watch failed and is retried");
                 }
             }
-            Err(error) => tracing::warn!(%error, "a watch fails, and is retried"),
+            Err(error) => tracing::warn!(%error, "a watch failed and is retried"),
         }
     }
 }
@@ -178,35 +178,35 @@ impl Context {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how long a catalog is left alone after one more failure.
+    /// Returns the backoff after one more failure.
     fn pause(&self, name: &str) -> Duration {
         let mut failures = self.failures();
         let count = failures.entry(name.to_owned()).or_default();
-        let pause = PAUSE.0.saturating_mul(1 << (*count).min(8)).min(PAUSE.1);
+        let pause = BACKOFF.0.saturating_mul(1 << (*count).min(8)).min(BACKOFF.1);
         *count += 1;
         pause
     }
 
-    /// Serves a catalog no longer.
+    /// Stops serving a catalog.
     fn forget(&self, name: &str) {
         if self.served().remove(name).is_some() {
             tracing::info!(catalog = name, "withdrawn");
         }
         self.failures().remove(name);
-        self.plan.shelf.withdraw(name);
+        self.plan.server.withdraw(name);
     }
 
     async fn reconcile(self: &Arc<Self>, object: &Object) -> Result<Action, Error> {
         self.metrics.reconciles.fetch_add(1, Ordering::Relaxed);
         self.metrics.reached.store(true, Ordering::Relaxed);
         let leads = self.leading.load(Ordering::Relaxed);
-        let wanted = Wanted::of(object);
+        let wanted = Desired::of(object);
         if wanted.is_going || !wanted.is_available {
             self.forget(&wanted.name);
         }
         if !leads {
             self.follow_status(&wanted).await;
-            // Others may be silent by then.
+            // The other replicas may have stopped by then.
             return Ok(Action::requeue(self.plan.lease_duration / 2));
         }
         if wanted.is_going {
@@ -219,19 +219,24 @@ impl Context {
             return Ok(Action::await_change());
         }
         let before = self.served().get(&wanted.name).cloned();
-        match state::need(&wanted, before.as_ref()) {
-            Need::Nothing(wait) => {
+        match state::next_step(&wanted, before.as_ref()) {
+            NextStep::Wait(wait) => {
                 if let Some(served) = &before {
                     self.report(object, &Report::Serving(served)).await?;
                 }
                 Ok(wait.map_or_else(Action::await_change, Action::requeue))
             }
-            Need::Look => self.look(object, &wanted, before).await,
+            NextStep::Refresh => self.refresh(object, &wanted, before).await,
         }
     }
 
-    /// Finds out what the image is now, and serves that.
-    async fn look(self: &Arc<Self>, object: &Object, wanted: &Wanted, before: Option<Served>) -> Result<Action, Error> {
+    /// Resolves the image and serves it.
+    async fn refresh(
+        self: &Arc<Self>,
+        object: &Object,
+        wanted: &Desired,
+        before: Option<Served>,
+    ) -> Result<Action, Error> {
         let known = before.as_ref().map(|served| served.image.clone());
         self.metrics.polls.fetch_add(1, Ordering::Relaxed);
         match self.serve(&wanted.name, &wanted.image, known).await {
@@ -246,7 +251,7 @@ impl Context {
                 tracing::warn!(catalog = wanted.name, error = unserved.message, "not served");
                 self.metrics.failed_updates.fetch_add(1, Ordering::Relaxed);
                 self.report(object, &Report::Failed(&unserved, before.as_ref())).await?;
-                Ok(match unserved.is_final {
+                Ok(match unserved.is_permanent {
                     true => Action::await_change(),
                     false => Action::requeue(self.pause(&wanted.name)),
                 })
@@ -254,8 +259,8 @@ impl Context {
         }
     }
 
-    /// Serves what the replica that leads has decided on.
-    async fn follow_status(self: &Arc<Self>, wanted: &Wanted) {
+    /// Serves the image that the leader has chosen.
+    async fn follow_status(self: &Arc<Self>, wanted: &Desired) {
         let Some(image) = wanted.resolved.clone().filter(|_| wanted.is_available && !wanted.is_going) else { return };
         let known = self.served().get(&wanted.name).map(|served| served.image.clone());
         if known.as_ref() == Some(&image) {
@@ -270,14 +275,14 @@ impl Context {
         }
     }
 
-    async fn serve(&self, name: &str, image: &str, known: Option<String>) -> Result<String, Unserved> {
-        let shelf = self.plan.shelf.clone();
+    async fn serve(&self, name: &str, image: &str, known: Option<String>) -> Result<String, ServeError> {
+        let server = self.plan.server.clone();
         let (name, image) = (name.to_owned(), image.to_owned());
-        let work = tokio::task::spawn_blocking(move || shelf.serve(&name, &image, known.as_deref()));
-        work.await.unwrap_or_else(|error| Err(Unserved { message: error.to_string(), is_final: false }))
+        let work = tokio::task::spawn_blocking(move || server.serve(&name, &image, known.as_deref()));
+        work.await.unwrap_or_else(|error| Err(ServeError { message: error.to_string(), is_permanent: false }))
     }
 
-    /// Gives a ClusterCatalog its finalizer, and the label by which ClusterExtensions select it.
+    /// Adds the finalizer, and the label by which ClusterExtensions select the ClusterCatalog.
     async fn mark(&self, object: &Object, name: &str) -> Result<(), Error> {
         let mut finalizers = object.metadata.finalizers.clone().unwrap_or_default();
         let labelled =
@@ -294,7 +299,7 @@ impl Context {
         .await
     }
 
-    /// Lets a ClusterCatalog go.
+    /// Removes the finalizer.
     async fn finalize(&self, object: &Object) -> Result<(), Error> {
         let mut finalizers = object.metadata.finalizers.clone().unwrap_or_default();
         if !finalizers.iter().any(|one| one == FINALIZER) {
@@ -309,7 +314,7 @@ impl Context {
         self.send(object, &patch, false).await
     }
 
-    /// Writes the status, if it says something else than before.
+    /// Writes the status if it differs.
     async fn report(&self, object: &Object, report: &Report<'_>) -> Result<(), Error> {
         match status::of(object, report, &self.plan.base) {
             Some(status) => self.send(object, &json!({"status": status}), true).await,
@@ -319,18 +324,18 @@ impl Context {
 
     async fn send(&self, object: &Object, patch: &Value, status: bool) -> Result<(), Error> {
         let name = object.metadata.name.as_deref().unwrap_or_default();
-        let requests = Requests::within(&self.cluster, &*self.metrics, PATIENCE);
+        let requests = Requests::within(&self.cluster, &*self.metrics, TIMEOUT);
         let catalogs = self.cluster.objects(Kind::CLUSTER_CATALOG);
         let (how, patch) = (PatchParams::default(), Patch::Merge(patch));
         let what = format!("updating ClusterCatalog {name}");
-        let sent = requests.persist(&what, |_| async {
+        let sent = requests.retry(&what, |_| async {
             match status {
                 true => catalogs.patch_status(name, &how, &patch).await,
                 false => catalogs.patch(name, &how, &patch).await,
             }
         });
         match sent.await {
-            // It is gone meanwhile.
+            // The object was deleted meanwhile.
             Err(error) if error.is_missing() => Ok(()),
             sent => sent.map(drop),
         }

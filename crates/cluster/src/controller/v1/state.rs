@@ -1,4 +1,4 @@
-//! What has to happen to a ClusterCatalog: derived from the object and from what is served.
+//! Derives the next step for a ClusterCatalog from the object and the served content.
 
 use std::time::{Duration, Instant};
 
@@ -7,29 +7,29 @@ use serde_json::Value;
 
 use crate::Object;
 
-/// What a ClusterCatalog asks for.
+/// The desired state of a ClusterCatalog.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
+pub(super) struct Desired {
     pub(super) name: String,
     pub(super) image: String,
-    /// The image by digest that its status names.
+    /// The image by digest in its status.
     pub(super) resolved: Option<String>,
-    /// How often the image is polled.
+    /// The poll interval.
     pub(super) poll: Option<Duration>,
     pub(super) is_available: bool,
     /// Whether it is being deleted.
     pub(super) is_going: bool,
-    /// When its content was last unpacked, as its status has it.
+    /// The time of the last unpack in its status.
     last_unpacked: Option<Timestamp>,
 }
 
-impl Wanted {
-    pub(super) fn of(object: &Object) -> Wanted {
+impl Desired {
+    pub(super) fn of(object: &Object) -> Desired {
         let at = |pointer: &str| object.data.pointer(pointer);
         let text = |pointer: &str| at(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
         let minutes =
             at("/spec/source/image/pollIntervalMinutes").and_then(Value::as_u64).filter(|minutes| *minutes > 0);
-        Wanted {
+        Desired {
             name: object.metadata.name.clone().unwrap_or_default(),
             image: text("/spec/source/image/ref").unwrap_or_default().to_owned(),
             resolved: text("/status/resolvedSource/image/ref").map(str::to_owned),
@@ -41,35 +41,35 @@ impl Wanted {
     }
 }
 
-/// What is served of a ClusterCatalog.
+/// The served content of a ClusterCatalog.
 #[derive(Debug, Clone)]
 pub(super) struct Served {
-    /// The image that was asked for.
+    /// The requested image.
     asked: String,
     /// The image by digest.
     pub(super) image: String,
-    /// When its content was unpacked.
+    /// The time of the last unpack.
     pub(super) unpacked: Timestamp,
-    /// When the image was last polled.
+    /// The time of the last poll.
     polled: Instant,
 }
 
 impl Served {
-    /// Returns what is served after an image was polled; content that did not change keeps its time.
+    /// Returns the served content after a poll; unchanged content keeps its time.
     pub(super) fn now(asked: &str, image: String, before: Option<&Served>) -> Served {
         let same = before.filter(|before| before.image == image);
         let unpacked = same.map_or_else(Timestamp::now, |before| before.unpacked);
         Served { asked: asked.to_owned(), image, unpacked, polled: Instant::now() }
     }
 
-    /// Returns what a replica serves that does not lead.
-    pub(super) fn following(wanted: &Wanted, image: String) -> Served {
+    /// Returns the served content of a replica that is not the leader.
+    pub(super) fn following(wanted: &Desired, image: String) -> Served {
         let unpacked = wanted.last_unpacked.unwrap_or_else(Timestamp::now);
         Served { asked: wanted.image.clone(), image, unpacked, polled: Instant::now() }
     }
 
-    /// Returns how long it is until the next poll; a little more than asked for, so that catalogs do not poll together.
-    pub(super) fn next_poll(&self, wanted: &Wanted) -> Option<Duration> {
+    /// Returns the time until the next poll, slightly more than the interval, so that catalogs do not poll together.
+    pub(super) fn next_poll(&self, wanted: &Desired) -> Option<Duration> {
         let interval = wanted.poll?;
         let spread =
             wanted.name.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte))) % 100;
@@ -78,19 +78,19 @@ impl Served {
     }
 }
 
-/// What has to happen.
+/// The next step.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    /// Nothing, for so long or until the object changes.
-    Nothing(Option<Duration>),
-    /// The image is looked up, and served if it is another one.
-    Look,
+pub(super) enum NextStep {
+    /// Wait, for this duration or until the object changes.
+    Wait(Option<Duration>),
+    /// Resolve the image, and serve it if it changed.
+    Refresh,
 }
 
-pub(super) fn need(wanted: &Wanted, served: Option<&Served>) -> Need {
-    let Some(served) = served.filter(|served| served.asked == wanted.image) else { return Need::Look };
+pub(super) fn next_step(wanted: &Desired, served: Option<&Served>) -> NextStep {
+    let Some(served) = served.filter(|served| served.asked == wanted.image) else { return NextStep::Refresh };
     match served.next_poll(wanted) {
-        Some(Duration::ZERO) => Need::Look,
-        wait => Need::Nothing(wait),
+        Some(Duration::ZERO) => NextStep::Refresh,
+        wait => NextStep::Wait(wait),
     }
 }

@@ -1,25 +1,25 @@
-//! What the status of a ClusterCatalog says, in catalogd's words.
+//! The status of a ClusterCatalog, in catalogd's words.
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Unserved;
+use super::ServeError;
 use super::state::Served;
 use crate::Object;
 use crate::controller::status::second;
 
-/// What there is to report.
+/// The result to report.
 #[derive(Debug)]
 pub(super) enum Report<'a> {
     /// The content is served.
     Serving(&'a Served),
-    /// It is not to be served.
+    /// The catalog is set to unavailable.
     Unavailable,
-    /// The image cannot be served; what was served before still is.
-    Failed(&'a Unserved, Option<&'a Served>),
+    /// The image cannot be served; the previous content still is.
+    Failed(&'a ServeError, Option<&'a Served>),
 }
 
-/// Returns the status, if it says something else than before; null removes a field.
+/// Returns the status if it differs; null removes a field.
 pub(super) fn of(object: &Object, report: &Report<'_>, base: &str) -> Option<Value> {
     let before = object.data.get("status").cloned().unwrap_or_default();
     let name = object.metadata.name.as_deref().unwrap_or_default();
@@ -45,8 +45,8 @@ pub(super) fn of(object: &Object, report: &Report<'_>, base: &str) -> Option<Val
             condition("Progressing", true, "Succeeded", "Catalog availability mode is set to Unavailable")
         }
         Report::Failed(unserved, _) => {
-            let reason = if unserved.is_final { "Blocked" } else { "Retrying" };
-            condition("Progressing", !unserved.is_final, reason, &unserved.message)
+            let reason = if unserved.is_permanent { "Blocked" } else { "Retrying" };
+            condition("Progressing", !unserved.is_permanent, reason, &unserved.message)
         }
     };
     let serving = match (report, served) {
@@ -91,8 +91,8 @@ mod tests {
         let status = of(&object(json!({})), &Report::Serving(&served), "https://here").unwrap();
         assert_eq!(status["urls"]["base"], "https://here/catalogs/a");
         assert_eq!(of(&object(status.clone()), &Report::Serving(&served), "https://here"), None);
-        // What was served before stays while a new image fails.
-        let unserved = Unserved { message: "no such image".into(), is_final: false };
+        // The previous content stays while a new image fails.
+        let unserved = ServeError { message: "no such image".into(), is_permanent: false };
         let failed = of(&object(status.clone()), &Report::Failed(&unserved, Some(&served)), "https://here").unwrap();
         assert_eq!(failed["resolvedSource"], status["resolvedSource"]);
         assert_eq!(
@@ -101,7 +101,7 @@ mod tests {
         );
         let gone = of(&object(status), &Report::Unavailable, "https://here").unwrap();
         assert!(gone["urls"].is_null() && gone["conditions"][1]["reason"] == "UserSpecifiedUnavailable");
-        let blocked = Unserved { message: "no label".into(), is_final: true };
+        let blocked = ServeError { message: "no label".into(), is_permanent: true };
         let blocked = of(&object(json!({})), &Report::Failed(&blocked, None), "https://here").unwrap();
         assert_eq!(
             (&blocked["conditions"][0]["status"], &blocked["conditions"][0]["reason"]),

@@ -1,4 +1,4 @@
-//! Packages and channels, and the versions that are wanted of them.
+//! Parses packages and channels with their version ranges.
 
 use edit::filter::bounds::{Bound, Bounds};
 use edit::filter::image_set::PackageRequest;
@@ -7,12 +7,12 @@ use fbc::json::{Kind as JsonKind, Path, Raw};
 use crate::imageset::Kind;
 use crate::imageset::fields::{Field, Fields, shown};
 
-/// Reads a package.
+/// Parses a package.
 pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind: Kind) -> Option<PackageRequest> {
     let mut package = PackageRequest::default();
     let known = ["name", "defaultChannel", "minVersion", "maxVersion", "channels"];
     let mut found = fields.of(value, path, &known, &[]);
-    // Messages about the others name the package.
+    // Messages about channels name the package.
     found.sort_by_key(|field| field.name != "name");
     for field in &found {
         match field.name {
@@ -25,7 +25,7 @@ pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind
                     let channel = channel(fields, value, &path);
                     if kind == Kind::Mirror && package.channels.iter().any(|(name, _)| *name == channel.0) {
                         let (name, package) = (channel.0, &package.name);
-                        fields.problem(&path, format!("channel {name:?} of package {package:?} is given twice"));
+                        fields.problem(&path, format!("duplicate channel {name:?} of package {package:?}"));
                         continue;
                     }
                     package.channels.push(channel);
@@ -41,8 +41,8 @@ pub(super) fn package(fields: &mut Fields<'_>, value: Raw<'_>, path: &Path, kind
     }
     let ranged = package.channels.iter().any(|(_, bounds)| !bounds.is_open());
     if kind == Kind::Mirror && ranged && !package.bounds.is_open() {
-        let message = format!("package {:?} has a range, and so has one of its channels", package.name);
-        fields.problem_with_help(path, message, "give one of them");
+        let message = format!("package {:?} and one of its channels both have a version range", package.name);
+        fields.problem_with_help(path, message, "remove one of the ranges");
     }
     Some(package)
 }

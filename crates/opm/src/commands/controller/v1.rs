@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{ClusterCatalogsPlan, Shelf, Unserved};
+use cluster::{CatalogServer, ClusterCatalogsPlan, ServeError};
 use fbc::Limits;
 use image::{Location, Reference};
 use serve::catalogs::{self, Catalogs};
@@ -90,7 +90,7 @@ pub(super) async fn control(args: &RunArgs, tls: &TlsFlags, stop: impl Future<Ou
         identity: super::identity(),
         lease_duration: args.lease_duration,
         http: args.http.clone(),
-        shelf: Arc::new(shelf),
+        server: Arc::new(shelf),
     };
     let never = std::future::pending::<()>();
     let serving = catalogs::run(served, &flags.catalogs_address, flags.tls(), CONNECTIONS, DRAIN, never);
@@ -123,10 +123,10 @@ impl Pulled {
     }
 }
 
-impl Shelf for Pulled {
-    fn serve(&self, name: &str, image: &str, known: Option<&str>) -> Result<String, Unserved> {
+impl CatalogServer for Pulled {
+    fn serve(&self, name: &str, image: &str, known: Option<&str>) -> Result<String, ServeError> {
         let again =
-            |message: String| Unserved { message: format!("source catalog content: {message}"), is_final: false };
+            |message: String| ServeError { message: format!("source catalog content: {message}"), is_permanent: false };
         // What is pulled goes with this value: catalogs are kept as lines of JSON.
         let images = Images::new(&self.tls, &self.pull);
         let resolved = self.resolved(&images, image).map_err(again)?;
@@ -136,8 +136,8 @@ impl Shelf for Pulled {
         }
         let fetched = images.fetch_one(&pinned).map_err(again)?;
         // An image by digest stays what it is.
-        let is_final = image.contains('@');
-        let refused = |message: String| Unserved { is_final, ..again(message) };
+        let is_permanent = image.contains('@');
+        let refused = |message: String| ServeError { is_permanent, ..again(message) };
         let Kind::Catalog(path) = &fetched.kind else {
             return Err(refused(format!("catalog image is missing the required label {CONFIGS_LABEL:?}")));
         };

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use image::{Store, Supply};
-use mirror::preflight::{Need, room};
+use image::{BlobSource, Store};
+use mirror::preflight::{Need, disk_space};
 use mirror::report::Missing;
 use mirror::volume::parse_size;
 
@@ -87,12 +87,12 @@ pub(super) fn run_noting(
     let largest = contents.blobs.values().map(|blob| blob.size).max().unwrap_or_default();
     let all: u64 = contents.blobs.values().map(|blob| blob.size).sum();
     let needed = all.min(args.spool.max(largest));
-    room(&[Need { place: scratch.path().to_owned(), bytes: needed }]).map_err(too_little)?;
+    disk_space(&[Need { place: scratch.path().to_owned(), bytes: needed }]).map_err(too_little)?;
     let ready =
         mirror::push::ready(&client, &client, &lock, &contents, &target, &BTreeMap::new()).map_err(Failure::message)?;
     notes(&ready.notes, printer);
     let shown = moved.show("copying", all);
-    let pushed = ready.send(Supply::Registries { from, spool: args.spool });
+    let pushed = ready.send(BlobSource::Registries { from, spool: args.spool });
     drop(shown);
     if let Some(out) = &args.lock {
         mirror::set::write_whole(out, lock.to_text().as_bytes()).map_err(Failure::message)?;

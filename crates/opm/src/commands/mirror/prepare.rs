@@ -293,7 +293,7 @@ impl Prepared {
 
     /// Returns the lock of what is prepared so far, and has no images until they are back: sets have many.
     pub(crate) fn lend(&mut self) -> Lock {
-        self.plan.lend(self.request)
+        self.plan.take_lock(self.request)
     }
 
     /// Takes the images back that [`Prepared::lend`] gave away.

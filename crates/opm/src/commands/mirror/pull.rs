@@ -7,7 +7,7 @@ use std::sync::Arc;
 use image::{Client, Digest, Error, Store};
 use mirror::have::Have;
 use mirror::lock::Lock;
-use mirror::preflight::{self, Need, TooLittle};
+use mirror::preflight::{self, InsufficientSpace, Need};
 use mirror::report::{Cause, Missing, json};
 use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
@@ -271,7 +271,7 @@ impl Pull<'_> {
             let bytes = if self.args.drain { bytes.min(*size) } else { bytes };
             needs.push(Need { place: to.clone(), bytes: bytes.saturating_sub(there) });
         }
-        preflight::room(&needs).map_err(too_little)
+        preflight::disk_space(&needs).map_err(too_little)
     }
 
     fn finish(
@@ -329,7 +329,7 @@ pub(super) fn reuse(source: &Path, root: &Path, wanted: &[image::Wanted]) {
 }
 
 /// Reports that a disk has too little room.
-pub(super) fn too_little(disk: TooLittle) -> Failure {
+pub(super) fn too_little(disk: InsufficientSpace) -> Failure {
     let (place, lacking) = (disk.place.display(), disk.needed - disk.free);
     Failure::message(format!(
         "{place}: {} are to be written and {} are free, {} too few\nhelp: make room, or use another place; nothing moved yet",

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use image::{Client, Digest, Reference, Store, Supply};
+use image::{BlobSource, Client, Digest, Reference, Store};
 use mirror::destination::Target;
 use mirror::lock::Lock;
-use mirror::push::{Pushed, deliveries};
+use mirror::push::{Pushed, blob_pushes};
 use mirror::report::{Cause, Missing};
 use mirror::set::{Contents, SetDir};
 use mirror::verify::by_image;
@@ -117,10 +117,10 @@ impl From {
         }
     }
 
-    fn supply(&self) -> Supply {
+    fn supply(&self) -> BlobSource {
         match &self.volumes {
-            Some(volumes) => Supply::Files(volumes.blobs().clone()),
-            None => Supply::Store,
+            Some(volumes) => BlobSource::Files(volumes.blobs().clone()),
+            None => BlobSource::Store,
         }
     }
 }
@@ -223,14 +223,14 @@ pub(super) fn finish(
 
 /// Makes sure that each blob is at hand or in the registry, before anything is sent.
 fn check_whole(from: &From, target: &Target, printer: &Printer) -> Result<BTreeMap<Digest, Reference>, Failure> {
-    let all = deliveries(&from.lock, &from.contents, target).map_err(Failure::message)?;
+    let all = blob_pushes(&from.lock, &from.contents, target).map_err(Failure::message)?;
     let lacking: Vec<_> = all.into_iter().filter(|delivery| !from.has(&delivery.blob.digest)).collect();
     if lacking.is_empty() {
         return Ok(BTreeMap::new());
     }
     let mut bad: BTreeMap<Digest, Cause> = BTreeMap::new();
     let mut absent = Vec::new();
-    for (delivery, outcome) in lacking.iter().zip(from.client.lacking(&lacking)) {
+    for (delivery, outcome) in lacking.iter().zip(from.client.missing_from(&lacking)) {
         let digest = delivery.blob.digest;
         match outcome {
             // One repository that has it is enough: the others get it from there.
@@ -282,18 +282,18 @@ fn push_part(
     mirror::preflight::parts(&client, target).map_err(Failure::message)?;
     // Without the lock nobody knows where blobs belong: all go to one repository, from where they are mounted.
     let to = target.repository(mirror::push::RECORD).map_err(Failure::message)?;
-    let deliveries: Vec<image::Delivery> = volumes
+    let deliveries: Vec<image::BlobPush> = volumes
         .blobs()
         .iter()
         .map(|(digest, pieces)| {
             let size = pieces.iter().map(|piece| piece.size).sum();
             let blob = image::Descriptor::new("application/octet-stream", *digest, size);
-            image::Delivery { blob, to: vec![to.clone()], near: None }
+            image::BlobPush { blob, to: vec![to.clone()], mount_from: None }
         })
         .collect();
     let total = deliveries.iter().map(|delivery| delivery.blob.size).sum();
     let shown = moved.show("sending", total);
-    let sent = client.send_set(deliveries, Supply::Files(volumes.blobs().clone()));
+    let sent = client.push_blobs(deliveries, BlobSource::Files(volumes.blobs().clone()));
     drop(shown);
     if let Some((digest, error)) = sent.failed.iter().next() {
         return Err(Failure::message(format!("{digest}: {error}")));

@@ -131,5 +131,5 @@ pub(crate) fn add(
         code => Failure::Exit(code, error.to_string()),
     })?;
     added.warnings.iter().for_each(|warning| printer.warning(warning));
-    database::forgive(&added.forgiven, printer)
+    database::forgive(&added.skipped, printer)
 }

@@ -44,7 +44,11 @@ pub(crate) fn run(args: &DoctorArgs, tls: &TlsFlags, printer: &mut Printer) -> O
     } else {
         write_text(printer.data(), &explanation)?;
     }
-    if explanation.is_good() { Ok(()) } else { Err(Failure::message(format!("{} cannot be reached", args.reference))) }
+    if explanation.is_reachable() {
+        Ok(())
+    } else {
+        Err(Failure::message(format!("{} cannot be reached", args.reference)))
+    }
 }
 
 fn write_text(out: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {

@@ -126,11 +126,11 @@ fn index(path: &Path, skip_migrate: bool) -> Result<Index, sqlite_index::Error> 
         database.migrate()?;
     } else if !skip_migrate && let Err(error) = database.migrate() {
         tracing::warn!(%error, "couldn't migrate db");
-        if database.lacks()?.is_some() {
+        if database.missing_table()?.is_some() {
             return Err(error);
         }
     }
-    if let Some(missing) = database.lacks()? {
+    if let Some(missing) = database.missing_table()? {
         let version = database.version()?;
         let hint = if skip_migrate { "; serve it without --skip-migrate" } else { "" };
         return Err(sqlite_index::Error::Message(format!(

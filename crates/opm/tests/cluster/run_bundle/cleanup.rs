@@ -95,7 +95,7 @@ async fn what_cannot_go_is_reported() {
     csvs.patch("foo.v1.0.0", &PatchParams::default(), &held).await.unwrap();
     let told = stage.opm(&["cleanup", "foo", "--timeout", "10s"]);
     assert!(
-        told.contains("Cleanup operator: deleting ClusterServiceVersion [NAMESPACE]/foo.v1.0.0: not in time: finalizers hold it: example.com/held"),
+        told.contains("Cleanup operator: deleting ClusterServiceVersion [NAMESPACE]/foo.v1.0.0: timed out: blocked by finalizers: example.com/held"),
         "{told}"
     );
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));

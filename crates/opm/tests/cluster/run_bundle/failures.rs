@@ -186,7 +186,7 @@ async fn a_restart_of_the_api_server_is_ridden_out() {
     until(|| async { stage.list(Kind::POD).await.into_iter().next() }).await;
     tokio::task::block_in_place(|| {
         stage.kit.api.stop_server();
-        running.wait_for("API server: asking again");
+        running.wait_for("API server: retrying");
         stage.kit.api.start_server();
     });
     // What kubelet and OLM do comes after the restart.

@@ -19,7 +19,7 @@ async fn a_bundle_is_installed_from_a_catalog_of_its_own() {
 
     let again = stage.opm(&["run", "bundle", &bundle]);
     assert!(
-        again.contains("already exists: 'opm cleanup foo -n [NAMESPACE]' removes what an earlier run made"),
+        again.contains("already exists: 'opm cleanup foo -n [NAMESPACE]' removes the objects of an earlier run"),
         "{again}"
     );
     assert_eq!(stage.left().await.len(), 8);

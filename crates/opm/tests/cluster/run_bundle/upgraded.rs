@@ -95,7 +95,7 @@ async fn an_operator_of_any_catalog_can_be_upgraded() {
     let told = stage.opm(&["cleanup", "foo"]);
     assert!(told.starts_with("exit 1") && told.contains("package \"foo\" was not installed by 'run bundle'"), "{told}");
     let told = stage.opm(&["cleanup", "foo", "--force"]);
-    assert!(told.contains("CatalogSource [NAMESPACE]/shared was not made by 'run bundle' and stays"), "{told}");
+    assert!(told.contains("CatalogSource [NAMESPACE]/shared was not created by 'run bundle' and is kept"), "{told}");
     assert!(stage.get(Kind::CATALOG_SOURCE, "shared").await.is_some());
 }
 
@@ -148,8 +148,8 @@ async fn a_catalog_that_others_use_is_left_alone() {
     let told = stage.opm(&["run", "bundle-upgrade", &bundle]);
     let user = format!("Subscription {}/bar", home.namespace.replace(&stage.kit.cluster.namespace, "[NAMESPACE]"));
     let expected = format!(
-        "CatalogSource [NAMESPACE]/shared was not made by 'run bundle', and others use it: {user}; nothing was changed\n\
-         --shared-catalog has them all served by the pod of this run"
+        "CatalogSource [NAMESPACE]/shared was not created by 'run bundle', and others use it: {user}; nothing was changed\n\
+         --shared-catalog serves all of them from the pod of this run"
     );
     assert!(told.starts_with("exit 1") && told.contains(&expected), "{expected}\n{told}");
     assert_eq!(snapshot(&stage).await, before);
@@ -211,7 +211,7 @@ async fn an_upgrade_that_fails_after_approval_stays() {
     assert!(
         told.ends_with(
             "error waiting for CSV to install: install plan failed: InstallComponentFailed: error validating existing \
-             CRs against new CRD's schema\nthe upgrade was approved, and is not rolled back\n"
+             CRs against new CRD's schema\nthe upgrade was approved and is not rolled back\n"
         ),
         "{told}"
     );

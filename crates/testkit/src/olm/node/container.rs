@@ -1,4 +1,4 @@
-//! A container: a root of its own, the volumes of its pod, and a process.
+//! A container: its root directory, the volumes of its pod, and a process.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use serde_json::Value;
 use super::image::Image;
 use crate::kube_api::Process;
 
-/// The port that registries listen on in their pods.
+/// The port of registries in their pods.
 pub(super) const PORT: u16 = 50051;
-/// Where a container has the program under test, if its image does not have it.
+/// The path of the program under test, if the image does not have it.
 const PROGRAM: &str = "/opt/opm";
 
-/// A container that is about to run.
+/// A container to run.
 pub(super) struct Container<'a> {
-    /// What the pod says of it.
+    /// Its spec in the pod.
     pub(super) spec: &'a Value,
-    /// Its image, if that is on this machine.
+    /// Its image, if available locally.
     pub(super) image: Option<&'a Image>,
     /// The directory of its pod.
     pub(super) place: &'a Path,
     /// The program under test.
     pub(super) program: &'a Path,
-    /// The port that it listens on instead of the one it is given.
+    /// The port to listen on, instead of the given one.
     pub(super) port: u16,
-    /// A kubeconfig and what it refers to.
+    /// The kubeconfig and its files.
     pub(super) kubeconfig: &'a Path,
     pub(super) certificates: &'a Path,
 }
@@ -48,12 +48,12 @@ impl Container<'_> {
         self.place.join("roots").join(self.name())
     }
 
-    /// Returns where the output of the container goes.
+    /// Returns the log file of the container.
     pub(super) fn log(&self) -> PathBuf {
         self.place.join(format!("{}.log", self.name()))
     }
 
-    /// Returns the command line, as the pod or else the image names it.
+    /// Returns the command line of the pod, or else of the image.
     fn command(&self) -> Vec<String> {
         let command = words(&self.spec["command"]);
         let arguments = words(&self.spec["args"]);
@@ -81,7 +81,7 @@ impl Container<'_> {
             }
             listen_elsewhere(&mut command, self.port);
         } else if self.image.is_some() {
-            // A script of a shell that the image has.
+            // A script for a shell in the image.
             let port = self.port.to_string();
             command.iter_mut().for_each(|word| *word = word.replace(&PORT.to_string(), &port));
         }
@@ -97,13 +97,13 @@ impl Container<'_> {
         Ok(Process::start(&line, &self.log()))
     }
 
-    /// Returns a script that puts the root together and becomes the process.
+    /// Returns a script that prepares the root directory and execs the process.
     fn script(&self, root: &Path, command: &[String]) -> String {
         let mut script = format!("set -e\nroot={}\n", quoted(&root.display().to_string()));
         script += "mkdir -p $root/tmp $root/dev $root/proc $root/usr $root/root\nmount --rbind /proc $root/proc\n";
         script += "for name in null zero random urandom; do touch $root/dev/$name; \
             mount --bind /dev/$name $root/dev/$name; done\n";
-        // Programs of this machine find their libraries where they have them here.
+        // Host programs need their libraries at the host's paths.
         let shared: &[&str] = if self.image.is_some() { &["lib", "lib64"] } else { &["lib", "lib64", "bin", "sbin"] };
         for name in shared {
             let _ = writeln!(
@@ -154,7 +154,7 @@ impl Container<'_> {
         script
     }
 
-    /// Returns a program that listens on another port than it is given, since all pods share those of this machine.
+    /// Returns a wrapper that listens on another port than the given one, because all pods share the host's ports.
     fn wrapper(&self) -> String {
         format!(
             "#!/bin/sh\nport=\ncount=$#\nwhile [ $count -gt 0 ]; do\n  word=$1; shift; count=$((count - 1))\n  \

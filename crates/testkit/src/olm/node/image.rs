@@ -1,27 +1,27 @@
-//! Images of a registry on this machine.
+//! Images of local registries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// An image that was pulled.
+/// A pulled image.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
-    /// It by its digest, as nodes report it.
+    /// The image by digest, as nodes report it.
     pub(super) id: String,
-    /// The files of all layers, in order.
+    /// The layer files, in order.
     layers: Vec<PathBuf>,
-    /// What runs if a container does not name a command.
+    /// The default command.
     pub(super) entrypoint: Vec<String>,
 }
 
-/// Returns whether an image is in a registry on this machine; others cannot be had.
+/// Returns whether an image is in a local registry; others are not available.
 pub(super) fn is_local(reference: &str) -> bool {
     reference.starts_with("127.0.0.1:") || reference.starts_with("localhost:")
 }
 
-/// Pulls an image into a directory, or returns why it cannot be had.
+/// Pulls an image into a directory, or returns why that failed.
 pub(super) fn pull(
     program: &Path,
     registries: Option<&Path>,
@@ -68,7 +68,7 @@ pub(super) fn pull(
 }
 
 impl Image {
-    /// Writes the files of the image to a directory.
+    /// Unpacks the image to a directory.
     pub(super) fn unpack(&self, root: &Path) -> Result<(), String> {
         std::fs::create_dir_all(root).map_err(|error| error.to_string())?;
         for layer in &self.layers {

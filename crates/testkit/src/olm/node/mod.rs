@@ -1,8 +1,8 @@
-//! A stand-in for a node: pods of registries and of unpack jobs run as processes of this machine, all others are
-//! reported to run.
+//! A simulated node: pods of registries and of unpack jobs run as local processes; all others are only reported as
+//! running.
 //!
-//! Images of a registry on this machine are pulled, and a container gets their files as its root. Others cannot be
-//! had here: a container of theirs gets the programs of this machine. In either, `opm` is the program under test.
+//! Images of local registries are pulled, and their files become the container's root. Other images are not
+//! available: their containers use the programs of this machine. In both cases, `opm` is the program under test.
 
 mod container;
 mod image;
@@ -34,18 +34,18 @@ pub struct Node {
     task: JoinHandle<()>,
 }
 
-/// What the pods of a node share.
+/// The shared state of a node's pods.
 struct Inner {
     client: Client,
     namespace: String,
     program: PathBuf,
-    /// Settings by which images are pulled, as nodes have them.
+    /// The `registries.conf` for pulls.
     registries: OnceLock<PathBuf>,
     scratch: TempDir,
-    /// The server as accounts of the cluster reach it: address, and the directory of its certificates.
+    /// The API server as service accounts reach it: URL and certificate directory.
     server: (String, PathBuf),
     proxy: Option<Proxy>,
-    /// Pods that run, by uid: who runs them, and where they listen.
+    /// Running pods by uid: their task and their address.
     pods: Mutex<HashMap<String, Running>>,
 }
 
@@ -73,10 +73,10 @@ fn resource(kind: &str, plural: &str) -> ApiResource {
 }
 
 impl Node {
-    /// Pulls images as a file in the form of `registries.conf` says, from now on.
+    /// Sets the `registries.conf` for pulls from now on.
     ///
     /// # Panics
-    /// Panics if it was called before.
+    /// Panics if it was set before.
     pub fn pull_by(&self, settings: PathBuf) {
         self.inner.registries.set(settings).expect("no settings so far");
     }
@@ -96,19 +96,19 @@ impl Node {
         let task = tokio::spawn(async move {
             loop {
                 runs.clone().follow().await;
-                // The API server may be away for a while.
+                // The API server may be unreachable for a while.
                 tokio::time::sleep(std::time::Duration::from_millis(500)).await;
             }
         });
         Node { inner, task }
     }
 
-    /// Returns where a pod listens, if it runs and does.
+    /// Returns the address of a running pod, if it listens.
     pub fn address(&self, pod: &str) -> Option<SocketAddr> {
         self.inner.running().values().find(|running| running.name == pod)?.address
     }
 
-    /// Returns what the containers of a pod wrote, as far as it has run here.
+    /// Returns the output of a pod's containers.
     pub fn log(&self, uid: &str) -> String {
         let logs = std::fs::read_dir(self.inner.scratch.path().join(uid)).into_iter().flatten().flatten();
         let logs = logs.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "log"));
@@ -132,7 +132,7 @@ impl Inner {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource(kind, plural))
     }
 
-    /// Starts and ends pods as they come and go, until the watch breaks.
+    /// Starts and stops pods as they are created and deleted, until the watch fails.
     async fn follow(self: Arc<Inner>) {
         let mut events = pin!(watcher::watcher(self.api("Pod", "pods"), watcher::Config::default()));
         let mut seen = Vec::new();
@@ -168,7 +168,7 @@ impl Inner {
         running.insert(uid, Running { name, task, address: None });
     }
 
-    /// Lets the service of a catalog lead to a pod that carries its label and is ready.
+    /// Routes the service of a catalog to a ready pod with its label.
     fn route(&self, pod: &DynamicObject) {
         let Some(proxy) = &self.proxy else { return };
         let Some(catalog) = pod.labels().get("olm.catalogSource").filter(|name| !name.is_empty()) else { return };
@@ -190,7 +190,7 @@ impl Inner {
         }
     }
 
-    /// Notes where a pod listens.
+    /// Records the address of a pod.
     fn listens(&self, uid: &str, address: SocketAddr) {
         if let Some(running) = self.running().get_mut(uid) {
             running.address = Some(address);

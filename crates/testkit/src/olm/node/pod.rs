@@ -1,4 +1,4 @@
-//! The life of one pod.
+//! The lifecycle of one pod.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use super::image::{self, Image};
 use super::status::{Report, State, report};
 use crate::kube_api::{Process, free_port, log_end};
 
-/// How often processes are checked.
-const CHECK: Duration = Duration::from_millis(50);
-/// How long a container that has ended is left alone.
+/// How often processes are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The delay before a container restarts.
 const BACK_OFF: Duration = Duration::from_secs(2);
 
-/// A pod as it runs.
-struct Life<'a> {
+/// A running pod.
+struct RunningPod<'a> {
     node: &'a Arc<Inner>,
     pod: &'a Value,
     place: PathBuf,
@@ -33,11 +33,11 @@ struct Life<'a> {
     ip: String,
 }
 
-/// Runs a pod until it ends or nobody asks for it any more.
+/// Runs a pod until it ends or is deleted.
 pub(super) async fn run(node: &Arc<Inner>, pod: &Value) {
     let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     let place = node.scratch.path().join(&uid);
-    let mut life = Life {
+    let mut running_pod = RunningPod {
         node,
         pod,
         kubeconfig: place.join("account/kubeconfig"),
@@ -47,19 +47,19 @@ pub(super) async fn run(node: &Arc<Inner>, pod: &Value) {
         main: Vec::new(),
         ip: String::new(),
     };
-    std::fs::create_dir_all(life.place.join("account")).expect("a directory for a pod");
-    if life.is_registry() {
+    std::fs::create_dir_all(running_pod.place.join("account")).expect("a directory for a pod");
+    if running_pod.is_registry() {
         let (listener, address) = listen().await;
-        life.ip = address.ip().to_string();
-        life.serve(&uid, listener, address).await;
+        running_pod.ip = address.ip().to_string();
+        running_pod.serve(&uid, listener, address).await;
     } else if pod["metadata"]["labels"].get("operatorframework.io/bundle-unpack-ref").is_some() {
-        life.finish().await;
+        running_pod.finish().await;
     } else {
-        life.pretend().await;
+        running_pod.pretend().await;
     }
 }
 
-/// Listens on the port of registries, on an address of this machine that no other pod has.
+/// Listens on the port of registries, on a loopback address that no other pod uses.
 async fn listen() -> (TcpListener, SocketAddr) {
     use std::hash::{BuildHasher, Hasher};
     loop {
@@ -72,7 +72,7 @@ async fn listen() -> (TcpListener, SocketAddr) {
     }
 }
 
-impl Life<'_> {
+impl RunningPod<'_> {
     fn containers(&self, key: &str) -> Vec<Value> {
         self.pod["spec"][key].as_array().cloned().unwrap_or_default()
     }
@@ -86,7 +86,7 @@ impl Life<'_> {
         report(self.node, self.pod, phase, &self.ip, &self.init, &self.main).await;
     }
 
-    /// Pulls the image of a container, again and again; nothing if it is not one of this machine.
+    /// Pulls the image of a container with retries; `None` if it is not local.
     async fn pull(&mut self, spec: &Value, is_init: bool) -> Option<Image> {
         let reference = spec["image"].as_str().unwrap_or_default().to_owned();
         if !image::is_local(&reference) {
@@ -122,7 +122,7 @@ impl Life<'_> {
         reports.push(Report { name, image: text("image"), image_id, restarts, state, before });
     }
 
-    /// Writes what the volumes of the pod hold.
+    /// Writes the volumes of the pod.
     async fn volumes(&self) {
         for volume in self.containers("volumes") {
             let directory = self.place.join("volumes").join(volume["name"].as_str().unwrap_or_default());
@@ -142,17 +142,17 @@ impl Life<'_> {
         }
     }
 
-    /// Writes a kubeconfig that speaks for the account of the pod, with no more rights than it has.
+    /// Writes a kubeconfig for the service account of the pod, with exactly its permissions.
     async fn account(&self) {
         let account = self.pod["spec"]["serviceAccountName"].as_str().unwrap_or("default");
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
         let accounts = self.node.api("ServiceAccount", "serviceaccounts");
         let how = kube::api::PostParams::default();
-        // Every namespace gets its account from a controller, a moment after it was made.
+        // A controller creates the default account shortly after the namespace.
         let token = loop {
             match accounts.create_subresource::<_, Value>("token", account, &how, &request).await {
                 Ok(made) => break made["status"]["token"].clone(),
-                Err(_) => tokio::time::sleep(CHECK).await,
+                Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         };
         let (server, certificates) = &self.node.server;
@@ -182,9 +182,9 @@ impl Life<'_> {
         Ok((container.start()?, container.log()))
     }
 
-    /// Runs a container to its end; returns its code and what it wrote last.
+    /// Runs a container to its end; returns its exit code and its last output.
     async fn run_to_end(&self, spec: &Value, image: Option<&Image>) -> (i32, String) {
-        // The program that OLM copies into the image of a bundle, to take the bundle out of it.
+        // OLM copies this program into the bundle's image to extract the bundle.
         let command = spec["command"][0].as_str().unwrap_or_default();
         if command.ends_with("/cp") || command == "cp" {
             return (0, String::new());
@@ -200,11 +200,11 @@ impl Life<'_> {
             if let Some(code) = process.exit_code() {
                 return (code, log_end(&log));
             }
-            tokio::time::sleep(CHECK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Runs the containers that come before others; returns whether all succeeded.
+    /// Runs the init containers; returns whether all succeeded.
     async fn prepare(&mut self) -> bool {
         self.account().await;
         self.volumes().await;
@@ -227,7 +227,7 @@ impl Life<'_> {
         true
     }
 
-    /// Runs a pod that ends by itself, as those of jobs do.
+    /// Runs a pod to completion, like those of jobs.
     async fn finish(&mut self) {
         self.report("Pending").await;
         let mut code = i32::from(!self.prepare().await);
@@ -244,7 +244,7 @@ impl Life<'_> {
         self.report(if code == 0 { "Succeeded" } else { "Failed" }).await;
     }
 
-    /// Runs a pod that listens, and starts what ends in it again.
+    /// Runs a serving pod, and restarts its containers when they end.
     async fn serve(&mut self, uid: &str, listener: TcpListener, address: SocketAddr) {
         self.report("Pending").await;
         self.prepare().await;
@@ -267,7 +267,7 @@ impl Life<'_> {
         loop {
             let (code, message) = match self.start(&spec, image.as_ref()) {
                 Err(error) => (128, error),
-                Ok((mut process, log)) => self.while_it_runs(&spec, &id, &mut process, &log).await,
+                Ok((mut process, log)) => self.watch_process(&spec, &id, &mut process, &log).await,
             };
             self.note(
                 &spec,
@@ -284,11 +284,11 @@ impl Life<'_> {
         }
     }
 
-    /// Reports a container while its process runs; returns how that ended.
-    async fn while_it_runs(&mut self, spec: &Value, id: &str, process: &mut Process, log: &Path) -> (i32, String) {
+    /// Reports a container while its process runs; returns its outcome.
+    async fn watch_process(&mut self, spec: &Value, id: &str, process: &mut Process, log: &Path) -> (i32, String) {
         let probed = spec.get("readinessProbe").is_some();
-        // One that ends at once has never run.
-        tokio::time::sleep(CHECK).await;
+        // A container that ends immediately is never reported as running.
+        tokio::time::sleep(POLL_INTERVAL).await;
         let mut ready = false;
         let mut shown = false;
         loop {
@@ -301,11 +301,11 @@ impl Life<'_> {
                 self.note(spec, id, State::Running(now), false);
                 self.report("Running").await;
             }
-            tokio::time::sleep(if probed && ready { CHECK * 10 } else { CHECK * 2 }).await;
+            tokio::time::sleep(if probed && ready { POLL_INTERVAL * 10 } else { POLL_INTERVAL * 2 }).await;
         }
     }
 
-    /// Asks the registry whether it is healthy, as the probe of its pod does.
+    /// Runs the health probe of the registry, like the probe of its pod.
     async fn probe(&self) -> bool {
         let probe = self.place.join("grpc_health_probe");
         let _ = std::os::unix::fs::symlink(&self.node.program, &probe);
@@ -314,7 +314,7 @@ impl Life<'_> {
         asked.is_ok_and(|output| output.is_ok_and(|output| output.status.success()))
     }
 
-    /// Reports a pod whose containers do nothing, as soon as their images can be had.
+    /// Reports a pod as running without starting its containers, once their images are available.
     async fn pretend(&mut self) {
         for (key, is_init) in [("initContainers", true), ("containers", false)] {
             for spec in self.containers(key) {
@@ -329,7 +329,7 @@ impl Life<'_> {
     }
 }
 
-/// Copies a bundle out of its image into a volume, as OLM's program does.
+/// Copies a bundle from its image to a volume, like OLM's program.
 fn copy_bundle(image: &Image, spec: &Value, place: &Path) -> (i32, String) {
     let mount = spec["volumeMounts"].as_array().and_then(|all| all.iter().find(|one| one["mountPath"] == "/bundle"));
     let volume = mount.and_then(|mount| mount["name"].as_str()).unwrap_or("bundle");
@@ -339,7 +339,7 @@ fn copy_bundle(image: &Image, spec: &Value, place: &Path) -> (i32, String) {
     }
 }
 
-/// Decodes base64 as the API server writes it.
+/// Decodes base64 from the API server.
 pub(in crate::olm) fn decode(text: &str) -> Vec<u8> {
     let value = |byte: u8| match byte {
         b'A'..=b'Z' => Some(byte - b'A'),

@@ -1,22 +1,22 @@
-//! What a node reports of its pods.
+//! The status that a node reports for its pods.
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::Inner;
 
-/// How a container is.
+/// The state of a container.
 #[derive(Debug, Clone)]
 pub(super) enum State {
-    /// It waits: reason and message.
+    /// Waiting: reason and message.
     Waiting(&'static str, String),
-    /// It runs, and whether it is ready.
+    /// Running, and whether it is ready.
     Running(bool),
-    /// It ended: code and message.
+    /// Ended: exit code and message.
     Ended(i32, String),
 }
 
-/// What is reported of a container.
+/// The status of a container.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Report {
     pub(super) image_id: String,
     pub(super) restarts: u32,
     pub(super) state: State,
-    /// How it ended before.
+    /// How it ended last.
     pub(super) before: Option<(i32, String)>,
 }
 
@@ -49,7 +49,7 @@ impl Report {
     }
 }
 
-/// Writes the status of a pod; one that is gone needs none.
+/// Writes the status of a pod; a deleted pod is ignored.
 pub(super) async fn report(node: &Inner, pod: &Value, phase: &str, ip: &str, init: &[Report], main: &[Report]) {
     let ready = phase == "Running" && main.iter().all(|report| matches!(report.state, State::Running(true)));
     let condition = |kind: &str, holds: bool| json!({"type": kind, "status": if holds { "True" } else { "False" }});
@@ -71,7 +71,7 @@ pub(super) async fn report(node: &Inner, pod: &Value, phase: &str, ip: &str, ini
     for _ in 0..50 {
         match node.api("Pod", "pods").patch_status(name, &PatchParams::default(), &patch).await {
             Ok(_) => return,
-            // Gone, or another of that name.
+            // Deleted, or replaced by another pod of that name.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return,
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(200)).await,
         }

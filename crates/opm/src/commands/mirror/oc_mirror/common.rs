@@ -77,8 +77,8 @@ impl Common {
         let constant = !self.retry_delay.is_zero();
         let retries = image::Retries {
             count: self.retry_times,
-            first: if constant { self.retry_delay } else { usual.first },
-            longest: usual.longest.max(self.retry_delay),
+            first_delay: if constant { self.retry_delay } else { usual.first_delay },
+            max_delay: usual.max_delay.max(self.retry_delay),
             constant,
         };
         let settings = RegistrySettings {

@@ -109,7 +109,7 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
     let moved: Arc<Moved> = Arc::default();
     let client = moving.client(&tls, Store::open(&scratch.path().join("store"))?, &moved)?;
     let mut digests = Vec::new();
-    for (name, outcome) in names.iter().zip(client.are_there(&names)) {
+    for (name, outcome) in names.iter().zip(client.current_digests(&names)) {
         match outcome {
             Ok(Some(digest)) => digests.push(name.with_digest(digest)),
             Ok(None) => printer.report(&format!("{name} is not there")),
@@ -122,7 +122,7 @@ fn remove(args: &DeleteArgs, file: &PathBuf, target: &mirror::destination::Targe
     if args.delete_signatures {
         let tags = digests.iter().filter_map(|it| it.with_tag(&format!("sha256-{}.sig", it.digest()?.hex())));
         let tags: Vec<image::Reference> = tags.collect();
-        for (name, outcome) in tags.iter().zip(client.are_there(&tags)) {
+        for (name, outcome) in tags.iter().zip(client.current_digests(&tags)) {
             match outcome {
                 // An image need not be signed.
                 Ok(found) => digests.extend(found.map(|digest| name.with_digest(digest))),
